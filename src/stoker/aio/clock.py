@@ -1,0 +1,15 @@
+"""Wall-clock time for records that people read.
+
+Durations and deadlines never use it: they use the running loop's own monotonic time, which a
+simulation replaces by virtual time.
+"""
+
+import time
+from collections.abc import Callable
+
+WallClock = Callable[[], int]
+"""Milliseconds since 1970."""
+
+
+def system_wall_clock() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,196 @@
+"""Every error that Stoker raises on purpose.
+
+StokerError
+├── InvalidInput                400  the caller's fault; says where and what to do
+│   ├── InvalidJobGraph              one fault or many, each with its place
+│   ├── InvalidOption                unknown key, bad value
+│   └── TooLarge                413
+├── NotFound                    404
+│   ├── JobNotFound
+│   ├── BlobNotFound
+│   └── NoSuchKey                    coordinator
+├── Conflict                    409
+│   ├── DuplicateJob                 same id, other graph; or the id has ended
+│   ├── JobAlreadyEnded              cancel of a job that ended otherwise
+│   ├── KeyExists                    coordinator
+│   └── VersionMismatch              coordinator
+├── Unavailable                 503  a retry can help
+│   ├── NoLeader
+│   ├── RecipientUnreachable         nobody listens, or the endpoint stopped
+│   ├── EndpointNotStarted
+│   ├── CoordinatorUnavailable       the write was surely not applied
+│   ├── ConnectionLost               the outcome of a coordinator write is unknown
+│   └── StorageUnavailable           nothing that is not durable is acknowledged
+├── CallTimedOut                504
+├── Fenced                      409
+│   ├── FencingTokenMismatch
+│   └── LeadershipLost
+├── SessionExpired              503
+├── CorruptContent              400  bytes do not match their checksum
+├── HandshakeFailed             500  protocol version or gateway mismatch
+├── RemoteError                 500  a foreign exception that crossed a wire
+├── StartupFailed               500  port in use, no Java, bad directory
+└── TaskFailed                  500  the user's code, Spark, or the process that ran it
+    └── UserCodeMismatch             the other end has other versions
+"""
+
+from typing import Any, ClassVar
+
+
+class StokerError(Exception):
+    """Base of the tree. `facts` are plain values and cross wires together with the message."""
+
+    status: ClassVar[int] = 500
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, /, **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts = facts
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidInput(StokerError):
+    status = 400
+
+
+class InvalidJobGraph(InvalidInput):
+    def __init__(self, faults: list[str]) -> None:
+        listing = "; ".join(faults)
+        super().__init__(f"the job cannot be accepted: {listing}", faults=faults)
+
+
+class InvalidOption(InvalidInput):
+    pass
+
+
+class TooLarge(InvalidInput):
+    status = 413
+
+
+class NotFound(StokerError):
+    status = 404
+
+
+class JobNotFound(NotFound):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"no job with id {job_id}", job_id=job_id)
+
+
+class BlobNotFound(NotFound):
+    pass
+
+
+class NoSuchKey(NotFound):
+    def __init__(self, key: str) -> None:
+        super().__init__(f"no key {key} at the coordinator", key=key)
+
+
+class Conflict(StokerError):
+    status = 409
+
+
+class DuplicateJob(Conflict):
+    def __init__(self, job_id: str, *, globally_terminated: bool, detail: str = "") -> None:
+        state = "has already ended" if globally_terminated else "is already known"
+        suffix = f": {detail}" if detail else ""
+        super().__init__(
+            f"a job with id {job_id} {state}{suffix}; choose another id",
+            job_id=job_id,
+            globally_terminated=globally_terminated,
+        )
+
+
+class JobAlreadyEnded(Conflict):
+    def __init__(self, job_id: str, state: str) -> None:
+        super().__init__(
+            f"job {job_id} has ended as {state} and cannot be cancelled", job_id=job_id, state=state
+        )
+
+
+class KeyExists(Conflict):
+    def __init__(self, key: str) -> None:
+        super().__init__(f"key {key} exists already", key=key)
+
+
+class VersionMismatch(Conflict):
+    def __init__(self, key: str, expected: int) -> None:
+        super().__init__(
+            f"key {key} is not at version {expected} any more", key=key, expected=expected
+        )
+
+
+class Unavailable(StokerError):
+    status = 503
+    retriable = True
+
+
+class NoLeader(Unavailable):
+    pass
+
+
+class RecipientUnreachable(Unavailable):
+    pass
+
+
+class EndpointNotStarted(Unavailable):
+    pass
+
+
+class CoordinatorUnavailable(Unavailable):
+    pass
+
+
+class ConnectionLost(Unavailable):
+    pass
+
+
+class StorageUnavailable(Unavailable):
+    pass
+
+
+class CallTimedOut(StokerError):
+    status = 504
+    retriable = True
+
+
+class Fenced(StokerError):
+    status = 409
+
+
+class FencingTokenMismatch(Fenced):
+    pass
+
+
+class LeadershipLost(Fenced):
+    pass
+
+
+class SessionExpired(StokerError):
+    status = 503
+
+
+class CorruptContent(StokerError):
+    status = 400
+
+
+class HandshakeFailed(StokerError):
+    pass
+
+
+class RemoteError(StokerError):
+    pass
+
+
+class StartupFailed(StokerError):
+    pass
+
+
+class TaskFailed(StokerError):
+    pass
+
+
+class UserCodeMismatch(TaskFailed):
+    pass

@@ -1,0 +1,168 @@
+"""The job graph: a whole job as plain data, with a version.
+
+Every way of writing a job (Python pipeline, YAML, SQL script) ends here. A graph is validated by
+`stoker.core.validation`, cut into regions by `stoker.core.regions`, stored, sent, shown; nothing
+in it can run by itself. User functions are opaque bytes that only a runner process loads.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from stoker.core.ids import BlobKey, JobId
+
+GRAPH_VERSION = 1
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of what crosses a wire or a disk: immutable, and new fields have defaults."""
+
+
+class JobType(StrEnum):
+    BATCH = "BATCH"
+    STREAMING = "STREAMING"
+
+
+class Environment(Value):
+    """Versions at the writing end; a runner refuses functions of a foreign one."""
+
+    python: str
+    """major.minor, since pickled code is bound to it."""
+    libraries: dict[str, str] = {}
+    """Distribution name to version, of the libraries that pickled functions depend on."""
+
+
+class PythonFunction(Value, tag="python"):
+    """A user's function. Loaded only in a runner process."""
+
+    name: str
+    payload: bytes
+    """Pickled with the cloudpickle that PySpark ships."""
+    parameters: tuple[str, ...] = ()
+    """Names of its arguments: `spark`, `params`, or names of upstream vertices."""
+
+
+class Sql(Value, tag="sql"):
+    """One query over the inputs, which are temporary views of their vertex names."""
+
+    query: str
+
+
+class FormatRead(Value, tag="format"):
+    format: str
+    path: str | None = None
+    schema: str | None = None
+    """DDL, as in `id LONG, at TIMESTAMP`."""
+    options: dict[str, str] = {}
+    table: str | None = None
+
+
+class FormatWrite(Value, tag="format"):
+    format: str
+    path: str | None = None
+    options: dict[str, str] = {}
+    table: str | None = None
+    partition_by: tuple[str, ...] = ()
+
+
+class Source(Value, tag="source"):
+    name: str
+    read: FormatRead | Sql | PythonFunction
+    streaming: bool = False
+    materialized: bool = False
+
+
+class Transform(Value, tag="transform"):
+    name: str
+    inputs: tuple[str, ...]
+    compute: Sql | PythonFunction
+    materialized: bool = False
+
+
+class Sink(Value, tag="sink"):
+    """Writes one vertex. Its name is unique among all vertices."""
+
+    name: str
+    input: str
+    write: FormatWrite | PythonFunction
+    """A function is `foreachBatch(df, batch_id)` when streaming and `f(df)` in batch."""
+    mode: str | None = None
+    """Batch: append, overwrite, ignore, errorifexists. Streaming: append, update, complete."""
+    trigger: str | None = None
+    """Streaming only: `10 seconds`, `available-now`, `once`; None means as fast as possible."""
+
+
+class SqlScript(Value, tag="script"):
+    """Statements run one after the other in one session; the whole script is one vertex."""
+
+    name: str
+    statements: tuple[str, ...]
+
+
+Vertex = Source | Transform | Sink | SqlScript
+
+
+class ArtifactKind(StrEnum):
+    PYTHON = "python"
+    """A .py, .zip or .egg put on the Python path of runner and workers."""
+    WHEEL = "wheel"
+    FILE = "file"
+
+
+class Artifact(Value):
+    """A file that travels with the job, by content."""
+
+    name: str
+    kind: ArtifactKind
+    sha256: str
+    size: int
+    key: BlobKey | None = None
+    """Filled in by the blob server at upload."""
+
+
+class RestartPolicy(Value):
+    """How the job's failures are answered; None in the graph means the cluster's default."""
+
+    strategy: str = "none"
+    """none, fixed-delay, exponential-delay"""
+    attempts: int = 1
+    delay_seconds: float = 1.0
+    max_delay_seconds: float = 60.0
+    multiplier: float = 1.5
+    jitter: float = 0.1
+    reset_after_seconds: float = 3600.0
+
+
+class JobGraph(Value):
+    job_id: JobId
+    name: str
+    vertices: tuple[Vertex, ...]
+    version: int = GRAPH_VERSION
+    job_type: JobType = JobType.BATCH
+    configuration: dict[str, str] = {}
+    """`spark.*` keys for the job's Spark session; others are Stoker options of the job."""
+    parameters: dict[str, str] = {}
+    artifacts: tuple[Artifact, ...] = ()
+    environment: Environment | None = None
+    restart: RestartPolicy | None = None
+    idempotency_key: str | None = None
+
+    def vertex(self, name: str) -> Vertex:
+        for vertex in self.vertices:
+            if vertex.name == name:
+                return vertex
+        raise KeyError(name)
+
+
+def inputs_of(vertex: Vertex) -> tuple[str, ...]:
+    match vertex:
+        case Source() | SqlScript():
+            return ()
+        case Transform(inputs=inputs):
+            return inputs
+        case Sink(input=input_name):
+            return (input_name,)
+
+
+def is_materialized(vertex: Vertex) -> bool:
+    return isinstance(vertex, Source | Transform) and vertex.materialized

@@ -1,0 +1,140 @@
+"""What is told and kept about jobs: failures, outcomes of attempts, details, results."""
+
+from stoker.core.graph import JobType, Value
+from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId, ResourceId
+from stoker.core.states import ExecutionState, JobStatus
+
+Millis = int
+"""Milliseconds since 1970, UTC."""
+
+
+class Failure(Value):
+    """Why something failed, in words for people."""
+
+    error: str
+    """Type name of the error, for example `AnalysisException` or `TaskExecutorLost`."""
+    message: str
+    stack_trace: str = ""
+    """The user's own code first, where there is any."""
+    retriable: bool = True
+    """False when doing the same again cannot help (missing column, code that cannot load)."""
+    labels: dict[str, str] = {}
+
+
+class FailureRecord(Value):
+    """An entry of a job's exception history."""
+
+    failure: Failure
+    at: Millis
+    region: RegionId | None = None
+    attempt: AttemptId | None = None
+    attempt_number: int = 0
+    task_executor: ResourceId | None = None
+
+
+class Progress(Value):
+    """How far a region is. Counts are of the current attempt."""
+
+    tasks_total: int = 0
+    tasks_done: int = 0
+    rows_read: int | None = None
+    rows_written: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    batch_id: int | None = None
+    """Streaming: the last batch that was committed."""
+    batches: int = 0
+    rows_per_second: float | None = None
+    query_id: str | None = None
+    run_id: str | None = None
+
+
+class AttemptOutcome(Value):
+    """How an attempt ended. Written once to storage before anyone is told."""
+
+    job_id: JobId
+    region: RegionId
+    attempt: AttemptId
+    state: ExecutionState
+    """FINISHED, FAILED or CANCELED."""
+    at: Millis
+    failure: Failure | None = None
+    progress: Progress = Progress()
+
+
+class AttemptDetails(Value):
+    attempt: AttemptId
+    number: int
+    state: ExecutionState
+    task_executor: ResourceId | None = None
+    instance: InstanceId | None = None
+    timestamps: dict[ExecutionState, Millis] = {}
+    progress: Progress = Progress()
+
+
+class RegionDetails(Value):
+    id: RegionId
+    vertices: tuple[str, ...]
+    streaming: bool
+    current: AttemptDetails
+    former: tuple[AttemptDetails, ...] = ()
+
+
+class JobDetails(Value):
+    """Everything that is shown of one job, at one moment."""
+
+    job_id: JobId
+    name: str
+    job_type: JobType
+    status: JobStatus
+    timestamps: dict[JobStatus, Millis]
+    start: Millis
+    end: Millis | None = None
+    regions: tuple[RegionDetails, ...] = ()
+    failures: tuple[FailureRecord, ...] = ()
+    waiting: str | None = None
+    """Why the job waits, in words."""
+    stale: bool = False
+
+
+class JobSummary(Value):
+    job_id: JobId
+    name: str
+    job_type: JobType
+    status: JobStatus
+    start: Millis
+    end: Millis | None = None
+    last_change: Millis = 0
+    tasks: dict[ExecutionState, int] = {}
+
+
+class JobResult(Value):
+    """The recorded end of a job. A job that has one never runs again."""
+
+    job_id: JobId
+    name: str
+    job_type: JobType
+    status: JobStatus
+    start: Millis
+    end: Millis
+    failure: Failure | None = None
+
+    @property
+    def net_runtime(self) -> int:
+        return max(0, self.end - self.start)
+
+
+def summary_of(details: JobDetails) -> JobSummary:
+    tasks: dict[ExecutionState, int] = {}
+    for region in details.regions:
+        tasks[region.current.state] = tasks.get(region.current.state, 0) + 1
+    return JobSummary(
+        job_id=details.job_id,
+        name=details.name,
+        job_type=details.job_type,
+        status=details.status,
+        start=details.start,
+        end=details.end,
+        last_change=max(details.timestamps.values(), default=details.start),
+        tasks=tasks,
+    )
