@@ -80,6 +80,16 @@ class RegionDetails(Value):
     former: tuple[AttemptDetails, ...] = ()
 
 
+class PlanVertex(Value):
+    """A vertex as it is shown: user functions are named, not carried."""
+
+    name: str
+    kind: str
+    """source, transform, sink or script"""
+    inputs: tuple[str, ...] = ()
+    description: str = ""
+
+
 class JobDetails(Value):
     """Everything that is shown of one job, at one moment."""
 
@@ -94,7 +104,9 @@ class JobDetails(Value):
     failures: tuple[FailureRecord, ...] = ()
     waiting: str | None = None
     """Why the job waits, in words."""
-    stale: bool = False
+    plan: tuple[PlanVertex, ...] = ()
+    configuration: dict[str, str] = {}
+    parameters: dict[str, str] = {}
 
 
 class JobSummary(Value):

@@ -1,0 +1,80 @@
+# Works on a fresh machine with Python 3.11: every target makes .venv first when it is not there.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SUITES := $(wildcard $(addprefix tests/,unit contract simulation integration chaos compatibility))
+QUICK := $(wildcard $(addprefix tests/,unit simulation))
+PYTEST := $(BIN)/python -m pytest -q
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): requirements/lock.txt requirements/build.txt pyproject.toml scripts/make-venv
+	@scripts/make-venv $(VENV)
+	@touch $@
+
+.PHONY: venv
+venv: $(STAMP) ## make the environment in .venv from the lock
+
+.PHONY: demo
+demo: $(STAMP) ## a local cluster runs a batch and a streaming pipeline, then cleans up
+	@$(BIN)/stoker demo
+
+.PHONY: test
+test: $(STAMP) ## all tests
+	$(PYTEST) $(SUITES)
+
+.PHONY: check
+check: lint types layers ## style, types, layers, unit and simulation tests: under two minutes
+	$(PYTEST) $(QUICK)
+
+.PHONY: lint
+lint: $(STAMP) ## ruff: faults and format
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+
+.PHONY: format
+format: $(STAMP) ## ruff: repair format and what can be repaired safely
+	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests
+
+.PHONY: types
+types: $(STAMP) ## mypy, strict
+	$(BIN)/mypy
+
+.PHONY: layers
+layers: $(STAMP) ## import-linter: an arrow goes down only
+	$(BIN)/lint-imports
+
+.PHONY: unit
+unit: $(STAMP) ## pure tests, seconds
+	$(PYTEST) tests/unit
+
+.PHONY: simulation
+simulation: $(STAMP) ## whole clusters on virtual time
+	$(PYTEST) tests/simulation
+
+.PHONY: integration
+integration: $(STAMP) ## real gRPC, real Spark, real processes
+	$(PYTEST) tests/integration
+
+.PHONY: bench
+bench: $(STAMP) ## measure, and print ratios
+	$(BIN)/python -m bench
+
+.PHONY: docs
+docs: $(STAMP) ## write the generated reference pages
+	$(BIN)/python -m stoker.config.reference docs/reference/configuration.md
+
+.PHONY: lock
+lock: $(STAMP) ## resolve pyproject.toml into requirements/ again (UPGRADE=1: newer versions)
+	scripts/lock $(if $(UPGRADE),--upgrade)
+
+.PHONY: clean
+clean: ## remove .venv and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,56 @@
+"""The owner of tasks: none of them outlives it."""
+
+import asyncio
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class TaskScope:
+    """A lifetime for tasks that serve its body.
+
+    At the end of the body all tasks are cancelled and awaited, quietly. When a task fails, the
+    body is cancelled and the failure leaves the scope as it is; several failures leave as an
+    exception group. A task that ends by itself ends nothing else.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._open = False
+
+    def spawn(self, name: str, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        if not self._open:
+            coroutine.close()
+            raise RuntimeError(f"scope {self.name} is not open, {name} cannot start in it")
+        task = self._group.create_task(coroutine, name=f"{self.name}/{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        self._open = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self._open = False
+        for task in self._tasks:
+            task.cancel()
+        try:
+            await self._group.__aexit__(kind, error, traceback)
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) > 1:
+                raise
+            if group.exceptions[0] is error:
+                return False
+            raise group.exceptions[0] from group.exceptions[0].__cause__
+        return False

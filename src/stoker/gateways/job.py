@@ -1,0 +1,46 @@
+"""What the dispatcher holds of a job that runs in its own process."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from stoker.core.graph import JobGraph
+from stoker.core.results import Failure, JobDetails
+from stoker.core.states import JobStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobEnd:
+    """The terminal state that the job master decided, once."""
+
+    details: JobDetails
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobToRun:
+    graph: JobGraph
+    submitted_at: int
+    recovered: bool = False
+    cancel_wanted: bool = False
+
+
+class RunningJob(Protocol):
+    def details(self) -> JobDetails: ...
+
+    async def wait_for_change(self, known: JobStatus) -> JobStatus:
+        """The status, as soon as it differs from the known one."""
+        ...
+
+    def cancel(self) -> None:
+        """Begin to cancel; the caller has made the wish durable before."""
+        ...
+
+    async def ended(self) -> JobEnd:
+        """Wait for the job's terminal state."""
+        ...
+
+
+StartJob = Callable[[JobToRun], AbstractAsyncContextManager[RunningJob]]
+"""Runs the job for as long as the context is open; leaving it early suspends the job."""

@@ -1,0 +1,89 @@
+"""What task executors and the resource manager ask of a job's master."""
+
+from typing import Protocol
+
+from stoker.core.graph import Value
+from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, RegionId, ResourceId
+from stoker.core.results import AttemptOutcome, Millis, Progress
+from stoker.core.states import ExecutionState
+from stoker.gateways.resourcemanager import RegistrationAnswer
+
+
+def job_component(job_id: JobId) -> str:
+    """The name under which a job's master stands for election and publishes its address."""
+    return f"job-{job_id}"
+
+
+class HeldAttempt(Value):
+    """An attempt that a task executor has, running or ended but not yet acknowledged."""
+
+    region: RegionId
+    attempt: AttemptId
+    number: int
+    allocation: AllocationId
+    state: ExecutionState
+    outcome: AttemptOutcome | None = None
+
+
+class TaskExecutorIntroduction(Value):
+    job_id: JobId
+    resource_id: ResourceId
+    instance: InstanceId
+    address: str
+    attempts: tuple[HeldAttempt, ...] = ()
+
+
+class AttemptReport(Value):
+    instance: InstanceId
+    attempt: AttemptId
+    state: ExecutionState
+    at: Millis
+
+
+class ProgressReport(Value):
+    attempt: AttemptId
+    progress: Progress
+
+
+class JobMasterGateway(Protocol):
+    """Fenced by the job master's own leadership."""
+
+    async def register_task_executor(
+        self, introduction: TaskExecutorIntroduction
+    ) -> RegistrationAnswer: ...
+
+    async def offer_slots(
+        self, instance: InstanceId, allocations: tuple[AllocationId, ...]
+    ) -> tuple[AllocationId, ...]:
+        """The accepted ones; the others are to be freed."""
+        ...
+
+    async def attempt_changed(self, report: AttemptReport) -> bool:
+        """False: the attempt is unknown here, or no longer the current one."""
+        ...
+
+    async def attempt_ended(self, instance: InstanceId, outcome: AttemptOutcome) -> bool:
+        """Repeated until answered. Whatever the answer, the outcome need not be told again."""
+        ...
+
+    async def attempts_progressed(
+        self, instance: InstanceId, reports: tuple[ProgressReport, ...]
+    ) -> None: ...
+
+    async def renew_leases(
+        self, instance: InstanceId, attempts: tuple[AttemptId, ...]
+    ) -> tuple[AttemptId, ...]:
+        """Those that may go on. The lease counts from when the question was sent."""
+        ...
+
+    async def task_executor_leaves(self, instance: InstanceId, reason: str) -> None: ...
+
+    async def task_executor_lost(
+        self, resource_id: ResourceId, instance: InstanceId, reason: str
+    ) -> None:
+        """The resource manager's word that this life of the task executor is over."""
+        ...
+
+    async def not_enough_resources(self, reason: str) -> None: ...
+
+    async def heartbeat_from_resource_manager(self) -> None: ...

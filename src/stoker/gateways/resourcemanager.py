@@ -1,0 +1,115 @@
+"""What task executors and job masters ask of the leading resource manager."""
+
+from typing import Protocol
+
+from stoker.core.graph import Value
+from stoker.core.ids import AllocationId, InstanceId, JobId, ResourceId
+from stoker.core.states import JobStatus
+from stoker.core.tokens import FencingToken
+
+RESOURCE_MANAGER = "resource_manager"
+
+
+class Registered(Value, tag=True):
+    pass
+
+
+class Declined(Value, tag=True):
+    reason: str
+    final: bool = False
+    """True: asking again cannot help."""
+
+
+RegistrationAnswer = Registered | Declined
+
+
+class SlotStatus(Value):
+    index: int
+    job_id: JobId | None = None
+    allocation: AllocationId | None = None
+
+
+class SlotReport(Value):
+    slots: tuple[SlotStatus, ...]
+
+
+class TaskExecutorRegistration(Value):
+    resource_id: ResourceId
+    instance: InstanceId
+    address: str
+    report: SlotReport
+    host: str = ""
+    pid: int = 0
+    cores: int = 0
+    memory_bytes: int = 0
+    engine: dict[str, str] = {}
+
+
+class JobMasterRegistration(Value):
+    job_id: JobId
+    token: FencingToken
+    address: str
+
+
+class ResourceRequirements(Value):
+    """All that a job needs now; each declaration replaces the one before."""
+
+    job_id: JobId
+    token: FencingToken
+    slots: int
+
+
+class ResourceOverview(Value):
+    task_executors: int = 0
+    slots_total: int = 0
+    slots_free: int = 0
+
+
+class TaskExecutorDetails(Value):
+    resource_id: ResourceId
+    instance: InstanceId
+    address: str
+    slots_total: int
+    slots_free: int
+    last_heartbeat: int
+    """Milliseconds since 1970."""
+    host: str = ""
+    pid: int = 0
+    cores: int = 0
+    memory_bytes: int = 0
+    engine: dict[str, str] = {}
+    jobs: tuple[JobId, ...] = ()
+
+
+class ResourceManagerGateway(Protocol):
+    """Fenced by the resource manager's leadership."""
+
+    async def register_task_executor(
+        self, registration: TaskExecutorRegistration
+    ) -> RegistrationAnswer: ...
+
+    async def task_executor_leaves(self, instance: InstanceId, reason: str) -> None: ...
+
+    async def slot_freed(self, instance: InstanceId, report: SlotReport) -> None:
+        """A slot became free; the report is the whole state afterwards."""
+        ...
+
+    async def register_job_master(
+        self, registration: JobMasterRegistration
+    ) -> RegistrationAnswer: ...
+
+    async def declare_requirements(self, requirements: ResourceRequirements) -> None: ...
+
+    async def job_master_leaves(
+        self, job_id: JobId, token: FencingToken, status: JobStatus
+    ) -> None:
+        """Globally terminal: the job is forgotten. Otherwise its requirements are retained."""
+        ...
+
+    async def why_waiting(self, job_id: JobId) -> str | None:
+        """In words, what the job's missing slots wait for; None when it has what it asked for."""
+        ...
+
+    async def overview(self) -> ResourceOverview: ...
+
+    async def task_executors(self) -> list[TaskExecutorDetails]: ...

@@ -1,0 +1,146 @@
+"""An event loop on virtual time: hours of timers pass in milliseconds, the same way every time.
+
+When nothing is ready, time jumps to the next timer. When there is no timer either, nothing can
+ever happen again: that is a deadlock, and it is raised with the name of every waiting task.
+Threads are refused, since their timing cannot be repeated.
+"""
+
+import asyncio
+import random
+import selectors
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NoReturn, TypeVar, cast
+
+from stoker.aio.clock import WallClock
+
+T = TypeVar("T")
+
+SIMULATION_EPOCH_MS = 1_750_000_000_000
+"""What the virtual wall clock shows when loop time is zero: a date that looks like one."""
+
+
+class Deadlock(AssertionError):
+    """Tasks wait, and nothing can wake any of them."""
+
+
+class LeakedTasks(AssertionError):
+    """The main coroutine ended before tasks that somebody had started."""
+
+
+class UnhandledFailure(AssertionError):
+    """Something failed where nobody was listening: a callback, or a task nobody awaited."""
+
+
+class _NeverWaitingSelector(selectors.SelectSelector):
+    """Looks at its files without waiting and lets `pass_time` stand for the wait."""
+
+    pass_time: Callable[[float | None], None]
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready and (timeout is None or timeout > 0):
+            self.pass_time(timeout)
+        return ready
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """`random` is the run's only source of chance; it is seeded."""
+
+    def __init__(self, *, seed: int | None = None, start: float = 0.0) -> None:
+        self._now = start
+        self.random = random.Random(seed or 0)
+        self.unhandled: list[Mapping[str, Any]] = []
+        selector = _NeverWaitingSelector()
+        super().__init__(selector)
+        selector.pass_time = self._pass_time
+        self.set_exception_handler(lambda _loop, context: self.unhandled.append(context))
+
+    def time(self) -> float:
+        return self._now
+
+    def _pass_time(self, timeout: float | None) -> None:
+        if timeout is None:
+            raise Deadlock(f"deadlock at {self._now:.3f} s of virtual time{_listing(self)}")
+        self._now += timeout
+
+    def run_in_executor(self, *_: object) -> NoReturn:
+        raise RuntimeError("no threads on virtual time: run this with an in-memory implementation")
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    """The innermost line at which the task waits."""
+    waiting: Any = task.get_coro()
+    frame = None
+    while waiting is not None:
+        frame = getattr(waiting, "cr_frame", getattr(waiting, "gi_frame", None)) or frame
+        waiting = getattr(waiting, "cr_await", getattr(waiting, "gi_yieldfrom", None))
+    if frame is None:
+        return "not at any line"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+
+
+def _listing(loop: asyncio.AbstractEventLoop) -> str:
+    tasks = sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())
+    return "".join(f"\n  {task.get_name()} waits at {_place(task)}" for task in tasks)
+
+
+def _cancel_leftovers(loop: VirtualTimeLoop) -> str:
+    """End what still runs; says what that was."""
+    leftovers = asyncio.all_tasks(loop)
+    if not leftovers:
+        return ""
+    listing = _listing(loop)
+    for task in leftovers:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*leftovers, return_exceptions=True))
+    return listing
+
+
+def _run(loop: VirtualTimeLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    main = loop.create_task(coroutine, name="main")
+    try:
+        result = loop.run_until_complete(main)
+    except BaseException:
+        _cancel_leftovers(loop)
+        raise
+    leaked = _cancel_leftovers(loop)
+    if leaked:
+        raise LeakedTasks(f"the main coroutine ended, these tasks did not:{leaked}")
+    if loop.unhandled:
+        first = loop.unhandled[0]
+        raise UnhandledFailure(str(first.get("message"))) from first.get("exception")
+    return result
+
+
+def run_virtual(
+    main: Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]],
+    *,
+    seed: int | None = None,
+    start: float = 0.0,
+) -> T:
+    """Run to the end on a new loop; fails on a deadlock, a leaked task, an unhandled failure."""
+    loop = VirtualTimeLoop(seed=seed, start=start)
+    try:
+        asyncio.set_event_loop(loop)
+        return _run(loop, main() if callable(main) else main)
+    except BaseException as failure:
+        if seed is not None:
+            failure.add_note(f"seed={seed}")
+        raise
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def virtual_random() -> random.Random:
+    """The seeded randomness of the running virtual loop."""
+    return cast(VirtualTimeLoop, asyncio.get_running_loop()).random
+
+
+def virtual_wall_clock(
+    loop: asyncio.AbstractEventLoop | None = None, *, epoch_ms: int = SIMULATION_EPOCH_MS
+) -> WallClock:
+    """Milliseconds that pass as the loop's time does; of the running loop unless told."""
+    timed = loop or asyncio.get_running_loop()
+    return lambda: epoch_ms + round(timed.time() * 1000)
