@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SUITES := $(wildcard $(addprefix tests/,unit contract simulation integration chaos compatibility))
 QUICK := $(wildcard $(addprefix tests/,unit simulation))
+CODE := $(wildcard src tests bench examples)
 PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
@@ -34,13 +35,13 @@ check: lint types layers ## style, types, layers, unit and simulation tests: und
 
 .PHONY: lint
 lint: $(STAMP) ## ruff: faults and format
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 
 .PHONY: format
 format: $(STAMP) ## ruff: repair format and what can be repaired safely
-	$(BIN)/ruff check --fix src tests
-	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
 
 .PHONY: types
 types: $(STAMP) ## mypy, strict

@@ -4,6 +4,7 @@ A region is a sink (or a script, or a materialized vertex) with the ancestors it
 materialized vertices, which are regions of their own and are read back instead of computed.
 """
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stoker.core.graph import JobGraph, Sink, Source, SqlScript, Vertex, inputs_of, is_materialized
@@ -22,58 +23,52 @@ class Region:
 
 def regions_of(graph: JobGraph) -> tuple[Region, ...]:
     """The regions of a valid graph, those that others read first."""
+    by_name = {vertex.name: vertex for vertex in graph.vertices}
     ends = [
         vertex.name
         for vertex in topological(graph)
         if isinstance(vertex, Sink | SqlScript) or is_materialized(vertex)
     ]
-    return tuple(_region_ending_at(graph, end) for end in ends)
-
-
-def _region_ending_at(graph: JobGraph, end: str) -> Region:
-    members: list[str] = []
-    reads: set[RegionId] = set()
-    seen: set[str] = set()
-
-    def visit(name: str) -> None:
-        if name in seen:
-            return
-        seen.add(name)
-        vertex = graph.vertex(name)
-        if name != end and is_materialized(vertex):
-            reads.add(RegionId(name))
-            return
-        for upstream in inputs_of(vertex):
-            visit(upstream)
-        members.append(name)
-
-    visit(end)
-    last = graph.vertex(end)
-    streaming = (isinstance(last, Sink) and last.trigger is not None) or any(
-        isinstance(vertex, Source) and vertex.streaming for vertex in map(graph.vertex, members)
-    )
-    return Region(
-        id=RegionId(end), vertices=tuple(members), reads=frozenset(reads), streaming=streaming
-    )
+    return tuple(_region_ending_at(by_name, end) for end in ends)
 
 
 def topological(graph: JobGraph) -> tuple[Vertex, ...]:
     """Vertices so that inputs come before their readers; the order is stable."""
-    order: list[Vertex] = []
-    done: set[str] = set()
-
-    def visit(name: str) -> None:
-        if name in done:
-            return
-        done.add(name)
-        vertex = graph.vertex(name)
-        for upstream in inputs_of(vertex):
-            visit(upstream)
-        order.append(vertex)
-
-    for vertex in graph.vertices:
-        visit(vertex.name)
-    return tuple(order)
+    by_name = {vertex.name: vertex for vertex in graph.vertices}
+    names = _inputs_first(by_name, lambda name: inputs_of(by_name[name]))
+    return tuple(by_name[name] for name in names)
 
 
+def _region_ending_at(by_name: Mapping[str, Vertex], end: str) -> Region:
+    reads: set[RegionId] = set()
 
+    def computed_inputs(name: str) -> list[str]:
+        inputs = inputs_of(by_name[name])
+        reads.update(RegionId(i) for i in inputs if is_materialized(by_name[i]))
+        return [i for i in inputs if not is_materialized(by_name[i])]
+
+    members = tuple(_inputs_first([end], computed_inputs))
+    last = by_name[end]
+    streaming = (isinstance(last, Sink) and last.trigger is not None) or any(
+        isinstance(vertex, Source) and vertex.streaming for vertex in map(by_name.get, members)
+    )
+    return Region(id=RegionId(end), vertices=members, reads=frozenset(reads), streaming=streaming)
+
+
+def _inputs_first(starts: Iterable[str], inputs: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    """Depth first, with a stack of its own: a chain can be longer than Python's is deep."""
+    seen: set[str] = set()
+    for start in starts:
+        stack: list[tuple[str, Iterator[str]]] = []
+        if start not in seen:
+            seen.add(start)
+            stack.append((start, iter(inputs(start))))
+        while stack:
+            name, upstream = stack[-1]
+            following = next((n for n in upstream if n not in seen), None)
+            if following is None:
+                stack.pop()
+                yield name
+            else:
+                seen.add(following)
+                stack.append((following, iter(inputs(following))))

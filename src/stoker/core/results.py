@@ -130,6 +130,8 @@ class JobResult(Value):
     start: Millis
     end: Millis
     failure: Failure | None = None
+    tasks: dict[ExecutionState, int] = {}
+    """How many regions ended in which state."""
 
     @property
     def net_runtime(self) -> int:

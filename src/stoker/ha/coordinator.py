@@ -57,7 +57,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Delete:
-    """The key exists (at this version unless None) and has no children; it goes."""
+    """The key exists (at this version unless None); it goes."""
 
     key: str
     version: int | None = None
@@ -67,7 +67,10 @@ Op = Check | Create | Put | Delete
 
 
 class Watch:
-    """Fires once: at the first change after the read that set it, or when contact is lost."""
+    """Fires once: at the first change after the read that set it, or when contact is lost.
+
+    Drivers hold it weakly: whoever waits no more need not say so.
+    """
 
     def __init__(self) -> None:
         self._fired = asyncio.Event()
@@ -86,9 +89,15 @@ class Watch:
 class Coordinator(Protocol):
     """One session. Keys are paths such as `jobs/3f…`; parents need not exist beforehand.
 
-    Values are at most 512 KiB. All methods may raise CoordinatorUnavailable (surely not applied),
-    SessionExpired (after LOST; surely not applied) and, for `commit`, ConnectionLost: the outcome is
-    unknown, read back after reconnecting.
+    A key that holds a value never has keys below it, and the other way round, at any time: a
+    driver may keep empty parents for a while, so `children` may name a part below which there is
+    nothing. Values are at most 512 KiB (TooLarge). A key that breaks these rules is refused with
+    InvalidInput.
+
+    All methods may raise CoordinatorUnavailable (surely not applied, as always when SUSPENDED),
+    SessionExpired (after LOST; surely not applied) and, for `commit`, ConnectionLost: the outcome
+    is unknown, read back after reconnecting, with `sync` first. A `commit` that is cancelled while
+    under way has an unknown outcome too.
     """
 
     @property
@@ -111,7 +120,7 @@ class Coordinator(Protocol):
         ...
 
     async def children(self, key: str, *, watch: Watch | None = None) -> list[str]:
-        """Last parts of the keys right below, sorted; empty when there are none.
+        """Names right below: the next part of every key that begins with this one, sorted.
 
         The watch fires when a child comes or goes, not when a child's value changes.
         """
@@ -120,8 +129,9 @@ class Coordinator(Protocol):
     async def commit(self, ops: Sequence[Op]) -> list[int]:
         """All or nothing. Answers the version that each op's key has afterwards (-1 if deleted).
 
-        Raises for the first op that does not hold, with nothing applied: KeyExists, NoSuchKey or
-        VersionMismatch.
+        Ops hold one after the other: each sees what those before it did. Raises for the first one
+        that does not hold, with nothing applied: KeyExists, NoSuchKey or VersionMismatch, whose
+        facts name the key.
         """
         ...
 

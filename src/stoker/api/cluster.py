@@ -1,0 +1,148 @@
+"""Answers about the cluster, in the form of Flink's REST API."""
+
+import msgspec
+
+from stoker.api.shape import Answer, Camel, Dashed
+from stoker.core.ids import JobId
+
+FLINK_API_VERSION = "2.3.0"
+"""The version of Flink's REST API that is spoken; its clients look at it."""
+
+
+class Overview(Dashed, frozen=True, kw_only=True):
+    """GET /overview"""
+
+    taskmanagers: int
+    slots_total: int
+    slots_available: int
+    jobs_running: int
+    jobs_finished: int
+    jobs_cancelled: int
+    jobs_failed: int
+    flink_version: str = FLINK_API_VERSION
+    flink_commit: str
+    """Stoker's own version."""
+
+
+class Features(Dashed, frozen=True, kw_only=True):
+    web_submit: bool
+    web_cancel: bool
+    web_rescale: bool = False
+    web_history: bool = False
+
+
+class DashboardConfig(Dashed, frozen=True, kw_only=True):
+    """GET /config"""
+
+    refresh_interval: int
+    """Milliseconds."""
+    timezone_name: str
+    timezone_offset: int
+    """Milliseconds east of UTC."""
+    flink_version: str = FLINK_API_VERSION
+    flink_revision: str
+    """Stoker's own version."""
+    features: Features
+
+
+class Resource(Camel, frozen=True, kw_only=True):
+    """A share of a task executor; memory in MiB. What Spark does not divide is 0."""
+
+    cpu_cores: float = 0.0
+    task_heap_memory: int = 0
+    task_off_heap_memory: int = 0
+    managed_memory: int = 0
+    network_memory: int = 0
+    extended_resources: dict[str, float] = {}
+
+
+class Hardware(Camel, frozen=True, kw_only=True):
+    """Memory in bytes."""
+
+    cpu_cores: int
+    physical_memory: int
+    free_memory: int = 0
+    managed_memory: int = 0
+
+
+class MemoryConfiguration(Camel, frozen=True, kw_only=True):
+    """Bytes."""
+
+    framework_heap: int = 0
+    task_heap: int = 0
+    framework_off_heap: int = 0
+    task_off_heap: int = 0
+    network_memory: int = 0
+    managed_memory: int = 0
+    jvm_metaspace: int = 0
+    jvm_overhead: int = 0
+    total_flink_memory: int = 0
+    total_process_memory: int = 0
+
+
+class TaskManager(Camel, frozen=True, kw_only=True):
+    """A task executor, under the name that Flink's API gives it."""
+
+    id: str
+    path: str
+    """The RPC address."""
+    data_port: int = -1
+    jmx_port: int = -1
+    time_since_last_heartbeat: int
+    """Despite its name, the moment of the last heartbeat in milliseconds since 1970."""
+    slots_number: int
+    free_slots: int
+    assigned_tasks: int
+    total_resource: Resource
+    free_resource: Resource
+    hardware: Hardware
+    memory_configuration: MemoryConfiguration
+
+
+class TaskManagers(Answer, frozen=True, kw_only=True):
+    """GET /taskmanagers"""
+
+    taskmanagers: list[TaskManager]
+
+
+class AllocatedSlot(Camel, frozen=True, kw_only=True):
+    job_id: JobId
+    resource: Resource
+    assigned_tasks: int = 1
+
+
+class GarbageCollector(Answer, frozen=True, kw_only=True):
+    name: str
+    count: int
+    time: int
+
+
+class TaskManagerMetrics(Camel, frozen=True, kw_only=True):
+    """Figures of the process; those that are not measured are 0."""
+
+    heap_used: int = 0
+    heap_committed: int = 0
+    heap_max: int = 0
+    non_heap_used: int = 0
+    non_heap_committed: int = 0
+    non_heap_max: int = 0
+    direct_count: int = 0
+    direct_used: int = 0
+    direct_max: int = 0
+    mapped_count: int = 0
+    mapped_used: int = 0
+    mapped_max: int = 0
+    netty_shuffle_memory_segments_available: int = 0
+    netty_shuffle_memory_segments_used: int = 0
+    netty_shuffle_memory_segments_total: int = 0
+    netty_shuffle_memory_available: int = 0
+    netty_shuffle_memory_used: int = 0
+    netty_shuffle_memory_total: int = 0
+    garbage_collectors: list[GarbageCollector] = []
+
+
+class TaskManagerAnswer(TaskManager, frozen=True, kw_only=True):
+    """GET /taskmanagers/:id"""
+
+    allocated_slots: list[AllocatedSlot] = msgspec.field(default_factory=list)
+    metrics: TaskManagerMetrics = msgspec.field(default_factory=TaskManagerMetrics)

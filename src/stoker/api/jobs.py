@@ -1,0 +1,216 @@
+"""Answers about jobs, in the form of Flink's REST API."""
+
+import msgspec
+
+from stoker.api.shape import Answer, Camel, Dashed
+from stoker.core.graph import JobType
+from stoker.core.ids import JobId
+from stoker.core.states import ExecutionState, JobStatus
+
+NOT_ENDED = -1
+"""What an end time says while there is none."""
+
+
+class JobIdWithStatus(Answer, frozen=True, kw_only=True):
+    id: JobId
+    status: JobStatus
+
+
+class JobIds(Answer, frozen=True, kw_only=True):
+    """GET /jobs"""
+
+    jobs: list[JobIdWithStatus]
+
+
+class TaskCounts(Answer, frozen=True, kw_only=True):
+    total: int = 0
+    created: int = 0
+    scheduled: int = 0
+    deploying: int = 0
+    initializing: int = 0
+    running: int = 0
+    finished: int = 0
+    canceling: int = 0
+    canceled: int = 0
+    failed: int = 0
+    reconciling: int = 0
+
+
+class JobOverview(Dashed, frozen=True, kw_only=True):
+    jid: JobId
+    name: str
+    job_type: JobType = msgspec.field(name="jobType")
+    scheduler_type: str = msgspec.field(name="schedulerType", default="Default")
+    start_time: int
+    end_time: int
+    duration: int
+    state: JobStatus
+    last_modification: int
+    tasks: TaskCounts
+    pending_operators: int = 0
+
+
+class JobsOverview(Answer, frozen=True, kw_only=True):
+    """GET /jobs/overview"""
+
+    jobs: list[JobOverview]
+
+
+class JobStatusAnswer(Answer, frozen=True, kw_only=True):
+    """GET /jobs/:id/status"""
+
+    status: JobStatus
+
+
+class VertexMetrics(Dashed, frozen=True, kw_only=True):
+    """What went through a vertex. `complete` is false where Spark does not tell the number."""
+
+    read_bytes: int = 0
+    read_bytes_complete: bool = False
+    write_bytes: int = 0
+    write_bytes_complete: bool = False
+    read_records: int = 0
+    read_records_complete: bool = False
+    write_records: int = 0
+    write_records_complete: bool = False
+    accumulated_backpressured_time: int = 0
+    accumulated_idle_time: int = 0
+    accumulated_busy_time: float = 0.0
+
+
+class JobVertex(Dashed, frozen=True, kw_only=True):
+    id: str
+    slot_sharing_group_id: str = msgspec.field(name="slotSharingGroupId")
+    name: str
+    max_parallelism: int = msgspec.field(name="maxParallelism")
+    parallelism: int
+    """Regions that contain the vertex: each of them is one task."""
+    status: ExecutionState
+    start_time: int
+    end_time: int
+    duration: int
+    tasks: dict[ExecutionState, int]
+    metrics: VertexMetrics
+
+
+class PlanInput(Answer, frozen=True, kw_only=True):
+    id: str
+    num: int
+    exchange: str
+    ship_strategy: str
+
+
+class PlanNode(Answer, frozen=True, kw_only=True):
+    id: str
+    operator: str = ""
+    parallelism: int
+    operator_strategy: str = ""
+    description: str
+    """For a page: special characters are escaped and lines end with a break tag."""
+    optimizer_properties: dict[str, str] = {}
+    inputs: list[PlanInput] | msgspec.UnsetType = msgspec.UNSET
+    """Absent where there are none."""
+
+
+class Plan(Answer, frozen=True, kw_only=True):
+    jid: JobId
+    name: str
+    type: JobType
+    nodes: list[PlanNode]
+
+
+class PlanAnswer(Answer, frozen=True, kw_only=True):
+    """GET /jobs/:id/plan"""
+
+    plan: Plan
+
+
+class JobAnswer(Dashed, frozen=True, kw_only=True):
+    """GET /jobs/:id"""
+
+    jid: JobId
+    application_id: JobId
+    name: str
+    is_stoppable: bool = msgspec.field(name="isStoppable")
+    state: JobStatus
+    job_type: JobType
+    scheduler_type: str = msgspec.field(name="schedulerType", default="Default")
+    start_time: int
+    end_time: int
+    duration: int
+    max_parallelism: int = msgspec.field(name="maxParallelism", default=-1)
+    now: int
+    timestamps: dict[JobStatus, int]
+    vertices: list[JobVertex]
+    status_counts: dict[ExecutionState, int]
+    plan: Plan
+    pending_operators: int = 0
+
+
+class ExecutionConfig(Dashed, frozen=True, kw_only=True):
+    restart_strategy: str
+    job_parallelism: int
+    object_reuse_mode: bool = False
+    user_config: dict[str, str]
+
+
+class JobConfig(Dashed, frozen=True, kw_only=True):
+    """GET /jobs/:id/config"""
+
+    jid: JobId
+    name: str
+    execution_config: ExecutionConfig
+
+
+class ExceptionEntry(Camel, frozen=True, kw_only=True):
+    exception_name: str
+    stacktrace: str
+    timestamp: int
+    failure_labels: dict[str, str]
+    task_name: str | msgspec.UnsetType = msgspec.UNSET
+    endpoint: str | msgspec.UnsetType = msgspec.UNSET
+    task_manager_id: str | msgspec.UnsetType = msgspec.UNSET
+    concurrent_exceptions: list["ExceptionEntry"] = []
+
+
+class ExceptionHistory(Answer, frozen=True, kw_only=True):
+    entries: list[ExceptionEntry]
+    truncated: bool
+
+
+class JobExceptions(Camel, frozen=True, kw_only=True):
+    """GET /jobs/:id/exceptions"""
+
+    exception_history: ExceptionHistory
+
+
+class FailureCause(
+    Answer, frozen=True, kw_only=True, rename={"error": "class", "stack_trace": "stack-trace"}
+):
+    error: str
+    stack_trace: str
+
+
+class JobExecutionResult(Dashed, frozen=True, kw_only=True):
+    id: JobId
+    name: str
+    application_status: str
+    """SUCCEEDED, FAILED or CANCELED."""
+    accumulator_results: dict[str, str] = {}
+    net_runtime: int
+    failure_cause: FailureCause | msgspec.UnsetType = msgspec.UNSET
+    application_id: JobId
+    start_time: int
+    end_time: int
+
+
+class QueueStatus(Answer, frozen=True, kw_only=True):
+    id: str
+    """IN_PROGRESS or COMPLETED."""
+
+
+class ExecutionResultAnswer(Dashed, frozen=True, kw_only=True):
+    """GET /jobs/:id/execution-result"""
+
+    status: QueueStatus
+    job_execution_result: JobExecutionResult | msgspec.UnsetType = msgspec.UNSET

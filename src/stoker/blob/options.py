@@ -1,0 +1,41 @@
+"""What can be set about artifacts."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from stoker.core.errors import InvalidOption
+from stoker.core.options import ByteSize, option
+
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlobOptions:
+    upload_size_limit: ByteSize = option(
+        "blob.upload.size-limit",
+        "The largest artifact that a master accepts.",
+        ByteSize(512 * MEGABYTE),
+    )
+    cache_size_limit: ByteSize = option(
+        "blob.cache.size-limit",
+        "Artifacts that a task executor keeps on its disk: beyond this, those of jobs that do not "
+        "run there go first, the longest unused before the others. Artifacts in use stay.",
+        ByteSize(2048 * MEGABYTE),
+    )
+    cleanup_interval: timedelta = option(
+        "blob.service.cleanup.interval",
+        "How long a task executor keeps the artifacts of a job after the job's last use of them.",
+        timedelta(hours=1),
+    )
+    fetch_retries: int = option(
+        "blob.fetch.retries",
+        "How often a task executor tries again to fetch an artifact.",
+        5,
+    )
+
+    def __post_init__(self) -> None:
+        if self.fetch_retries < 0:
+            raise InvalidOption(
+                f"blob.fetch.retries is {self.fetch_retries}; set it to 0 or more",
+                key="blob.fetch.retries",
+            )

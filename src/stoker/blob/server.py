@@ -1,0 +1,136 @@
+"""Takes the artifacts of jobs, keeps them in the storage of all masters, gives them back."""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stoker.blob.content import (
+    OffLoop,
+    check_digest,
+    make_empty_folder,
+    remove_files_below,
+    temporary_folder,
+)
+from stoker.blob.incoming import received
+from stoker.blob.keys import FOLDER, blob_key, described, folder_of, path_of
+from stoker.blob.options import BlobOptions
+from stoker.core.errors import BlobNotFound, CorruptContent, NotFound, StartupFailed
+from stoker.core.ids import BlobKey, JobId
+from stoker.storage.contract import Storage
+
+READ_BYTES = 1 << 20
+
+
+class BlobServer:
+    """Lives in a master. `incoming` is a folder of this process alone, for what is on its way."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        incoming: Path,
+        options: BlobOptions,
+        *,
+        off_loop: OffLoop = asyncio.to_thread,
+    ) -> None:
+        self._storage = storage
+        self._incoming = incoming
+        self._options = options
+        self._off_loop = off_loop
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._off_loop(make_empty_folder, self._incoming)
+        except OSError as error:
+            raise StartupFailed(
+                f"the folder {self._incoming} for uploads cannot be used: {error.strerror}; "
+                "make it writable or choose another working directory",
+                path=str(self._incoming),
+            ) from error
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        remove_files_below(self._incoming)
+
+    async def put(
+        self, job_id: JobId, chunks: AsyncIterable[bytes], *, sha256: str, name: str = ""
+    ) -> BlobKey:
+        """Store content for a job; it is durable and known to be complete when this returns.
+
+        `sha256` is what the sender promised. Content that the job already has is stored once.
+        """
+        key = blob_key(sha256)
+        path = path_of(job_id, key)
+        what = described(job_id, key, name)
+        limit = self._options.upload_size_limit
+        async with received(
+            chunks, self._incoming, limit=limit, what=what, off_loop=self._off_loop
+        ) as upload:
+            if upload.sha256 != sha256:
+                raise CorruptContent(
+                    f"{what} arrived damaged: {upload.size} bytes with SHA-256 {upload.sha256}; "
+                    "upload it again",
+                    expected=sha256,
+                    actual=upload.sha256,
+                )
+            # Also over an equal file: that heals a stored copy that has gone bad.
+            await self._storage.upload(upload.path, path)
+        return key
+
+    async def put_file(
+        self, job_id: JobId, source: Path, *, sha256: str, name: str = ""
+    ) -> BlobKey:
+        """As `put`, from a local file, which stays."""
+        return await self.put(job_id, self._chunks_of(source), sha256=sha256, name=name)
+
+    @asynccontextmanager
+    async def opened(self, job_id: JobId, key: BlobKey, *, name: str = "") -> AsyncIterator[Path]:
+        """A checked local copy, for as long as the body runs.
+
+        BlobNotFound when this job has no such content, CorruptContent when the stored copy is bad.
+        """
+        stored = path_of(job_id, key)
+        what = described(job_id, key, name)
+        with temporary_folder(self._incoming) as folder:
+            copy = folder / key
+            try:
+                await self._storage.download(stored, copy)
+            except NotFound as error:
+                raise BlobNotFound(
+                    f"{what} is not stored; upload it for this job", job_id=job_id, key=key
+                ) from error
+            await check_digest(copy, key, what, self._off_loop)
+            yield copy
+
+    async def read(self, job_id: JobId, key: BlobKey, *, name: str = "") -> bytes:
+        """The whole content, for artifacts that fit into memory; fails as `opened` does."""
+        async with self.opened(job_id, key, name=name) as copy:
+            return await self._off_loop(copy.read_bytes)
+
+    async def missing(self, job_id: JobId, keys: Iterable[BlobKey]) -> tuple[BlobKey, ...]:
+        """Those that the job does not have yet: what a client must upload before it submits."""
+        return tuple([key for key in keys if not await self._storage.exists(path_of(job_id, key))])
+
+    async def delete_job(self, job_id: JobId) -> None:
+        """Remove all artifacts of a job; a failure is raised, so that the clean-up is retried."""
+        await self._storage.delete_tree(folder_of(job_id))
+
+    async def retain_only(self, job_ids: Collection[JobId]) -> tuple[JobId, ...]:
+        """Remove the artifacts of all other jobs; says which those were."""
+        stored = {JobId(path.split("/")[1]) for path in await self._storage.list(FOLDER)}
+        forgotten = tuple(sorted(stored - set(job_ids)))
+        for job_id in forgotten:
+            await self._storage.delete_tree(f"{FOLDER}/{job_id}")
+        return forgotten
+
+    async def _chunks_of(self, source: Path) -> AsyncIterator[bytes]:
+        with source.open("rb") as file:
+            while chunk := await self._off_loop(file.read, READ_BYTES):
+                yield chunk

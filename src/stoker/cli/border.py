@@ -1,0 +1,53 @@
+"""The border to the user: every error becomes a message and an exit code, never a traceback."""
+
+import os
+import sys
+import traceback
+
+import click
+
+from stoker.cli.exit_codes import FAILED, INTERRUPTED, USAGE
+from stoker.core.errors import InvalidJobGraph, InvalidOption, StokerError
+
+DEBUG = "STOKER_DEBUG"
+
+
+def report(error: BaseException) -> int:
+    """Say what went wrong, on the error stream; the exit code that tells it to programs."""
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    match error:
+        case click.Abort() | KeyboardInterrupt():
+            click.echo("Interrupted.", err=True)
+            return INTERRUPTED
+        case click.ClickException():
+            error.show()
+            return error.exit_code
+        case StokerError():
+            click.echo(f"Error: {text_of(error)}", err=True)
+            return USAGE if isinstance(error, InvalidOption) else FAILED
+        case BrokenPipeError():
+            # Whoever read our output has had enough; what is buffered has nowhere to go.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        case OSError():
+            click.echo(f"Error: {error.strerror or error}{_file_of(error)}", err=True)
+            return FAILED
+        case _:
+            click.echo(
+                f"Error: this should not happen: {type(error).__name__}: {error}\n"
+                f"It is a fault of Stoker; {DEBUG}=1 shows where it arose.",
+                err=True,
+            )
+            return FAILED
+
+
+def text_of(error: StokerError) -> str:
+    faults = error.facts.get("faults") if isinstance(error, InvalidJobGraph) else None
+    if faults and len(faults) > 1:
+        return "the job cannot be accepted:" + "".join(f"\n  - {fault}" for fault in faults)
+    return error.message
+
+
+def _file_of(error: OSError) -> str:
+    return f": {error.filename}" if error.filename else ""

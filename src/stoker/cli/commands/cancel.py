@@ -1,0 +1,34 @@
+"""`stoker cancel`."""
+
+import click
+
+from stoker.cli.connection import connect
+from stoker.cli.exit_codes import OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.jobs import job_named
+from stoker.cli.output import echo_value
+from stoker.cli.terminal import say
+
+
+@click.command()
+@click.argument("job")
+@click.option("--no-wait", is_flag=True, help="Return as soon as the wish is recorded.")
+@shared_options
+def cancel(invocation: Invocation, job: str, no_wait: bool) -> int:
+    """Cancel a job and wait until it is gone.
+
+    Once this was accepted the job is driven to its end, even if masters die meanwhile.
+    """
+    with connect(invocation) as client:
+        job_id = job_named(client, job)
+        client.cancel(job_id)
+        if not no_wait:
+            if not invocation.json:
+                say(f"Cancelling job {job_id}; it is recorded, Ctrl-C does not take it back.")
+            client.wait(job_id)
+        state = client.status(job_id)
+    if invocation.json:
+        echo_value({"job_id": job_id, "status": state})
+    else:
+        click.echo(f"Job {job_id} is {state.value}.")
+    return OK

@@ -1,0 +1,192 @@
+"""`stoker cluster`: a local cluster that stays."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stoker.cli.exit_codes import FAILED, OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.output import echo_value
+from stoker.cli.steps import steps
+from stoker.cli.terminal import say
+from stoker.cli.words import table_text
+from stoker.client.blocking import BlockingClient
+from stoker.client.options import ClientOptions
+from stoker.core.errors import StokerError
+from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local_cluster_state import (
+    ClusterState,
+    default_directory,
+    read_state,
+    url_of,
+)
+
+_LOOK = ClientOptions(retries=0, timeout=timedelta(seconds=5), connect_timeout=timedelta(seconds=2))
+
+
+def _directory_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--dir",
+        "directory",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=default_directory,
+        show_default="~/.stoker/local, or below $STOKER_HOME",
+        help="Where the cluster keeps its files.",
+    )(command)
+
+
+@click.group()
+def cluster() -> None:
+    """Start, show and stop a cluster on this machine that stays."""
+
+
+@cluster.command()
+@click.option("--masters", type=click.IntRange(1, 9), default=1, show_default=True)
+@click.option("--task-executors", type=click.IntRange(0, 32), default=1, show_default=True)
+@click.option("--slots", type=click.IntRange(1), help="Tasks at the same time in each of them.")
+@click.option("--rest-port", metavar="PORT", help="Port, list or range; 0 is any free one.")
+@_directory_option
+@shared_options
+def up(
+    invocation: Invocation,
+    masters: int,
+    task_executors: int,
+    slots: int | None,
+    rest_port: str | None,
+    directory: Path,
+) -> int:
+    """Start a local cluster and return when it is ready.
+
+    Where one runs already, processes of it that died are started again.
+    """
+    local = LocalCluster(directory)
+    state = local.state
+    if state is not None and state.alive:
+        return _bring_back(local, state, invocation)
+    if state is not None:
+        say("The cluster that was here died without being stopped; starting it anew.")
+    more = [f"taskmanager.numberOfTaskSlots={slots}"] if slots else []
+    more += [f"rest.bind-port={rest_port}"] if rest_port else []
+    configuration = invocation.configuration(*more)
+    try:
+        with steps("Starting the local cluster") as tell:
+            local.start(
+                masters=masters,
+                task_executors=task_executors,
+                configuration=configuration.as_file_text(),
+            )
+            local.wait_until_ready(tell)
+    except (StokerError, KeyboardInterrupt):
+        local.stop()
+        raise
+    return _tell_running(local, invocation)
+
+
+def _bring_back(local: LocalCluster, state: ClusterState, invocation: Invocation) -> int:
+    if state.dead:
+        names = ", ".join(f"{record.name} (pid {record.pid})" for record in state.dead)
+        say(f"A local cluster runs in {local.directory}, but {names} died; starting again.")
+        with steps("Starting what is missing") as tell:
+            local.start_missing()
+            local.wait_until_ready(tell)
+    else:
+        say(f"A local cluster is already running in {local.directory}.")
+    return _tell_running(local, invocation)
+
+
+def _tell_running(local: LocalCluster, invocation: Invocation) -> int:
+    if invocation.json:
+        _echo_status(local.directory, local.state or ClusterState())
+    else:
+        click.echo(f"The local cluster is ready at {local.masters}")
+        say(f"Files and logs are in {local.directory}; stop it with: stoker cluster down")
+    return OK
+
+
+@cluster.command()
+@_directory_option
+@shared_options
+def status(invocation: Invocation, directory: Path) -> int:
+    """Show the processes of the local cluster; exit code 1 when some are missing."""
+    state = read_state(directory)
+    if invocation.json:
+        _echo_status(directory, state or ClusterState())
+    elif state is None:
+        click.echo(f"No local cluster runs in {directory}.")
+    else:
+        click.echo(_status_text(directory, state))
+    return OK if state is not None and not state.dead else FAILED
+
+
+def _status_text(directory: Path, state: ClusterState) -> str:
+    rows = [
+        (
+            record.name,
+            str(record.pid),
+            "running" if record.alive else "died",
+            url_of(directory, record) or "-" if record.alive else "-",
+            record.log,
+        )
+        for record in state.processes
+    ]
+    parts = [table_text(("PROCESS", "PID", "STATE", "REST", "LOG"), rows)]
+    urls = [url for _, _, _, url, _ in rows if url != "-"]
+    if urls:
+        parts.append(_overview_text(",".join(urls)))
+    if state.dead:
+        parts.append("Bring back what died with: stoker cluster up")
+    return "\n\n".join(parts)
+
+
+def _overview_text(masters: str) -> str:
+    try:
+        overview = BlockingClient(masters, _LOOK).overview()
+    except StokerError as error:
+        return f"No master leads: {error.message}"
+    return (
+        f"Task executors: {overview.taskmanagers}, slots: {overview.slots_total} "
+        f"({overview.slots_available} free), jobs running: {overview.jobs_running}"
+    )
+
+
+def _echo_status(directory: Path, state: ClusterState) -> None:
+    echo_value(
+        {
+            "directory": str(directory),
+            "processes": [
+                {
+                    "name": record.name,
+                    "pid": record.pid,
+                    "alive": record.alive,
+                    "url": url_of(directory, record) if record.alive else None,
+                    "log": record.log,
+                }
+                for record in state.processes
+            ],
+        }
+    )
+
+
+@cluster.command()
+@click.option("--purge", is_flag=True, help="Remove its files too: jobs, results, logs.")
+@_directory_option
+@shared_options
+def down(invocation: Invocation, directory: Path, purge: bool) -> int:
+    """Stop the local cluster; its jobs are kept and go on at the next start."""
+    local = LocalCluster(directory)
+    if local.state is None:
+        say(f"No local cluster runs in {directory}.")
+    else:
+        with steps("Stopping the local cluster") as tell:
+            local.stop(tell)
+        say("The local cluster has stopped; nothing of it runs any more.")
+    if purge:
+        local.purge()
+        say(f"Removed {directory}.")
+    if invocation.json:
+        _echo_status(directory, ClusterState())
+    return OK

@@ -1,0 +1,25 @@
+"""`stoker info`."""
+
+import click
+
+from stoker.cli.exit_codes import OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.job_file import JobFile, job_file_options
+from stoker.core.description import describe, to_json
+
+
+@click.command()
+@job_file_options
+@shared_options
+def info(invocation: Invocation, job_file: JobFile) -> int:
+    """Print the graph of a job and run nothing.
+
+    FILE is a Python pipeline, a YAML job or a SQL script; FILE.py:NAME picks one of several
+    pipelines. ARGS are the arguments of a Python file.
+    """
+    graph = job_file.load().graph
+    if invocation.json:
+        click.echo(to_json(graph, indent=2))
+    else:
+        click.echo(describe(graph), nl=False)
+    return OK

@@ -1,0 +1,67 @@
+"""`stoker list`."""
+
+import time
+
+import click
+
+from stoker.api.jobs import JobOverview
+from stoker.cli.connection import connect
+from stoker.cli.exit_codes import OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.output import echo_value
+from stoker.cli.words import duration_text, moment_text, table_text
+from stoker.core.states import JobStatus
+
+_ID_DIGITS = 12
+_HEAD = ("JOB", "NAME", "TYPE", "STATE", "STARTED", "DURATION", "TASKS")
+
+
+@click.command("list")
+@click.option("--all", "which", flag_value="all", help="Those that have ended as well.")
+@click.option("--running", "which", flag_value="running", help="Only those in state RUNNING.")
+@shared_options
+def list_jobs(invocation: Invocation, which: str | None) -> int:
+    """List jobs; by default those that have not ended, the newest first."""
+    with connect(invocation) as client:
+        jobs = sorted(client.jobs(), key=lambda job: job.start_time, reverse=True)
+    shown = [job for job in jobs if _is_wanted(job, which)]
+    if invocation.json:
+        echo_value(shown)
+    elif shown:
+        click.echo(table_text(_HEAD, [_row(job) for job in shown]))
+    else:
+        click.echo(_nothing(len(jobs), which))
+    return OK
+
+
+def _is_wanted(job: JobOverview, which: str | None) -> bool:
+    match which:
+        case "all":
+            return True
+        case "running":
+            return job.state is JobStatus.RUNNING
+        case _:
+            return not job.state.globally_terminal
+
+
+def _row(job: JobOverview) -> tuple[str, ...]:
+    ended = job.state.globally_terminal
+    end = job.end_time if ended else round(time.time() * 1000)
+    return (
+        job.jid[:_ID_DIGITS],
+        job.name,
+        job.job_type.lower(),
+        job.state.value,
+        moment_text(job.start_time),
+        duration_text(end - job.start_time),
+        f"{job.tasks.finished}/{job.tasks.total}",
+    )
+
+
+def _nothing(count: int, which: str | None) -> str:
+    if which == "all" or not count:
+        return "No jobs."
+    jobs = "1 job has" if count == 1 else f"{count} jobs have"
+    return f"No job is {'running' if which else 'in progress'}; {jobs} other states " + (
+        "(stoker list --all)."
+    )

@@ -1,0 +1,17 @@
+"""`stoker master`."""
+
+import click
+
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.service import serve_until_signal
+from stoker.processes.master import run_master
+
+
+@click.command()
+@shared_options
+def master(invocation: Invocation) -> int:
+    """Run a master in the foreground, until SIGTERM; its log goes to the error stream.
+
+    Several masters with the same high-availability settings elect one that leads.
+    """
+    return serve_until_signal(run_master, invocation.configuration())

@@ -1,0 +1,90 @@
+"""`stoker run`."""
+
+from contextlib import ExitStack
+
+import click
+
+from stoker.cli.connection import connect_patiently, find_masters
+from stoker.cli.display import opened
+from stoker.cli.ending import ending_text, exit_code_of
+from stoker.cli.exit_codes import INTERRUPTED, OK
+from stoker.cli.following import Following, Left
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.job_file import JobFile, job_file_options
+from stoker.cli.output import echo_value
+from stoker.cli.own_cluster import cluster_for_command
+from stoker.cli.terminal import ask_about_interrupt, display_for_errors, say
+from stoker.client.blocking import BlockingClient
+from stoker.core.errors import Unavailable
+from stoker.core.ids import JobId
+from stoker.core.results import JobDetails
+from stoker.pipeline.building import LoadedJob
+
+
+@click.command()
+@click.option("-d", "--detached", is_flag=True, help="Return when the job is accepted.")
+@job_file_options
+@shared_options
+def run(invocation: Invocation, job_file: JobFile, detached: bool) -> int:
+    """Run a job and watch it until its end.
+
+    FILE is a Python pipeline, a YAML job or a SQL script; FILE.py:NAME picks one of several
+    pipelines. ARGS are the arguments of a Python file; put -- before those that begin with a dash.
+
+    Without a cluster, one is made on this machine for the time of the command.
+    """
+    loaded = job_file.load()
+    masters = find_masters(invocation)
+    if masters is None and detached:
+        raise Unavailable(
+            "a detached job needs a cluster that stays: start one with stoker cluster up, "
+            "or name a master with -m URL"
+        )
+    with ExitStack() as stack:
+        own = masters is None
+        if masters is None:
+            masters = stack.enter_context(cluster_for_command(invocation))
+        client = connect_patiently(masters, invocation)
+        job_id = submit(client, loaded)
+        if detached:
+            return _tell_accepted(invocation, loaded, job_id)
+        return _watch(invocation, client, job_id, own_cluster=own)
+
+
+def submit(client: BlockingClient, loaded: LoadedJob) -> JobId:
+    contents = {artifact.name: artifact.sha256 for artifact in loaded.graph.artifacts}
+    files = {contents[name]: path for name, path in loaded.files.items()}
+    return client.submit(loaded.graph, files).job_id
+
+
+def _tell_accepted(invocation: Invocation, loaded: LoadedJob, job_id: JobId) -> int:
+    if invocation.json:
+        echo_value({"job_id": job_id, "name": loaded.graph.name})
+        return OK
+    click.echo(job_id)
+    say(f"Job {loaded.graph.name} is accepted. Watch it with: stoker wait {job_id[:12]}")
+    return OK
+
+
+def _watch(
+    invocation: Invocation, client: BlockingClient, job_id: JobId, *, own_cluster: bool
+) -> int:
+    with opened(display_for_errors(quiet=invocation.json)) as display:
+        if not invocation.json:
+            display.say(f"Job {job_id} is accepted.")
+        ask = ask_about_interrupt(can_leave=not own_cluster)
+        following = Following(client, job_id, display, ask)
+        try:
+            details = following.until_end()
+        except Left:
+            say(f"Job {job_id} goes on. Watch it with: stoker wait {job_id[:12]}")
+            return OK
+    return _tell_end(invocation, details, interrupted=following.interrupted)
+
+
+def _tell_end(invocation: Invocation, details: JobDetails, *, interrupted: bool) -> int:
+    if invocation.json:
+        echo_value(details)
+    else:
+        click.echo(ending_text(details))
+    return INTERRUPTED if interrupted else exit_code_of(details.status)

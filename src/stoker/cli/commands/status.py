@@ -1,0 +1,67 @@
+"""`stoker status`."""
+
+import time
+
+import click
+
+from stoker.cli.connection import connect
+from stoker.cli.ending import failure_text
+from stoker.cli.exit_codes import OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.jobs import job_named
+from stoker.cli.output import echo_value
+from stoker.cli.progress import views_of
+from stoker.cli.words import duration_text, moment_text, table_text
+from stoker.core.results import JobDetails
+
+
+@click.command()
+@click.argument("job")
+@shared_options
+def status(invocation: Invocation, job: str) -> int:
+    """Show one job: its state, its regions, why it waits, how it failed.
+
+    JOB is an id or the beginning of one.
+    """
+    with connect(invocation) as client:
+        details = client.job(job_named(client, job))
+    if invocation.json:
+        echo_value(details)
+    else:
+        click.echo(_text(details))
+    return OK
+
+
+def _text(details: JobDetails) -> str:
+    parts = [_head(details)]
+    if details.waiting and not details.status.globally_terminal:
+        parts.append(f"It waits: {details.waiting}")
+    if details.regions:
+        parts.append(_regions(details))
+    if details.failures:
+        count = len(details.failures)
+        more = f"The last of {count} failures.\n" if count > 1 else ""
+        parts.append(more + failure_text(details.failures[-1]))
+    return "\n\n".join(parts)
+
+
+def _head(details: JobDetails) -> str:
+    end = details.end if details.end is not None else round(time.time() * 1000)
+    lines = [
+        ("job", details.job_id),
+        ("name", details.name),
+        ("type", details.job_type.lower()),
+        ("state", details.status.value),
+        ("started", moment_text(details.start)),
+        ("ended" if details.end is not None else "", moment_text(details.end or 0)),
+        ("duration", duration_text(end - details.start)),
+    ]
+    return "\n".join(f"{name + ':':<10} {value}" for name, value in lines if name)
+
+
+def _regions(details: JobDetails) -> str:
+    rows = [
+        (view.name, view.state.value, region.current.task_executor or "-", view.words)
+        for view, region in zip(views_of(details), details.regions, strict=True)
+    ]
+    return table_text(("REGION", "STATE", "TASK EXECUTOR", "PROGRESS"), rows)

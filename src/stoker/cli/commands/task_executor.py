@@ -1,0 +1,17 @@
+"""`stoker task-executor`."""
+
+import click
+
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.service import serve_until_signal
+from stoker.processes.task_executor import run_task_executor
+
+
+@click.command("task-executor")
+@shared_options
+def task_executor(invocation: Invocation) -> int:
+    """Run a task executor with its Spark in the foreground, until SIGTERM.
+
+    It finds the leading master through the same high-availability settings.
+    """
+    return serve_until_signal(run_task_executor, invocation.configuration())

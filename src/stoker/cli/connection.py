@@ -1,0 +1,104 @@
+"""Which master a command speaks to, and how patiently."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from stoker.cli.invocation import Invocation
+from stoker.client.blocking import BlockingClient
+from stoker.client.options import ClientOptions
+from stoker.core.errors import Unavailable
+from stoker.processes.local_cluster_state import default_directory, read_state, urls_of
+
+MASTER_VARIABLE = "STOKER_MASTER"
+_RETRY_KEYS = ("rest.retry.max-attempts", "rest.retry.delay")
+_NO_OPTIONS = frozenset(
+    {MASTER_VARIABLE, "STOKER_DEBUG", "STOKER_HOME", "STOKER_LOCAL_CLUSTER", "STOKER_FAILPOINT"}
+)
+
+
+def connect(invocation: Invocation) -> BlockingClient:
+    """For a question: a master that does not answer is told after seconds, not minutes."""
+    masters = find_masters(invocation)
+    if masters is None:
+        raise Unavailable(_nobody())
+    options, patience_was_set = _client_options(invocation)
+    if not patience_was_set:
+        options = replace(options, retries=2, retry_delay=timedelta(milliseconds=500))
+    return BlockingClient(masters, options)
+
+
+def connect_patiently(masters: str, invocation: Invocation) -> BlockingClient:
+    """For following a job: masters may change while it runs."""
+    options, _ = _client_options(invocation)
+    return BlockingClient(masters, options, sleep=_sleep_aloud())
+
+
+def find_masters(invocation: Invocation) -> str | None:
+    """None when no master is named and no local cluster runs."""
+    named = invocation.master or os.environ.get(MASTER_VARIABLE)
+    if named:
+        return named
+    if _may_have_settings(invocation):
+        configured = invocation.configuration().of(ClientOptions).master
+        if configured:
+            return configured
+    return local_masters(default_directory())
+
+
+def local_masters(directory: Path) -> str | None:
+    state = read_state(directory)
+    return None if state is None else ",".join(urls_of(directory, state)) or None
+
+
+def _client_options(invocation: Invocation) -> tuple[ClientOptions, bool]:
+    if not _may_have_settings(invocation):
+        return ClientOptions(), False
+    configuration = invocation.configuration()
+    patience_was_set = any(key in configuration.values for key in _RETRY_KEYS)
+    return configuration.of(ClientOptions), patience_was_set
+
+
+def _may_have_settings(invocation: Invocation, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether reading the configuration could give anything but defaults: it takes time."""
+    if invocation.config or invocation.definitions:
+        return True
+    if any(name.startswith("STOKER_") and name not in _NO_OPTIONS for name in environ):
+        return True
+    usual = (Path("stoker.yml"), Path.home() / ".config" / "stoker" / "stoker.yml")
+    return any(path.is_file() for path in usual)
+
+
+def _nobody() -> str:
+    directory = default_directory()
+    state = read_state(directory)
+    if state is not None:
+        dead = ", ".join(f"{record.name} (pid {record.pid})" for record in state.dead)
+        gone = f"{dead} ended without being asked" if dead else "no master of it answers yet"
+        return (
+            f"the local cluster in {directory} does not answer: {gone}; "
+            "bring it back with: stoker cluster up"
+        )
+    return (
+        f"no master is known; name one with -m URL, ${MASTER_VARIABLE} or the option "
+        "client.master, or start a local cluster with: stoker cluster up"
+    )
+
+
+def _sleep_aloud() -> Callable[[float], None]:
+    """Says once that no master answers, and then waits."""
+    told = False
+
+    def sleep(seconds: float) -> None:
+        nonlocal told
+        if not told:
+            click.echo("No master answers at the moment; trying again.", err=True)
+            told = True
+        time.sleep(seconds)
+
+    return sleep

@@ -1,0 +1,130 @@
+"""The job that a command line names: its file, and what is said about it."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stoker.cli.local_paths import with_absolute_paths
+from stoker.core.errors import InvalidInput
+from stoker.core.ids import JobId, is_hex_id
+from stoker.pipeline.building import LoadedJob
+from stoker.pipeline.loading import load_job, parse_params
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFile:
+    target: str
+    arguments: tuple[str, ...] = ()
+    params: dict[str, str]
+    configuration: dict[str, str]
+    name: str | None = None
+    job_id: JobId | None = None
+    python_files: tuple[Path, ...] = ()
+    wheels: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = ()
+
+    def load(self) -> LoadedJob:
+        """The job with every relative path of its sources and sinks made absolute."""
+        loaded = load_job(
+            self.target,
+            params=self.params,
+            arguments=self.arguments,
+            job_id=self.job_id,
+            name=self.name,
+            configuration=self.configuration,
+            python_files=self.python_files,
+            wheels=self.wheels,
+            files=self.files,
+        )
+        return replace(loaded, graph=with_absolute_paths(loaded.graph, Path.cwd()))
+
+
+def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds FILE, ARGS and the options that say something about the job, as `job_file`."""
+
+    @click.argument("target", metavar="FILE")
+    @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
+    @click.option("-p", "--param", metavar="NAME=VALUE", multiple=True, callback=_params)
+    @click.option("--name", help="Name of the job, in place of the one in the file.")
+    @click.option("--job-id", metavar="ID", callback=_job_id, help="32 hexadecimal digits.")
+    @click.option(
+        "--conf",
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=_pairs,
+        help="Setting of the job's Spark session, such as spark.sql.shuffle.partitions=8.",
+    )
+    @_file_option("--py-file", "A .py, .zip or .egg that the job's functions import.")
+    @_file_option("--wheel", "A wheel that the job's functions need.")
+    @_file_option("--file", "Any other file that goes along with the job.")
+    @functools.wraps(command)
+    def with_job_file(
+        *args: Any,
+        target: str,
+        arguments: tuple[str, ...],
+        param: dict[str, str],
+        name: str | None,
+        job_id: JobId | None,
+        conf: dict[str, str],
+        py_file: tuple[Path, ...],
+        wheel: tuple[Path, ...],
+        file: tuple[Path, ...],
+        **kwargs: Any,
+    ) -> Any:
+        job_file = JobFile(
+            target=target,
+            arguments=arguments,
+            params=param,
+            configuration=conf,
+            name=name,
+            job_id=job_id,
+            python_files=_absolute(py_file),
+            wheels=_absolute(wheel),
+            files=_absolute(file),
+        )
+        return command(*args, job_file=job_file, **kwargs)
+
+    return with_job_file
+
+
+def _file_option(flag: str, meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        flag,
+        metavar="FILE",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help=f"{meaning} Repeatable.",
+    )
+
+
+def _absolute(paths: Sequence[Path]) -> tuple[Path, ...]:
+    return tuple(path.absolute() for path in paths)
+
+
+def _params(
+    _ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    try:
+        return parse_params(given)
+    except InvalidInput as error:
+        raise click.BadParameter(error.message) from error
+
+
+def _pairs(_ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for item in given:
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{item}: write it as key=value")
+        pairs[key.strip()] = value
+    return pairs
+
+
+def _job_id(_ctx: click.Context, _option: click.Parameter, given: str | None) -> JobId | None:
+    if given is not None and not is_hex_id(given):
+        raise click.BadParameter(f"{given}: an id has 32 digits of 0-9 and a-f")
+    return None if given is None else JobId(given)

@@ -1,0 +1,74 @@
+"""The command `stoker`. It must start fast: a command's module is imported when it is used."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from stoker import __version__
+from stoker.cli.border import report
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.lazy_group import LazyGroup
+
+COMMANDS = {
+    "run": "stoker.cli.commands.run:run",
+    "info": "stoker.cli.commands.info:info",
+    "list": "stoker.cli.commands.list:list_jobs",
+    "status": "stoker.cli.commands.status:status",
+    "wait": "stoker.cli.commands.wait:wait",
+    "cancel": "stoker.cli.commands.cancel:cancel",
+    "cluster": "stoker.cli.commands.cluster:cluster",
+    "master": "stoker.cli.commands.master:master",
+    "task-executor": "stoker.cli.commands.task_executor:task_executor",
+    "demo": "stoker.cli.commands.demo:demo",
+}
+
+
+class CommandLine(LazyGroup):
+    """The outermost group: errors end here, and a command's return value is its exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        try:
+            code = super().main(
+                args=args,
+                prog_name=prog_name or "stoker",
+                complete_var=complete_var,
+                standalone_mode=False,
+                **extra,
+            )
+        # The top of the process: whatever arrives here is told to the user.
+        except (Exception, KeyboardInterrupt) as error:
+            code = report(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(
+    cls=CommandLine,
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "--version", message="stoker %(version)s")
+@shared_options
+@click.pass_context
+def cli(ctx: click.Context, invocation: Invocation) -> None:
+    """Run PySpark jobs on a cluster that keeps them: accepted once, never lost.
+
+    The options below may also be given after the command.
+    """
+    ctx.obj = invocation
+
+
+def main() -> None:
+    cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""A cluster for the time of one command, when no other is there."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stoker.cli.border import DEBUG
+from stoker.cli.invocation import Invocation
+from stoker.cli.terminal import say
+from stoker.processes.local_cluster import LocalCluster
+
+
+@contextmanager
+def cluster_for_command(invocation: Invocation) -> Iterator[str]:
+    """The URL of its master. It ends with the command, however that ends."""
+    configuration = invocation.configuration(
+        "rest.bind-port=0", f"taskmanager.spark.working-directory={Path.cwd()}"
+    )
+    directory = Path(tempfile.mkdtemp(prefix="stoker-run-"))
+    say(
+        "No cluster is named or running: starting one on this machine for this command. "
+        "(stoker cluster up starts one that stays, so that the next run begins at once.)"
+    )
+    try:
+        with LocalCluster(directory, tied=True) as cluster:
+            cluster.start(configuration=configuration.as_file_text())
+            cluster.wait_until_ready()
+            yield cluster.masters
+    finally:
+        if os.environ.get(DEBUG):
+            say(f"The logs of the cluster are kept in {directory / 'log'}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)

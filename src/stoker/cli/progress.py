@@ -1,0 +1,82 @@
+"""How far each region of a job is, in words and as a share; decided without any terminal."""
+
+from dataclasses import dataclass
+
+from stoker.core.results import AttemptDetails, JobDetails, Progress, RegionDetails
+from stoker.core.states import ExecutionState
+
+_WORDS = {
+    ExecutionState.CREATED: "waiting",
+    ExecutionState.SCHEDULED: "waiting for a slot",
+    ExecutionState.DEPLOYING: "on its way to a task executor",
+    ExecutionState.INITIALIZING: "preparing",
+    ExecutionState.RUNNING: "running",
+    ExecutionState.FINISHED: "done",
+    ExecutionState.CANCELING: "being cancelled",
+    ExecutionState.CANCELED: "cancelled",
+    ExecutionState.FAILED: "failed",
+    ExecutionState.RECONCILING: "being found again after a change of the leader",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionView:
+    name: str
+    state: ExecutionState
+    share: float | None
+    """From 0 to 1; None when nobody can know, as for an endless stream."""
+    words: str
+
+
+def view_of(region: RegionDetails) -> RegionView:
+    attempt = region.current
+    facts = [_state_words(region, attempt), *_progress_words(region, attempt.progress)]
+    if attempt.number > 0:
+        facts.append(f"attempt {attempt.number + 1}")
+    return RegionView(
+        name=region.id,
+        state=attempt.state,
+        share=_share(region, attempt),
+        words=", ".join(fact for fact in facts if fact),
+    )
+
+
+def views_of(details: JobDetails) -> list[RegionView]:
+    return [view_of(region) for region in details.regions]
+
+
+def _state_words(region: RegionDetails, attempt: AttemptDetails) -> str:
+    counted = attempt.progress.tasks_total > 0 if not region.streaming else _has_batches(attempt)
+    # The count says that it runs.
+    return "" if attempt.state is ExecutionState.RUNNING and counted else _WORDS[attempt.state]
+
+
+def _has_batches(attempt: AttemptDetails) -> bool:
+    return attempt.progress.batch_id is not None
+
+
+def _progress_words(region: RegionDetails, progress: Progress) -> list[str]:
+    if region.streaming:
+        words = [f"batch {progress.batch_id}"] if progress.batch_id is not None else []
+        if progress.rows_per_second is not None:
+            words.append(f"{progress.rows_per_second:,.0f} rows/s")
+        if progress.rows_read:
+            words.append(f"{progress.rows_read:,} rows read")
+        return words
+    words = []
+    if progress.tasks_total:
+        words.append(f"{progress.tasks_done}/{progress.tasks_total} tasks")
+    if progress.rows_written:
+        words.append(f"{progress.rows_written:,} rows written")
+    return words
+
+
+def _share(region: RegionDetails, attempt: AttemptDetails) -> float | None:
+    if attempt.state is ExecutionState.FINISHED:
+        return 1.0
+    progress = attempt.progress
+    if attempt.state is not ExecutionState.RUNNING:
+        return 0.0
+    if region.streaming or not progress.tasks_total:
+        return None
+    return min(1.0, progress.tasks_done / progress.tasks_total)

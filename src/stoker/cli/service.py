@@ -1,0 +1,51 @@
+"""Running a master or task executor in the foreground, as a service manager does."""
+
+import asyncio
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import click
+
+from stoker.cli.border import DEBUG
+from stoker.cli.exit_codes import FAILED, FATAL, OK
+from stoker.config.configuration import Configuration
+from stoker.config.processes import ProcessOptions
+from stoker.core.errors import InvalidInput, InvalidOption, StartupFailed, StokerError
+
+Serve = Callable[[Configuration], Coroutine[Any, Any, None]]
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+def serve_until_signal(serve: Serve, configuration: Configuration) -> int:
+    """0 after SIGTERM or SIGINT, 1 when it could not start, 2 when something broke it later."""
+    log_to_error_stream(configuration.of(ProcessOptions).log_level)
+    try:
+        asyncio.run(serve(configuration))
+    except (StartupFailed, InvalidInput) as error:
+        return _last_words(error, error.message, FAILED)
+    except StokerError as error:
+        return _last_words(error, error.message, FATAL)
+    # The top of the process; the log is where an operator looks for the place.
+    except Exception as error:
+        traceback.print_exception(error)
+        return _last_words(error, f"{type(error).__name__}: {error}", FATAL)
+    return OK
+
+
+def log_to_error_stream(level: str) -> None:
+    if level.upper() not in _LEVELS:
+        raise InvalidOption(f"process.log-level is {level}; write one of {', '.join(_LEVELS)}")
+    logging.basicConfig(level=level.upper(), format=_FORMAT, stream=sys.stderr)
+
+
+def _last_words(error: BaseException, message: str, code: int) -> int:
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    click.echo(f"Error: {message}", err=True)
+    return code

@@ -1,0 +1,59 @@
+"""From an HTTP answer to its value or to the error that it tells."""
+
+from typing import TypeVar
+
+import msgspec
+
+from stoker.api.shape import Errors
+from stoker.client.calls import Call
+from stoker.client.options import ClientOptions
+from stoker.core.errors import (
+    CallTimedOut,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    RemoteError,
+    StokerError,
+    TooLarge,
+    Unavailable,
+)
+
+T = TypeVar("T")
+
+_BY_STATUS: dict[int, type[StokerError]] = {
+    400: InvalidInput,
+    404: NotFound,
+    408: CallTimedOut,
+    409: Conflict,
+    413: TooLarge,
+    503: Unavailable,
+    504: CallTimedOut,
+}
+
+
+def value_of(call: Call[T], status: int, body: bytes) -> T:
+    if 200 <= status < 300:
+        return call.read(body)
+    raise error_of(status, body)
+
+
+def error_of(status: int, body: bytes) -> StokerError:
+    try:
+        message = "; ".join(msgspec.json.decode(body, type=Errors).errors)
+    except msgspec.DecodeError:
+        message = f"HTTP status {status}: {body[:200].decode(errors='replace')}"
+    return _BY_STATUS.get(status, RemoteError)(message, status=status)
+
+
+def answer_too_large(options: ClientOptions) -> TooLarge:
+    return TooLarge(
+        f"the answer is larger than {options.max_content_length} bytes; "
+        "raise rest.client.max-content-length"
+    )
+
+
+def answer_too_late(url: str, seconds: float) -> CallTimedOut:
+    return CallTimedOut(
+        f"the master at {url} gave no answer within {seconds:g} s; raise client.timeout, "
+        "or look at the master's log"
+    )

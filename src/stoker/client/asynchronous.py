@@ -1,0 +1,162 @@
+"""The client for programs with an event loop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from stoker.api.cluster import Overview, TaskManager
+from stoker.api.jobs import ExceptionHistory, JobExecutionResult, JobOverview, Plan
+from stoker.api.submission import JobSubmitted
+from stoker.client import calls
+from stoker.client.answers import answer_too_large, answer_too_late, error_of, value_of
+from stoker.client.calls import Call
+from stoker.client.masters import Attempts, Masters, parse_masters
+from stoker.client.options import ClientOptions
+from stoker.client.submission import SubmissionBody, new_boundary
+from stoker.client.waiting import TellStatus, tell_nobody
+from stoker.core.graph import JobGraph
+from stoker.core.ids import JobId
+from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
+
+T = TypeVar("T")
+
+AsyncSleep = Callable[[float], Awaitable[None]]
+
+
+class StokerClient:
+    """Speaks to the masters named by one or more URLs, separated by commas.
+
+    An async context manager: connections are kept open until its end.
+    """
+
+    def __init__(
+        self,
+        masters: str,
+        options: ClientOptions | None = None,
+        *,
+        sleep: AsyncSleep = asyncio.sleep,
+    ) -> None:
+        self._masters = Masters(parse_masters(masters))
+        self._options = options or ClientOptions()
+        self._sleep = sleep
+        self._http = httpx.AsyncClient(trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._http.aclose()
+
+    async def submit(
+        self, graph: JobGraph, artifacts: Mapping[str, Path] | None = None
+    ) -> JobSubmitted:
+        """Files by their sha256. Repeated safely, since the graph carries the job's id."""
+        body = SubmissionBody(graph, artifacts or {}, new_boundary())
+        return await self._call(calls.submit(), body)
+
+    async def jobs(self) -> list[JobOverview]:
+        return await self._call(calls.jobs())
+
+    async def job(self, job_id: JobId) -> JobDetails:
+        return await self._call(calls.job(job_id))
+
+    async def status(self, job_id: JobId) -> JobStatus:
+        return await self._call(calls.status(job_id))
+
+    async def wait_for_change(self, job_id: JobId, known: JobStatus, seconds: float) -> JobStatus:
+        """The status, as soon as it differs from the known one or the time is over."""
+        return await self._call(calls.change(job_id, known, seconds))
+
+    async def wait(self, job_id: JobId, tell: TellStatus = tell_nobody) -> JobStatus:
+        """Return when the job has ended for good; `tell` hears of every change before."""
+        status = await self.status(job_id)
+        while not status.globally_terminal:
+            tell(status)
+            known = status
+            while status == known:
+                status = await self._call(calls.change(job_id, known))
+        return status
+
+    async def result(self, job_id: JobId) -> JobExecutionResult | None:
+        """None while the job has not ended."""
+        return await self._call(calls.result(job_id))
+
+    async def plan(self, job_id: JobId) -> Plan:
+        return await self._call(calls.plan(job_id))
+
+    async def exceptions(self, job_id: JobId) -> ExceptionHistory:
+        return await self._call(calls.exceptions(job_id))
+
+    async def cancel(self, job_id: JobId) -> None:
+        await self._call(calls.cancel(job_id))
+
+    async def overview(self) -> Overview:
+        return await self._call(calls.overview())
+
+    async def task_executors(self) -> list[TaskManager]:
+        return await self._call(calls.task_executors())
+
+    async def _call(self, call: Call[T], body: SubmissionBody | None = None) -> T:
+        attempts = Attempts(self._masters, self._options)
+        while True:
+            try:
+                status, answer = await self._exchange(attempts.url, call, body)
+            except httpx.TransportError as error:
+                await self._sleep(attempts.unreachable(_reason(error)))
+                continue
+            if status != 503:
+                return value_of(call, status, answer)
+            await self._sleep(attempts.unavailable(error_of(status, answer).message))
+
+    async def _exchange(
+        self, url: str, call: Call[Any], body: SubmissionBody | None
+    ) -> tuple[int, bytes]:
+        patience = self._options.timeout.total_seconds() + call.waits
+        request = self._http.build_request(
+            call.method,
+            url + call.target,
+            headers=None if body is None else body.headers,
+            content=None if body is None else _pieces(body),
+            timeout=httpx.Timeout(patience, connect=self._options.connect_timeout.total_seconds()),
+        )
+        try:
+            response = await self._http.send(request, stream=True)
+            try:
+                return response.status_code, await self._read(response)
+            finally:
+                await response.aclose()
+        except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
+            raise answer_too_late(url, patience) from error
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        answer = bytearray()
+        async for chunk in response.aiter_bytes():
+            answer += chunk
+            if len(answer) > self._options.max_content_length:
+                raise answer_too_large(self._options)
+        return bytes(answer)
+
+
+async def _pieces(body: SubmissionBody) -> AsyncIterator[bytes]:
+    pieces = body.pieces()
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield piece
+
+
+def _reason(error: httpx.TransportError) -> str:
+    if isinstance(error, httpx.ConnectTimeout):
+        return "connection timed out"
+    if isinstance(error, httpx.ConnectError):
+        # The library's words for a refusal, which tell nothing; others name the reason.
+        return str(error).replace("All connection attempts failed", "connection refused")
+    return str(error) or type(error).__name__

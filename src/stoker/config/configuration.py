@@ -1,0 +1,100 @@
+"""The configuration of a process: every option's value and where it came from."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from stoker.config.tree import Option, OptionTree
+from stoker.config.values import format_value
+from stoker.core.errors import InvalidOption
+
+T = TypeVar("T")
+
+DEFAULT_ORIGIN = "default"
+MASK = "******"
+
+_SECRET_NAME = re.compile(
+    r"(?i:password|passwd|secret|token|credential|accesskey)"
+    r"|(?:^|[^A-Za-z])(?i:keys?)(?:$|[^A-Za-z])"
+    r"|[a-z]Key(?:$|[^a-z])"
+)
+
+
+def looks_secret(name: str) -> bool:
+    """Whether a value of this name should not be printed."""
+    return _SECRET_NAME.search(name) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """`values` and `origins` hold what was set; all else has its default."""
+
+    tree: OptionTree
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Keys that start with `spark.` and are no options of ours, for the engine to hand on."""
+
+    def of(self, owner: type[T]) -> T:
+        """The options of one part; InvalidOption when they contradict each other."""
+        if owner not in self.tree.owners:
+            raise ValueError(f"{owner.__name__} is not part of this option tree")
+        options = [option for option in self.tree.by_key.values() if option.owner is owner]
+        try:
+            return owner(**{option.field: self._value(option) for option in options})
+        except InvalidOption as error:
+            places = [
+                f"{option.key} is from {self.origins[option.key]}"
+                for option in options
+                if option.key in self.origins and option.key in error.message
+            ]
+            if not places:
+                raise
+            message = f"{error.message} ({', '.join(places)})"
+            raise InvalidOption(message, **error.facts) from error
+
+    def origin(self, key: str) -> str:
+        """Where the value of this option or Spark setting was set."""
+        if key not in self.tree.by_key and key not in self.spark:
+            raise InvalidOption(f"there is no option {key}", key=key)
+        return self.origins.get(key, DEFAULT_ORIGIN)
+
+    def shown(self) -> dict[str, str]:
+        """Every option and Spark setting as text, without what is secret."""
+        texts = {
+            option.key: _shown(option, self._value(option)) for option in self.tree.by_key.values()
+        }
+        for key, text in self.spark.items():
+            texts[key] = MASK if looks_secret(key) else text
+        return dict(sorted(texts.items()))
+
+    def with_values(self, values: Mapping[str, Any], *, origin: str) -> "Configuration":
+        """Some options replaced by what became of them, such as the port that was really bound."""
+        unknown = values.keys() - self.tree.by_key.keys()
+        if unknown:
+            raise InvalidOption(f"there is no option {', '.join(sorted(unknown))}")
+        return replace(
+            self,
+            values={**self.values, **values},
+            origins={**self.origins, **dict.fromkeys(values, origin)},
+        )
+
+    def as_file_text(self) -> str:
+        """What was set, secrets included, as a configuration file for another process."""
+        texts = {key: format_value(value) for key, value in self.values.items()}
+        return json.dumps({**texts, **self.spark}, indent=2) + "\n"
+
+    def _value(self, option: Option) -> Any:
+        return self.values.get(option.key, option.default)
+
+
+def _shown(option: Option, value: Any) -> str:
+    if value is None or value == "":
+        return format_value(value)
+    if option.secret or looks_secret(option.key):
+        return MASK
+    if isinstance(value, dict):
+        value = {name: MASK if looks_secret(name) else text for name, text in value.items()}
+    return format_value(value)

@@ -1,0 +1,104 @@
+"""Joins the sources: defaults, then file, then environment, then command line; the last wins."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stoker.config.configuration import MASK, Configuration, looks_secret
+from stoker.config.sources import (
+    Setting,
+    find_file,
+    settings_in_environment,
+    settings_on_command_line,
+)
+from stoker.config.tree import OptionTree
+from stoker.config.values import allowed, parse
+from stoker.core.errors import InvalidOption
+
+SPARK_PREFIX = "spark."
+
+
+def load(
+    tree: OptionTree,
+    *,
+    environment: Mapping[str, str],
+    file: Path | None = None,
+    definitions: Sequence[str] = (),
+    folder: Path | None = None,
+    home: Path | None = None,
+) -> Configuration:
+    """Read all sources; InvalidOption names every fault with its place.
+
+    `file` is the argument of --config; `folder` and `home` are where the usual files are looked
+    for, by default the current folder and the user's home.
+    """
+    path = find_file(file, environment, folder=folder or Path.cwd(), home=home or Path.home())
+    configuration = configuration_from(
+        tree,
+        [
+            *(_settings_in_file(path, tree) if path else []),
+            *settings_in_environment(environment, tree),
+            *settings_on_command_line(definitions),
+        ],
+    )
+    for owner in tree.owners:
+        configuration.of(owner)
+    return configuration
+
+
+def _settings_in_file(path: Path, tree: OptionTree) -> list[Setting]:
+    # Here, since YAML takes longer to import than all the rest, and often there is no file.
+    from stoker.config.file import settings_in_file  # noqa: PLC0415
+
+    return settings_in_file(path, tree.holds_pairs)
+
+
+def configuration_from(tree: OptionTree, settings: Iterable[Setting]) -> Configuration:
+    """Later settings replace earlier ones of the same key; a replaced one must be right as well."""
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    spark: dict[str, str] = {}
+    faults: list[InvalidOption] = []
+    for setting in settings:
+        try:
+            if setting.key.startswith(SPARK_PREFIX) and setting.key not in tree.by_key:
+                spark[setting.key] = _spark_text(setting)
+            else:
+                values[setting.key] = _typed(tree, setting)
+        except InvalidOption as fault:
+            faults.append(fault)
+        origins[setting.key] = setting.place
+    if faults:
+        raise _joined(faults)
+    return Configuration(tree=tree, values=values, origins=origins, spark=spark)
+
+
+def _spark_text(setting: Setting) -> str:
+    if not isinstance(setting.raw, str):
+        raise InvalidOption(f"{setting.place}: {setting.key} must be text", key=setting.key)
+    return setting.raw
+
+
+def _typed(tree: OptionTree, setting: Setting) -> Any:
+    option = tree.by_key.get(setting.key)
+    if option is None:
+        closest = tree.closest_key(setting.key)
+        hint = f"did you mean {closest}?" if closest else "see the list of options"
+        raise InvalidOption(
+            f"{setting.place}: there is no option {setting.key}; {hint}", key=setting.key
+        )
+    try:
+        return parse(option.type, setting.raw)
+    except (ValueError, OverflowError) as error:
+        shown = MASK if option.secret or looks_secret(option.key) else repr(setting.raw)
+        raise InvalidOption(
+            f"{setting.place}: {shown} is no value for {setting.key}; write {allowed(option.type)}",
+            key=setting.key,
+        ) from error
+
+
+def _joined(faults: Sequence[InvalidOption]) -> InvalidOption:
+    if len(faults) == 1:
+        return faults[0]
+    listing = "".join(f"\n  {fault.message}" for fault in faults)
+    return InvalidOption(f"{len(faults)} settings are wrong:{listing}", **faults[0].facts)

@@ -1,0 +1,38 @@
+"""Every options class there is. A new one is added here; a test finds those that are forgotten."""
+
+from stoker.blob.options import BlobOptions
+from stoker.client.options import ClientOptions
+from stoker.config.processes import (
+    ClusterOptions,
+    MasterOptions,
+    ProcessOptions,
+    TaskExecutorProcessOptions,
+)
+from stoker.dispatcher.options import DispatcherOptions
+from stoker.engine.options import EngineOptions
+from stoker.gateways.leases import LeaseOptions
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.jobmaster.options import JobMasterOptions
+from stoker.resourcemanager.options import ResourceManagerOptions
+from stoker.rest.options import RestOptions
+from stoker.rpc.options import RegistrationOptions, RpcOptions
+from stoker.taskexecutor.options import TaskExecutorOptions
+
+ALL: tuple[type, ...] = (
+    BlobOptions,
+    ClientOptions,
+    ClusterOptions,
+    DispatcherOptions,
+    EngineOptions,
+    HeartbeatOptions,
+    JobMasterOptions,
+    LeaseOptions,
+    MasterOptions,
+    ProcessOptions,
+    RegistrationOptions,
+    ResourceManagerOptions,
+    RestOptions,
+    RpcOptions,
+    TaskExecutorOptions,
+    TaskExecutorProcessOptions,
+)

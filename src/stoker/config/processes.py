@@ -1,0 +1,69 @@
+"""What can be set about whole processes: where they keep things and where they listen."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.core.options import option
+
+DEFAULT_HOME = Path("~/.stoker")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """The same for all processes of one cluster."""
+
+    high_availability: str | None = option(
+        "high-availability",
+        "The coordinator: embedded:///DIRECTORY for one machine; unset means a directory below "
+        "high-availability.storageDir.",
+        None,
+    )
+    storage: str | None = option(
+        "high-availability.storageDir",
+        "Directory that all processes share, for job graphs, results, artifacts and checkpoints: a "
+        "path or a file:// URL; unset means ~/.stoker/storage.",
+        None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessOptions:
+    working_dir: Path | None = option(
+        "process.working-dir",
+        "Where the process keeps its own files; unset means ~/.stoker/work.",
+        None,
+    )
+    log_dir: Path | None = option(
+        "process.log-dir",
+        "Where logs of attempts and of Spark go; unset: in the working dir.",
+        None,
+    )
+    log_level: str = option("process.log-level", "DEBUG, INFO, WARNING or ERROR.", "INFO")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MasterOptions:
+    bind_host: str = option(
+        "jobmanager.bind-host", "Address at which the master listens for RPC.", "127.0.0.1"
+    )
+    rpc_port: str = option(
+        "jobmanager.rpc.port",
+        "Port, list or range for the master's RPC; 0 takes any free one.",
+        "0",
+    )
+    resource_id: str | None = option(
+        "jobmanager.resource-id", "Fixed id of the master; unset means a random one.", None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskExecutorProcessOptions:
+    bind_host: str = option(
+        "taskmanager.bind-host", "Address at which the task executor listens for RPC.", "127.0.0.1"
+    )
+    rpc_port: str = option(
+        "taskmanager.rpc.port", "Port, list or range for its RPC; 0 takes any free one.", "0"
+    )
+    resource_id: str | None = option(
+        "taskmanager.resource-id", "Fixed id of the task executor; unset means a random one.", None
+    )

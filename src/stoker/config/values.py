@@ -1,0 +1,243 @@
+"""Text to typed value and back."""
+
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from stoker.core.options import ByteSize
+
+Raw = str | Sequence[str] | Mapping[str, str]
+"""What a source gives: text, or what a file may hold in its place, a list or a mapping of texts."""
+
+NOTHING = ("", "none", "null", "~")
+"""How an optional value is written that is not there."""
+
+_NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_MICROSECONDS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_UNIT_NAMES = {
+    "us": ("us", "micro", "micros", "microsecond", "microseconds"),
+    "ms": ("ms", "milli", "millis", "millisecond", "milliseconds"),
+    "s": ("s", "sec", "secs", "second", "seconds"),
+    "min": ("m", "min", "mins", "minute", "minutes"),
+    "h": ("h", "hour", "hours"),
+    "d": ("d", "day", "days"),
+}
+_UNIT_BY_NAME = {name: unit for unit, names in _UNIT_NAMES.items() for name in names}
+_BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
+_BYTES_BY_NAME = {
+    name: size
+    for unit, size in _BYTES.items()
+    for name in {unit, unit[0], unit.replace("b", "ib") if len(unit) == 2 else "bytes"}
+}
+
+
+class Unreadable(ValueError):
+    """The text is not a value of the type; the message says what is allowed."""
+
+
+def is_supported(kind: Any) -> bool:
+    kind, _ = _without_none(kind)
+    return kind in _READERS or _is_enum(kind)
+
+
+def takes_pairs(kind: Any) -> bool:
+    return bool(_without_none(kind)[0] == dict[str, str])
+
+
+def parse(kind: Any, raw: Raw) -> Any:
+    """The value of type `kind` that `raw` stands for, else Unreadable."""
+    kind, optional = _without_none(kind)
+    if optional and isinstance(raw, str) and raw.strip().lower() in NOTHING:
+        return None
+    if _is_enum(kind):
+        return _parse_enum(kind, _text(raw))
+    return _READERS[kind](raw)
+
+
+def format_value(value: Any) -> str:
+    """Text that `parse` reads as the same value."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case timedelta():
+            return _format_duration(value)
+        case ByteSize():
+            return _format_size(value)
+        case tuple():
+            return ", ".join(value)
+        case dict():
+            return ", ".join(f"{key}:{text}" for key, text in value.items())
+        case _:
+            return str(value)
+
+
+def allowed(kind: Any) -> str:
+    """What may be written for a value of this type, in words."""
+    kind, optional = _without_none(kind)
+    words = (
+        "one of " + ", ".join(member.value for member in kind) if _is_enum(kind) else _WORDS[kind]
+    )
+    return f"{words}, or none" if optional else words
+
+
+def type_name(kind: Any) -> str:
+    """The type in a word or two, for a table."""
+    kind, optional = _without_none(kind)
+    name = " or ".join(member.value for member in kind) if _is_enum(kind) else _TYPE_NAMES[kind]
+    return f"{name}, optional" if optional else name
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        rest = [part for part in typing.get_args(kind) if part is not types.NoneType]
+        if len(rest) == 1:
+            return rest[0], True
+    return kind, False
+
+
+def _is_enum(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, StrEnum)
+
+
+def _text(raw: Raw) -> str:
+    if not isinstance(raw, str):
+        raise Unreadable
+    return raw.strip()
+
+
+def _parse_bool(raw: Raw) -> bool:
+    text = _text(raw).lower()
+    if text not in ("true", "false"):
+        raise Unreadable
+    return text == "true"
+
+
+def _parse_int(raw: Raw) -> int:
+    return int(_text(raw))
+
+
+def _parse_float(raw: Raw) -> float:
+    return float(_text(raw))
+
+
+def _parse_path(raw: Raw) -> Path:
+    text = _text(raw)
+    if not text:
+        raise Unreadable
+    return Path(text).expanduser()
+
+
+def _parse_enum(kind: type[StrEnum], text: str) -> StrEnum:
+    for member in kind:
+        if text.lower().replace("_", "-") == member.value.lower().replace("_", "-"):
+            return member
+    raise Unreadable
+
+
+def _split_unit(raw: Raw) -> tuple[Decimal, str]:
+    match = _NUMBER_AND_UNIT.fullmatch(_text(raw).lower())
+    if not match:
+        raise Unreadable
+    return Decimal(match[1]), match[2]
+
+
+def _parse_duration(raw: Raw) -> timedelta:
+    number, name = _split_unit(raw)
+    unit = _UNIT_BY_NAME.get(name)
+    if unit is None:
+        raise Unreadable
+    return timedelta(microseconds=round(number * _MICROSECONDS[unit]))
+
+
+def _format_duration(value: timedelta) -> str:
+    total = value // timedelta(microseconds=1)
+    if total == 0:
+        return "0 s"
+    unit = max(
+        (unit for unit, size in _MICROSECONDS.items() if total % size == 0),
+        key=lambda unit: _MICROSECONDS[unit],
+    )
+    return f"{total // _MICROSECONDS[unit]} {unit}"
+
+
+def _parse_size(raw: Raw) -> ByteSize:
+    number, name = _split_unit(raw)
+    size = _BYTES_BY_NAME.get(name or "b")
+    if size is None or number * size % 1:
+        raise Unreadable
+    return ByteSize(number * size)
+
+
+def _format_size(value: ByteSize) -> str:
+    unit = max(
+        (unit for unit, size in _BYTES.items() if value and value % size == 0),
+        key=lambda unit: _BYTES[unit],
+        default="b",
+    )
+    return f"{value // _BYTES[unit]} {unit}"
+
+
+def _parse_list(raw: Raw) -> tuple[str, ...]:
+    if isinstance(raw, Mapping):
+        raise Unreadable
+    items = raw.split(",") if isinstance(raw, str) else raw
+    return tuple(item.strip() for item in items if item.strip())
+
+
+def _parse_mapping(raw: Raw) -> dict[str, str]:
+    if isinstance(raw, Mapping):
+        return dict(raw)
+    pairs = [item.partition(":") for item in _parse_list(raw)]
+    if any(not separator or not key.strip() for key, separator, _ in pairs):
+        raise Unreadable
+    return {key.strip(): text.strip() for key, _, text in pairs}
+
+
+_READERS: dict[Any, Callable[[Raw], Any]] = {
+    bool: _parse_bool,
+    int: _parse_int,
+    float: _parse_float,
+    str: _text,
+    Path: _parse_path,
+    timedelta: _parse_duration,
+    ByteSize: _parse_size,
+    tuple[str, ...]: _parse_list,
+    dict[str, str]: _parse_mapping,
+}
+_WORDS: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+    timedelta: "a number with a unit, such as 100 ms, 10 s, 5 min, 1 h",
+    ByteSize: "a size, such as 4096, 64 kb, 512 mb, 1 gb",
+    tuple[str, ...]: "a list, such as a, b, c",
+    dict[str, str]: "pairs, such as name:value, other:value",
+}
+_TYPE_NAMES: dict[Any, str] = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+    Path: "path",
+    timedelta: "duration",
+    ByteSize: "size",
+    tuple[str, ...]: "list",
+    dict[str, str]: "pairs",
+}

@@ -1,0 +1,101 @@
+"""Named places between the steps of a protocol, where tests make a process fail or die.
+
+A failpoint does nothing unless it is armed: by `armed()` in the same process, or by the
+environment, `STOKER_FAILPOINT=name` (or `name:3`, at the third hit), which ends the process as
+`kill -9` would.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+FAILPOINTS: Final = frozenset(
+    {
+        "election.before-raising-epoch",
+        "election.after-raising-epoch",
+        "publication.before-write",
+        "publication.after-write",
+        "job-graphs.before-content",
+        "job-graphs.before-record",
+        "job-graphs.after-record",
+        "job-graphs.before-removing-record",
+        "job-graphs.before-removing-content",
+        "job-graphs.after-removing-content",
+        "job-results.before-content",
+        "job-results.before-record",
+        "job-results.after-record",
+        "job-results.before-marking-clean",
+        "job-results.after-marking-clean",
+        "job-results.before-pruning-record",
+        "job-results.before-pruning-content",
+        "job-results.after-pruning-content",
+        "wishes.before-record",
+        "wishes.after-record",
+        "attempts.before-record",
+        "attempts.after-record",
+        "attempts.before-removing-records",
+        "attempts.after-removing-records",
+        "outcomes.before-content",
+        "outcomes.after-content",
+    }
+)
+
+ENVIRONMENT_VARIABLE: Final = "STOKER_FAILPOINT"
+KILLED: Final = 137
+"""The exit status that a shell shows for a process killed by SIGKILL."""
+
+OnHit = Callable[[], None]
+"""What happens at an armed failpoint: raise, record, or return and go on."""
+
+
+class UnknownFailpoint(LookupError):
+    pass
+
+
+_armed: dict[str, OnHit] = {}
+
+
+def failpoint(name: str) -> None:
+    if name not in FAILPOINTS:
+        raise UnknownFailpoint(f"failpoint {name!r} is not listed in stoker.core.failpoints")
+    on_hit = _armed.get(name)
+    if on_hit is not None:
+        on_hit()
+
+
+@contextmanager
+def armed(name: str, on_hit: OnHit) -> Iterator[None]:
+    """Call `on_hit` whenever the failpoint is reached inside the block."""
+    if name not in FAILPOINTS:
+        raise UnknownFailpoint(f"failpoint {name!r} is not listed in stoker.core.failpoints")
+    before = _armed.get(name)
+    _armed[name] = on_hit
+    try:
+        yield
+    finally:
+        if before is None:
+            del _armed[name]
+        else:
+            _armed[name] = before
+
+
+def arm_from_environment(setting: str | None) -> None:
+    """Arm what the environment variable names. Malformed settings raise at the start."""
+    if not setting:
+        return
+    name, _, count = setting.partition(":")
+    if name not in FAILPOINTS:
+        raise UnknownFailpoint(f"{ENVIRONMENT_VARIABLE}={setting}: no failpoint {name!r}")
+    remaining = int(count) if count else 1
+
+    def die_at_the_last() -> None:
+        nonlocal remaining
+        remaining -= 1
+        if remaining <= 0:
+            os._exit(KILLED)
+
+    _armed[name] = die_at_the_last
+
+
+arm_from_environment(os.environ.get(ENVIRONMENT_VARIABLE))

@@ -1,0 +1,171 @@
+"""Is the job as a whole acceptable: id, name, restarts, configuration, artifacts, size."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from stoker.core.faults import Fault, did_you_mean
+from stoker.core.graph import GRAPH_VERSION, JobGraph, RestartPolicy
+from stoker.core.ids import is_hex_id
+from stoker.core.structure_checks import place_of
+
+LONGEST_JOB_NAME = 200
+RESTART_STRATEGIES = ("none", "fixed-delay", "exponential-delay")
+
+_CLUSTER_PREFIXES = (
+    "spark.connect.",
+    "spark.deploy.",
+    "spark.driver.",
+    "spark.dynamicAllocation.",
+    "spark.eventLog.",
+    "spark.executor.",
+    "spark.jars",
+    "spark.kubernetes.",
+    "spark.memory.",
+    "spark.network.",
+    "spark.rpc.",
+    "spark.sql.hive.thriftServer.",
+    "spark.sql.streaming.ui.",
+    "spark.sql.ui.",
+    "spark.submit.",
+    "spark.task.",
+    "spark.ui.",
+    "spark.yarn.",
+)
+_CLUSTER_KEYS = frozenset(
+    {
+        "spark.app.name",
+        "spark.default.parallelism",
+        "spark.extraListeners",
+        "spark.local.dir",
+        "spark.master",
+        "spark.plugins",
+        "spark.scheduler.mode",
+        "spark.serializer",
+        "spark.sql.broadcastExchange.maxThreadThreshold",
+        "spark.sql.cache.serializer",
+        "spark.sql.catalogImplementation",
+        "spark.sql.codegen.cache.maxEntries",
+        "spark.sql.event.truncate.length",
+        "spark.sql.extensions",
+        "spark.sql.filesourceTableRelationCacheSize",
+        "spark.sql.globalTempDatabase",
+        "spark.sql.metadataCacheTTLSeconds",
+        "spark.sql.queryExecutionListeners",
+        "spark.sql.sources.disabledJdbcConnProviderList",
+        "spark.sql.streaming.streamingQueryListeners",
+        "spark.sql.subquery.maxThreadThreshold",
+        "spark.sql.warehouse.dir",
+    }
+)
+
+
+def job_faults(graph: JobGraph) -> Iterator[Fault]:
+    if graph.version != GRAPH_VERSION:
+        yield Fault(
+            "job",
+            f"its graph has version {graph.version}, this cluster reads version {GRAPH_VERSION}",
+            "use the client of the cluster's Stoker version",
+        )
+    if not is_hex_id(graph.job_id):
+        yield Fault(
+            "job",
+            f"its id '{graph.job_id}' is not a job id",
+            "use 32 hexadecimal digits in lower case, or leave it out",
+        )
+    yield from _name_faults(graph.name)
+    if graph.restart is not None:
+        yield from restart_faults(graph.restart)
+    yield from _configuration_faults(graph)
+    yield from _artifact_faults(graph)
+
+
+def size_faults(graph: JobGraph, max_bytes: int) -> Iterator[Fault]:
+    try:
+        size = len(msgspec.json.encode(graph))
+    except UnicodeEncodeError as error:
+        yield Fault("job", f"a text in it is not Unicode: {error.object!r}", "correct the text")
+        return
+    if size <= max_bytes:
+        return
+    sizes = {place_of(vertex): len(msgspec.json.encode(vertex)) for vertex in graph.vertices}
+    largest = max(sizes, key=lambda place: sizes[place], default="job")
+    yield Fault(
+        largest,
+        f"the job's graph has {_mebibytes(size)} and at most {_mebibytes(max_bytes)} are taken; "
+        f"the largest part is {largest} with {_mebibytes(sizes.get(largest, size))}",
+        "put large data into a file and add it as an artifact, or read it by a source",
+    )
+
+
+def restart_faults(restart: RestartPolicy) -> Iterator[Fault]:
+    if restart.strategy not in RESTART_STRATEGIES:
+        yield Fault(
+            "restart",
+            f"unknown strategy '{restart.strategy}'",
+            did_you_mean(restart.strategy, RESTART_STRATEGIES),
+        )
+    at_least = (
+        ("attempts", restart.attempts, 0),
+        ("delay_seconds", restart.delay_seconds, 0),
+        ("max_delay_seconds", restart.max_delay_seconds, 0),
+        ("reset_after_seconds", restart.reset_after_seconds, 0),
+        ("multiplier", restart.multiplier, 1),
+        ("jitter", restart.jitter, 0),
+    )
+    for key, value, least in at_least:
+        if not math.isfinite(value) or value < least:
+            yield Fault("restart", f"{key} is {value}", f"use a number of at least {least}")
+    if restart.jitter > 1:
+        yield Fault("restart", f"jitter is {restart.jitter}", "use a share between 0 and 1")
+    if (
+        restart.strategy == "exponential-delay"
+        and restart.max_delay_seconds < restart.delay_seconds
+    ):
+        yield Fault(
+            "restart",
+            f"max_delay_seconds ({restart.max_delay_seconds}) is less than delay_seconds "
+            f"({restart.delay_seconds})",
+            "raise it",
+        )
+
+
+def _name_faults(name: str) -> Iterator[Fault]:
+    if not name.strip():
+        yield Fault("job", "its name is empty", "give it a name")
+    elif len(name) > LONGEST_JOB_NAME:
+        yield Fault("job", "its name is too long", f"use at most {LONGEST_JOB_NAME} characters")
+    elif not name.isprintable():
+        yield Fault("job", "its name has characters that cannot be printed", "remove them")
+
+
+def _configuration_faults(graph: JobGraph) -> Iterator[Fault]:
+    for key in graph.configuration:
+        if not key.strip() or key != key.strip():
+            yield Fault("configuration", f"'{key}' is not a key", "write a dotted name")
+        elif key in _CLUSTER_KEYS or key.startswith(_CLUSTER_PREFIXES):
+            yield Fault(
+                "configuration",
+                f"'{key}' holds for a whole Spark engine and cannot be set for one job",
+                "set it among the options of the cluster",
+            )
+
+
+def _artifact_faults(graph: JobGraph) -> Iterator[Fault]:
+    for name, count in Counter(artifact.name for artifact in graph.artifacts).items():
+        if count > 1:
+            yield Fault(
+                f"artifact '{name}'",
+                f"{count} files have this name",
+                "rename one: a job's files stand in one directory",
+            )
+        if name in {"", ".", ".."} or "/" in name or "\\" in name or "\0" in name:
+            yield Fault(
+                f"artifact '{name}'", "this is not the name of a file", "use a plain file name"
+            )
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB"

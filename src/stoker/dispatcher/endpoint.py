@@ -1,0 +1,181 @@
+"""The dispatcher: takes jobs, makes them durable, starts them, knows them all."""
+
+import asyncio
+import logging
+from typing import assert_never
+
+from stoker.core.errors import (
+    DuplicateJob,
+    InvalidInput,
+    JobAlreadyEnded,
+    JobNotFound,
+    NoLeader,
+    NotFound,
+)
+from stoker.core.graph import JobGraph
+from stoker.core.ids import BlobKey, JobId
+from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
+from stoker.core.states import JobStatus
+from stoker.core.tokens import FencingToken
+from stoker.core.validation import validate
+from stoker.dispatcher.ended_jobs import EndedJobs
+from stoker.dispatcher.live_jobs import LiveJobs
+from stoker.dispatcher.services import DispatcherServices
+from stoker.dispatcher.stores import Stores
+from stoker.gateways.dispatcher import (
+    DISPATCHER,
+    ClusterOverview,
+    DispatcherGateway,
+    Submitted,
+)
+from stoker.gateways.job import JobToRun
+from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutorDetails
+from stoker.ha.stores.job_graphs import Conflicts, SameAgain, Stored
+from stoker.rpc.service import Endpoint
+
+log = logging.getLogger(__name__)
+
+
+class Dispatcher(Endpoint):
+    gateway = DispatcherGateway
+
+    def __init__(
+        self,
+        services: DispatcherServices,
+        *,
+        stores: Stores,
+        live: LiveJobs,
+        ended: EndedJobs,
+        token: FencingToken,
+    ) -> None:
+        super().__init__(DISPATCHER, token=token)
+        self._services = services
+        self._stores = stores
+        self._live = live
+        self._ended = ended
+
+    # Submission
+
+    async def submit_job(self, graph: JobGraph) -> Submitted:
+        """Persist, then acknowledge, then run. Who creates the record decides about duplicates."""
+        validate(graph, max_bytes=self._services.options.max_graph_size)
+        now = self._services.wall_clock()
+        outcome = await self._stores.graphs.put(graph, submitted_at=now)
+        match outcome:
+            case SameAgain(job_id=job_id):
+                return Submitted(job_id=job_id, repeated=True)
+            case Conflicts(job_id=job_id, ended=ended):
+                raise DuplicateJob(
+                    job_id, globally_terminated=ended, detail="with another job graph"
+                )
+            case Stored():
+                log.info("job %s (%s) is accepted", graph.job_id, graph.name)
+                await self._check_artifacts(graph)
+                self._live.start(JobToRun(graph=graph, submitted_at=now))
+                return Submitted(job_id=graph.job_id)
+            case _:
+                assert_never(outcome)
+
+    async def _check_artifacts(self, graph: JobGraph) -> None:
+        keys = [artifact.key or BlobKey(artifact.sha256) for artifact in graph.artifacts]
+        missing = await self._services.blobs.missing(graph.job_id, keys) if keys else ()
+        if missing:
+            await self._stores.graphs.remove(graph.job_id)
+            names = [a.name for a in graph.artifacts if (a.key or a.sha256) in missing]
+            raise InvalidInput(
+                f"the job names files that were not uploaded: {', '.join(names)}; submit it again "
+                "together with them",
+                missing=names,
+            )
+
+    # What is known of jobs
+
+    def list_jobs(self) -> list[JobSummary]:
+        live = [summary_of(details) for details in self._live.details()]
+        known = {job.job_id for job in live}
+        ended = [job for job in self._ended.summaries() if job.job_id not in known]
+        return sorted([*live, *ended], key=lambda job: (-job.start, job.job_id))
+
+    def job_status(self, job_id: JobId) -> JobStatus:
+        if (job := self._live.get(job_id)) is not None:
+            return job.details().status
+        return self._result(job_id).status
+
+    async def job_details(self, job_id: JobId) -> JobDetails:
+        if (job := self._live.get(job_id)) is not None:
+            return job.details()
+        result = self._result(job_id)
+        try:
+            return await self._stores.results.details(job_id)
+        except NotFound:
+            log.warning("the details of job %s are lost; its result is all there is", job_id)
+            return _details_from(result)
+
+    def job_result(self, job_id: JobId) -> JobResult | None:
+        if self._live.get(job_id) is not None:
+            return None
+        return self._result(job_id)
+
+    def _result(self, job_id: JobId) -> JobResult:
+        result = self._ended.get(job_id)
+        if result is None:
+            raise JobNotFound(job_id)
+        return result
+
+    async def wait_for_change(self, job_id: JobId, known: JobStatus, seconds: float) -> JobStatus:
+        try:
+            async with asyncio.timeout(seconds):
+                while (status := self.job_status(job_id)) is known:
+                    await self._live.next_change(job_id, known)
+                return status
+        except TimeoutError:
+            return self.job_status(job_id)
+
+    # Cancelling
+
+    async def cancel_job(self, job_id: JobId) -> None:
+        job = self._live.get(job_id)
+        if job is None or job.details().status.globally_terminal:
+            status = self.job_status(job_id)
+            if status is not JobStatus.CANCELED:
+                raise JobAlreadyEnded(job_id, status)
+            return
+        await self._stores.wishes.cancel(job_id, at=self._services.wall_clock())
+        job.cancel()
+
+    # The cluster
+
+    async def cluster_overview(self) -> ClusterOverview:
+        manager = await self._resource_manager()
+        resources = await manager.overview()
+        return ClusterOverview(
+            resources=resources,
+            jobs_running=len(self._live.details()),
+            jobs_finished=self._ended.count(JobStatus.FINISHED),
+            jobs_cancelled=self._ended.count(JobStatus.CANCELED),
+            jobs_failed=self._ended.count(JobStatus.FAILED),
+        )
+
+    async def task_executors(self) -> list[TaskExecutorDetails]:
+        manager = await self._resource_manager()
+        return await manager.task_executors()
+
+    async def _resource_manager(self) -> ResourceManagerGateway:
+        leader = self._services.resource_manager.leader
+        if leader is None:
+            raise NoLeader("no resource manager leads at the moment; try again shortly")
+        return await self._services.rpc.connect(
+            leader.address, ResourceManagerGateway, token=leader.token
+        )
+
+
+def _details_from(result: JobResult) -> JobDetails:
+    return JobDetails(
+        job_id=result.job_id,
+        name=result.name,
+        job_type=result.job_type,
+        status=result.status,
+        timestamps={JobStatus.INITIALIZING: result.start, result.status: result.end},
+        start=result.start,
+        end=result.end,
+    )

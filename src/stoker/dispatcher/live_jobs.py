@@ -1,0 +1,187 @@
+"""The jobs that have not ended, each with the task that carries it to its recorded end."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from stoker.aio.latest import Latest
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import Fenced, KeyExists, SessionExpired, StokerError
+from stoker.core.ids import JobId
+from stoker.core.plan import plan_of
+from stoker.core.results import JobDetails, JobResult, summary_of
+from stoker.core.states import JobStatus
+from stoker.dispatcher.cleanup import CleanupStep, clean_up
+from stoker.dispatcher.ended_jobs import EndedJobs
+from stoker.dispatcher.services import DispatcherServices
+from stoker.gateways.job import JobEnd, JobToRun, RunningJob
+from stoker.ha.stores.job_results import JobResultStore
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class LiveJob:
+    to_run: JobToRun
+    running: Latest[RunningJob | None]
+    cancel_wanted: bool = False
+
+    def details(self) -> JobDetails:
+        if self.running.value is not None:
+            return _before_its_record(self.running.value.details())
+        graph = self.to_run.graph
+        return JobDetails(
+            job_id=graph.job_id,
+            name=graph.name,
+            job_type=graph.job_type,
+            status=JobStatus.CANCELLING if self.cancel_wanted else JobStatus.INITIALIZING,
+            timestamps={JobStatus.INITIALIZING: self.to_run.submitted_at},
+            start=self.to_run.submitted_at,
+            plan=plan_of(graph),
+        )
+
+    def cancel(self) -> None:
+        self.cancel_wanted = True
+        if self.running.value is not None:
+            self.running.value.cancel()
+
+
+_UNTIL_RECORDED = {
+    JobStatus.FINISHED: JobStatus.RUNNING,
+    JobStatus.FAILED: JobStatus.FAILING,
+    JobStatus.CANCELED: JobStatus.CANCELLING,
+}
+
+
+def _before_its_record(details: JobDetails) -> JobDetails:
+    """An end that is not on record yet could still be decided otherwise: nobody may see it."""
+    if not details.status.globally_terminal:
+        return details
+    return msgspec.structs.replace(details, status=_UNTIL_RECORDED[details.status], end=None)
+
+
+class LiveJobs:
+    def __init__(
+        self,
+        services: DispatcherServices,
+        results: JobResultStore,
+        ended: EndedJobs,
+        steps: tuple[CleanupStep, ...],
+    ) -> None:
+        self._services = services
+        self._results = results
+        self._ended = ended
+        self._steps = steps
+        self._jobs: dict[JobId, LiveJob] = {}
+        self.scope = TaskScope("jobs")
+        self.changes: Latest[int] = Latest(0)
+
+    def get(self, job_id: JobId) -> LiveJob | None:
+        return self._jobs.get(job_id)
+
+    def details(self) -> list[JobDetails]:
+        return [job.details() for job in self._jobs.values()]
+
+    async def next_change(self, job_id: JobId, known: JobStatus) -> None:
+        """Returns when the job may have another status than the known one."""
+        job = self._jobs.get(job_id)
+        if job is None:
+            return
+        running = job.running.value
+        changes = self.changes.value
+        waits: set[asyncio.Future[Any]] = {
+            asyncio.ensure_future(self.changes.wait_for_change(changes)),
+            asyncio.ensure_future(job.running.wait_until(lambda value: value is not running)),
+        }
+        if running is not None and not running.details().status.globally_terminal:
+            waits.add(asyncio.ensure_future(running.wait_for_change(known)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def start(self, to_run: JobToRun) -> None:
+        job = LiveJob(to_run, Latest(None), cancel_wanted=to_run.cancel_wanted)
+        self._jobs[to_run.graph.job_id] = job
+        self.scope.spawn(f"job {to_run.graph.job_id}", self._carry(job))
+
+    def clean_up_later(self, job_id: JobId) -> None:
+        """Known by its dirty result alone: only its clean-up is left (DISP-13)."""
+        self.scope.spawn(f"clean up {job_id}", self._clean_up(job_id))
+
+    async def _carry(self, job: LiveJob) -> None:
+        job_id = job.to_run.graph.job_id
+        result = await self._run_to_its_end(job)
+        self._ended.add(result)
+        del self._jobs[job_id]
+        self.changes.set(self.changes.value + 1)
+        await self._clean_up(job_id)
+
+    async def _run_to_its_end(self, job: LiveJob) -> JobResult:
+        """A job master that breaks is started again: it finds its attempts by their records."""
+        while True:
+            try:
+                return await self._run(job)
+            except (Fenced, SessionExpired):
+                raise
+            except StokerError as error:
+                log.error("the master of job %s broke: %s", job.to_run.graph.job_id, error)
+            finally:
+                job.running.set(None)
+            await asyncio.sleep(self._services.options.master_restart_delay.total_seconds())
+
+    async def _run(self, job: LiveJob) -> JobResult:
+        to_run = JobToRun(
+            graph=job.to_run.graph,
+            submitted_at=job.to_run.submitted_at,
+            recovered=job.to_run.recovered,
+            cancel_wanted=job.cancel_wanted,
+        )
+        async with self._services.start_job(to_run) as running:
+            job.running.set(running)
+            if job.cancel_wanted and not to_run.cancel_wanted:
+                running.cancel()
+            end = await running.ended()
+            return await self._record(end)
+
+    async def _record(self, end: JobEnd) -> JobResult:
+        """From here on the job has ended, for every leader to come."""
+        details = end.details
+        result = JobResult(
+            job_id=details.job_id,
+            name=details.name,
+            job_type=details.job_type,
+            status=details.status,
+            start=details.start,
+            end=details.end or self._services.wall_clock(),
+            failure=end.failure,
+            tasks=summary_of(details).tasks,
+        )
+        try:
+            await self._results.create_dirty(result, details)
+        except KeyExists:
+            # Decided before, by this leader after an unknown outcome: what stands is what counts.
+            record = await self._results.get(result.job_id)
+            result = record.result if record else result
+        log.info("job %s ended as %s", result.job_id, result.status)
+        return result
+
+    async def _clean_up(self, job_id: JobId) -> None:
+        options = self._services.options
+        await clean_up(
+            job_id,
+            self._steps,
+            initial=options.cleanup_initial_backoff,
+            maximum=options.cleanup_max_backoff,
+        )
+        try:
+            await self._results.mark_clean(job_id)
+        except StokerError as error:
+            if isinstance(error, Fenced | SessionExpired):
+                raise
+            # The dirty record makes a later leader finish it (CLEAN-06).
+            log.warning("job %s could not be marked clean: %s", job_id, error)

@@ -1,0 +1,42 @@
+"""The durable records of one leadership, and the steps that remove what an ended job left."""
+
+from dataclasses import dataclass
+
+from stoker.blob.server import BlobServer
+from stoker.core.ids import Ids, JobId
+from stoker.dispatcher.cleanup import CleanupStep
+from stoker.ha.leadership import Leadership
+from stoker.ha.stores.attempts import AttemptStore
+from stoker.ha.stores.job_graphs import JobGraphStore
+from stoker.ha.stores.job_results import JobResultStore
+from stoker.ha.stores.wishes import WishStore
+from stoker.storage.contract import Storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stores:
+    graphs: JobGraphStore
+    results: JobResultStore
+    wishes: WishStore
+    attempts: AttemptStore
+
+
+def stores_of(leadership: Leadership, storage: Storage, ids: Ids) -> Stores:
+    return Stores(
+        graphs=JobGraphStore(leadership, storage, ids),
+        results=JobResultStore(leadership, storage, ids),
+        wishes=WishStore(leadership, ids),
+        attempts=AttemptStore(leadership),
+    )
+
+
+def cleanup_steps(stores: Stores, storage: Storage, blobs: BlobServer) -> tuple[CleanupStep, ...]:
+    async def remove_files(job_id: JobId) -> None:
+        await storage.delete_tree(f"jobs/{job_id}")
+
+    return (
+        CleanupStep("records of attempts", stores.attempts.remove_job),
+        CleanupStep("record of the job", stores.graphs.remove),
+        CleanupStep("artifacts", blobs.delete_job),
+        CleanupStep("files of the job", remove_files),
+    )

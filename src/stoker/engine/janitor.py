@@ -1,0 +1,71 @@
+"""Ends what a dead runner left at the Spark server, whose work goes on without its client.
+
+Runs in a process forked from the zygote, because a task executor never imports PySpark.
+"""
+
+import contextlib
+import os
+import socket
+import time
+from typing import Any
+
+import grpc
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.proto import GetStatusResponse
+
+from stoker.engine.runner_protocol import EndSession, RunnerEnd, SessionEnded, SessionNotEnded
+
+_POLL_SECONDS = 0.05
+_LONGEST_WAIT_SECONDS = 20.0
+_ENDED_STATES = frozenset(
+    {
+        GetStatusResponse.OperationStatus.OPERATION_STATE_UNKNOWN,
+        GetStatusResponse.OperationStatus.OPERATION_STATE_SUCCEEDED,
+        GetStatusResponse.OperationStatus.OPERATION_STATE_FAILED,
+        GetStatusResponse.OperationStatus.OPERATION_STATE_CANCELLED,
+    }
+)
+
+
+def serve_as_janitor(connection: socket.socket) -> None:
+    end = RunnerEnd(connection)
+    while (message := end.receive()) is not None:
+        if not isinstance(message, EndSession):
+            continue
+        try:
+            session = SparkSession.builder.remote(message.url).create()
+            end_all_work(session)
+            session.stop()
+        except (PySparkException, grpc.RpcError, TimeoutError) as error:
+            if not _is_closed_already(error):
+                reason = f"{type(error).__name__}: {error}"
+                end.send(SessionNotEnded(session_id=message.session_id, reason=reason))
+                continue
+        end.send(SessionEnded(session_id=message.session_id))
+    os._exit(0)
+
+
+def end_all_work(session: Any) -> None:
+    """Interrupt operations and stop streams of the session; returns when none is left."""
+    deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
+    session.interruptAll()
+    for query in session.streams.active:
+        # A query that ended by itself meanwhile is what we want.
+        with contextlib.suppress(PySparkException):
+            query.stop()
+    while not is_idle(session):
+        if time.monotonic() > deadline:
+            raise TimeoutError("Spark's work goes on although it was interrupted")
+        time.sleep(_POLL_SECONDS)
+        session.interruptAll()
+
+
+def is_idle(session: Any) -> bool:
+    # PySpark 4.3 has no public call for this yet.
+    answer = session.client._get_operation_statuses()
+    return all(status.state in _ENDED_STATES for status in answer.operation_statuses)
+
+
+def _is_closed_already(error: BaseException) -> bool:
+    return "SESSION_CLOSED" in str(error) or "SESSION_NOT_FOUND" in str(error)

@@ -1,0 +1,71 @@
+"""What can be set about the Spark engine of a task executor."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from stoker.core.options import ByteSize, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    master: str = option(
+        "spark.master",
+        "Spark master of the engine: local[*], spark://host:port, yarn or k8s://url",
+        "local[*]",
+    )
+    heap: ByteSize = option(
+        "taskmanager.memory.spark-heap",
+        "Largest heap of the Spark Connect server",
+        ByteSize(1024**3),
+    )
+    ui: bool = option(
+        "spark.ui.enabled",
+        "Whether the engine serves Spark's own web page, on a free port of the loopback address",
+        True,
+    )
+    spark_properties: dict[str, str] = option(
+        "taskmanager.spark.properties",
+        "Further spark.* settings of the engine; they win over Stoker's own defaults",
+        {},
+    )
+    working_directory: Path | None = option(
+        "taskmanager.spark.working-directory",
+        "What relative paths in jobs are relative to; without it, the engine's own directory",
+        None,
+    )
+    start_timeout: timedelta = option(
+        "taskmanager.spark.start-timeout",
+        "How long the Spark Connect server may take to answer",
+        timedelta(seconds=120),
+    )
+    restart_delay: timedelta = option(
+        "taskmanager.spark.restart-delay",
+        "Pause before a dead Spark server or zygote is started again; doubles with each failure",
+        timedelta(milliseconds=200),
+    )
+    max_restart_delay: timedelta = option(
+        "taskmanager.spark.max-restart-delay",
+        "Longest pause between two starts of the Spark server",
+        timedelta(seconds=30),
+    )
+    warm_runners: int = option(
+        "runner.warm",
+        "Runner processes kept ready, each with a Spark session that has run a query",
+        1,
+    )
+    replenish_delay: timedelta = option(
+        "runner.replenish-delay",
+        "Pause after a runner was taken before the next one warms up, so as not to disturb it",
+        timedelta(milliseconds=500),
+    )
+    runner_start_timeout: timedelta = option(
+        "runner.start-timeout",
+        "How long a runner may take to open its Spark session",
+        timedelta(seconds=60),
+    )
+    cancellation_grace: timedelta = option(
+        "task.cancellation.grace",
+        "How long a cancelled task may take to end by itself before its process is killed",
+        timedelta(seconds=5),
+    )

@@ -1,0 +1,151 @@
+"""Runner processes that stand ready, each with a Spark session that has run a query."""
+
+import asyncio
+import logging
+import uuid
+from dataclasses import dataclass
+
+from stoker.core.errors import StokerError, Unavailable
+from stoker.core.ids import Ids
+from stoker.engine.kept import Kept
+from stoker.engine.options import EngineOptions
+from stoker.engine.runner_protocol import NotReady, Prepare, Ready
+from stoker.engine.server import SparkServer
+from stoker.engine.waiting import Stopped, unless
+from stoker.engine.zygote_link import ForkedProcess, ZygoteLink
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmRunner:
+    process: ForkedProcess
+    server: SparkServer
+    session_id: str
+    spark_version: str
+
+    @property
+    def is_usable(self) -> bool:
+        return self.process.is_alive and not self.server.died.done()
+
+
+Spare = asyncio.Task[WarmRunner | StokerError]
+
+
+class RunnerPool:
+    def __init__(
+        self,
+        options: EngineOptions,
+        server: Kept[SparkServer],
+        zygote: Kept[ZygoteLink],
+        ids: Ids,
+    ) -> None:
+        self._options = options
+        self._server = server
+        self._zygote = zygote
+        self._ids = ids
+        self._spares: list[Spare] = []
+        self._taken = asyncio.Event()
+
+    async def take(self) -> WarmRunner:
+        """A warm runner, ready at once if there is a spare; raises StokerError if none can be."""
+        lost_servers = 0
+        while True:
+            spare = self._spares.pop(0) if self._spares else self._begin_preparing()
+            try:
+                runner = await asyncio.shield(spare)
+            except asyncio.CancelledError:
+                self._spares.insert(0, spare)
+                raise
+            finally:
+                self._taken.set()
+            if isinstance(runner, StokerError):
+                lost_servers += 1
+                if not isinstance(runner, _ServerLost) or lost_servers > 3:
+                    raise runner
+            elif runner.is_usable:
+                return runner
+            else:
+                await runner.process.kill()
+
+    async def run(self) -> None:
+        """Keeps the number of spares; ends them when cancelled."""
+        try:
+            while True:
+                # While the server is down, nothing can be prepared.
+                server = await self._when_up()
+                self._top_up()
+                await self._until_taken_or_lost(server)
+                await asyncio.sleep(self._options.replenish_delay.total_seconds())
+        finally:
+            for spare in self._spares:
+                spare.cancel()
+            await asyncio.gather(*self._spares, return_exceptions=True)
+
+    async def _when_up(self) -> SparkServer:
+        while True:
+            try:
+                return await self._server.get()
+            except StokerError:
+                await asyncio.sleep(self._options.max_restart_delay.total_seconds())
+
+    def _top_up(self) -> None:
+        self._spares = [spare for spare in self._spares if not _is_spoilt(spare)]
+        while len(self._spares) < self._options.warm_runners:
+            self._spares.append(self._begin_preparing())
+
+    async def _until_taken_or_lost(self, server: SparkServer) -> None:
+        self._taken.clear()
+        try:
+            await unless(server.died, self._taken.wait())
+        except Stopped:
+            for spare in self._spares:
+                if spare.done() and isinstance(runner := spare.result(), WarmRunner):
+                    await runner.process.kill()
+
+    def _begin_preparing(self) -> Spare:
+        return asyncio.create_task(self._prepare(), name="prepare-runner")
+
+    async def _prepare(self) -> WarmRunner | StokerError:
+        try:
+            server = await self._server.get()
+            zygote = await self._zygote.get()
+            process = await zygote.fork()
+        except StokerError as error:
+            return error
+        session_id = str(uuid.UUID(hex=self._ids.nonce(), version=4))
+        try:
+            async with asyncio.timeout(self._options.runner_start_timeout.total_seconds()):
+                await process.send(Prepare(url=server.url(session_id)))
+                answer = await unless(server.died, process.receive())
+        except TimeoutError:
+            await process.kill()
+            return Unavailable("a runner could not open its Spark session in time")
+        except Stopped:
+            await process.kill()
+            return _ServerLost("the Spark server died while a runner connected to it")
+        except asyncio.CancelledError:
+            await process.kill()
+            raise
+        match answer:
+            case Ready(spark_version=version):
+                return WarmRunner(
+                    process=process, server=server, session_id=session_id, spark_version=version
+                )
+            case NotReady(reason=reason):
+                await process.kill()
+                return Unavailable(f"a runner could not open its Spark session: {reason}")
+            case _:
+                ending = await process.kill()
+                return _ServerLost(f"a runner ended before it was ready: {ending}")
+
+
+class _ServerLost(Unavailable):
+    """What the runner was made from is gone; another try will find the next one."""
+
+
+def _is_spoilt(spare: Spare) -> bool:
+    if not spare.done():
+        return False
+    runner = spare.result()
+    return isinstance(runner, StokerError) or not runner.is_usable

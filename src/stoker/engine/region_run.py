@@ -1,0 +1,265 @@
+"""Running a compiled region: writing a result, materializing a vertex, or a streaming query."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, assert_never
+
+from pyspark.errors import AnalysisException
+
+from stoker.core.graph import FormatWrite, PythonFunction, Sink, Source, SqlScript, Transform
+from stoker.core.results import Progress
+from stoker.engine.compile import DataFrame, RegionCompiler, Session, run_sql
+from stoker.engine.environment import check_versions, place_artifacts
+from stoker.engine.failures import CannotRun, shortened
+from stoker.engine.places import Place, checkpoint_place, materialized_place
+from stoker.engine.runner_protocol import RunTask
+from stoker.engine.stream_watch import watch_stream
+
+Report = Callable[[Progress], None]
+
+_SHOWN_STATEMENT = 500
+
+
+class RegionRun:
+    """One attempt of one region, in the session of its runner."""
+
+    def __init__(
+        self, session: Session, task: RunTask, report: Report, entered_running: Callable[[], None]
+    ) -> None:
+        self._session = session
+        self._task = task
+        self._report = report
+        self._entered_running = entered_running
+        self._counts: dict[str, tuple[int, int, int]] = {}
+        """Of each Spark operation: tasks, tasks done, bytes read."""
+        self.progress = Progress()
+        self.query: Any = None
+        """The streaming query, once it has started."""
+
+    def run(self) -> None:
+        task = self._task
+        self._apply_configuration()
+        place_artifacts(self._session, task.graph.artifacts, task.artifacts, Path(task.directory))
+        compiler = RegionCompiler(self._session, task.graph, task.region, task.materialized_root)
+        if any(_has_function(task.graph.vertex(name)) for name in task.region.vertices):
+            check_versions(task.graph.environment)
+            compiler.load_functions()
+        end = task.graph.vertex(task.region.id)
+        match end:
+            case SqlScript():
+                self._begin_batch()
+                self._run_script(end)
+            case Source() | Transform():
+                self._materialize(end.name, compiler)
+            case Sink():
+                frame = compiler.frame(end.input)
+                if task.region.streaming:
+                    self._run_stream(end, frame, compiler)
+                else:
+                    self._run_batch(end, frame, compiler)
+            case _:
+                assert_never(end)
+
+    def _apply_configuration(self) -> None:
+        for key, value in self._task.graph.configuration.items():
+            if not key.startswith("spark."):
+                continue
+            try:
+                self._session.conf.set(key, value)
+            except AnalysisException as error:
+                if error.getCondition() not in (
+                    "CANNOT_MODIFY_CONFIG",
+                    "CANNOT_MODIFY_STATIC_CONFIG",
+                ):
+                    raise
+                raise CannotRun(
+                    "StaticConfiguration",
+                    f"the job sets {key}, which Spark fixes when its engine starts and a job "
+                    "cannot change; remove it from the job's configuration, or set it for the "
+                    "task executors in taskmanager.spark.properties",
+                ) from error
+
+    def _begin_batch(self) -> None:
+        self._session.registerProgressHandler(self._on_progress)
+        self._entered_running()
+
+    def _on_progress(
+        self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool
+    ) -> None:
+        for stage in stages or ():
+            self._counts[f"{operation_id}/{stage.stage_id}"] = (
+                stage.num_tasks,
+                stage.num_completed_tasks,
+                stage.num_bytes_read,
+            )
+        counts = self._counts.values()
+        changed = Progress(
+            tasks_total=sum(total for total, _, _ in counts),
+            tasks_done=sum(finished for _, finished, _ in counts),
+            bytes_read=sum(size for _, _, size in counts),
+        )
+        if changed != self.progress:
+            self.progress = changed
+            self._report(changed)
+
+    def _run_script(self, script: SqlScript) -> None:
+        for number, statement in enumerate(script.statements, start=1):
+            try:
+                run_sql(self._session, statement, self._task.graph.parameters)
+            except Exception as error:
+                text = shortened(statement.strip())[:_SHOWN_STATEMENT]
+                error.add_note(
+                    f"statement {number} of {len(script.statements)} in {script.name}: {text}"
+                )
+                raise
+
+    def _materialize(self, name: str, compiler: RegionCompiler) -> None:
+        if self._task.region.streaming:
+            raise CannotRun(
+                "StreamingMaterialized",
+                f"{name} is marked as materialized, but a stream never ends and cannot be; "
+                "remove the mark, or read the source without streaming=True",
+            )
+        place = materialized_place(self._task.materialized_root, name)
+        if place.local is not None and place.local.exists():
+            # An earlier attempt published it before its outcome was known.
+            self._entered_running()
+            return
+        frame = compiler.frame(name)
+        self._begin_batch()
+        with _Mismatch(frame, name, streaming=False):
+            if place.local is None:
+                frame.write.mode("overwrite").parquet(place.url)
+            else:
+                self._write_then_rename(frame, place)
+
+    def _write_then_rename(self, frame: DataFrame, place: Place) -> None:
+        assert place.local is not None
+        staged = place.local.with_name(f".{place.local.name}.{self._task.attempt}")
+        place.local.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            frame.write.mode("overwrite").parquet(staged.absolute().as_uri())
+            try:
+                os.rename(staged, place.local)
+            except OSError:
+                if not place.local.exists():
+                    raise
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+    def _run_batch(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
+        self._begin_batch()
+        with _Mismatch(frame, sink.name, streaming=False):
+            match sink.write:
+                case PythonFunction():
+                    compiler.function(sink.name)(frame)
+                case FormatWrite(format="console"):
+                    frame.show()
+                case FormatWrite() as write:
+                    _write(sink, write, frame)
+
+    def _run_stream(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
+        checkpoint = checkpoint_place(self._task.checkpoint_root, sink.name)
+        with _Mismatch(frame, sink.name, streaming=True):
+            writer = frame.writeStream.queryName(sink.name).option(
+                "checkpointLocation", checkpoint.url
+            )
+            if sink.mode is not None:
+                writer = writer.outputMode(sink.mode)
+            writer = _triggered(writer, sink.trigger)
+            self.query = self._start(sink, writer, compiler)
+        self._entered_running()
+        for progress in watch_stream(self.query):
+            self.progress = progress
+            self._report(progress)
+
+    def _start(self, sink: Sink, writer: Any, compiler: RegionCompiler) -> Any:
+        match sink.write:
+            case PythonFunction():
+                return writer.foreachBatch(compiler.function(sink.name)).start()
+            case FormatWrite() as write:
+                writer = writer.options(**write.options)
+                if write.partition_by:
+                    writer = writer.partitionBy(*write.partition_by)
+                if write.table is not None:
+                    return writer.toTable(write.table)
+                writer = writer.format(write.format)
+                return writer.start(write.path) if write.path is not None else writer.start()
+
+
+def _write(sink: Sink, write: FormatWrite, frame: DataFrame) -> None:
+    # Spark's noop has no meaning for "must not exist yet" and refuses that mode.
+    mode = sink.mode or ("append" if write.format == "noop" else "errorifexists")
+    # Over Spark Connect, PySpark knows this mode by its short name only.
+    mode = "error" if mode == "errorifexists" else mode
+    writer = frame.write.mode(mode).options(**write.options)
+    if write.partition_by:
+        writer = writer.partitionBy(*write.partition_by)
+    if write.table is not None:
+        writer.format(write.format).saveAsTable(write.table)
+    elif write.path is not None:
+        writer.format(write.format).save(write.path)
+    else:
+        writer.format(write.format).save()
+
+
+def _triggered(writer: Any, trigger: str | None) -> Any:
+    match trigger:
+        case None:
+            return writer
+        case "available-now":
+            return writer.trigger(availableNow=True)
+        case "once":
+            return writer.trigger(once=True)
+        case interval:
+            return writer.trigger(processingTime=interval)
+
+
+class _Mismatch:
+    """Explains Spark's refusal when the frame is a stream and the region is not, or the reverse.
+
+    Asking beforehand would cost every task a round trip.
+    """
+
+    def __init__(self, frame: DataFrame, name: str, *, streaming: bool) -> None:
+        self._frame = frame
+        self._name = name
+        self._streaming = streaming
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, AnalysisException) or self._is_as_planned():
+            return
+        if self._streaming:
+            message = (
+                f"{self._name} has a trigger or a streaming source, but what it writes is a batch "
+                "DataFrame; read with spark.readStream, or remove the trigger and streaming=True"
+            )
+        else:
+            message = (
+                f"{self._name} runs as batch, but what it writes is a stream; mark the source "
+                "with streaming=True or give the sink a trigger"
+            )
+        raise CannotRun("StreamingMismatch", message) from error
+
+    def _is_as_planned(self) -> bool:
+        try:
+            return bool(self._frame.isStreaming) == self._streaming
+        except AnalysisException:
+            return True
+
+
+def _has_function(vertex: Source | Transform | Sink | SqlScript) -> bool:
+    match vertex:
+        case (
+            Source(read=PythonFunction())
+            | Transform(compute=PythonFunction())
+            | Sink(write=PythonFunction())
+        ):
+            return True
+        case _:
+            return False

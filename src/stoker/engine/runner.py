@@ -1,0 +1,180 @@
+"""The process in which a task's user code runs, with a Spark session of its own.
+
+Forked warm from the zygote. It takes one task, ends, and is never used again.
+"""
+
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stoker.core.results import Progress
+from stoker.core.states import ExecutionState
+from stoker.engine.classic_udfs import let_classic_udfs_run_on_connect
+from stoker.engine.failures import failure_of, is_loss_of_server
+from stoker.engine.janitor import end_all_work
+from stoker.engine.region_run import RegionRun
+from stoker.engine.runner_protocol import (
+    Cancel,
+    Ended,
+    NotReady,
+    Prepare,
+    ProgressReport,
+    Ready,
+    RunnerEnd,
+    RunTask,
+    SessionEnded,
+    StateReport,
+)
+
+
+class _Cancelled(BaseException):
+    """Raised in the main thread, so that user code which merely waits is left at once."""
+
+
+def serve_as_runner(connection: socket.socket) -> None:
+    # Forked siblings would otherwise draw the same random numbers.
+    numpy.random.seed()
+    end = RunnerEnd(connection)
+    prepare = end.receive()
+    if not isinstance(prepare, Prepare):
+        return
+    try:
+        session = _warm_session(prepare.url)
+    except (PySparkException, grpc.RpcError) as error:
+        end.send(NotReady(reason=f"{type(error).__name__}: {error}"))
+        return
+    end.send(Ready(spark_version=session.version))
+    task = end.receive()
+    if isinstance(task, RunTask):
+        Runner(end, session, task).run()
+    # Threads of user code do not keep the process.
+    os._exit(0)
+
+
+def _warm_session(url: str) -> Any:
+    session = SparkSession.builder.remote(url).create()
+    let_classic_udfs_run_on_connect()
+    # Lets user code that asks for a session by getOrCreate() have this one.
+    os.environ["SPARK_REMOTE"] = url
+    session.range(10).write.format("noop").mode("append").save()
+    return session
+
+
+class Runner:
+    def __init__(self, end: RunnerEnd, session: Any, task: RunTask) -> None:
+        self._end = end
+        self._session = session
+        self._task = task
+        self._cancelled = threading.Event()
+        self._ending = threading.Lock()
+        self._over = False
+        self._run = RegionRun(session, task, self._report, self._entered_running)
+
+    def run(self) -> None:
+        _move_into(Path(self._task.directory))
+        signal.signal(signal.SIGTERM, self._on_cancel_signal)
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
+        try:
+            self._state(ExecutionState.INITIALIZING)
+            ended = self._run_task()
+        except _Cancelled:
+            ended = self._canceled()
+        with self._ending:
+            self._over = True
+        if ended.state is not ExecutionState.FINISHED:
+            self._end_leftovers()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._end.send(ended)
+        self._release_session()
+
+    def _run_task(self) -> Ended:
+        try:
+            self._run.run()
+        except _Cancelled:
+            return self._canceled()
+        # The border to user code: whatever comes out of it is the task's failure.
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            if self._cancelled.is_set():
+                return self._canceled()
+            failure = failure_of(error)
+            print(failure.stack_trace, file=sys.stderr)
+            return Ended(
+                state=ExecutionState.FAILED,
+                failure=failure,
+                progress=self._run.progress,
+                connection_lost=is_loss_of_server(error),
+            )
+        if self._cancelled.is_set() and self._run.query is not None:
+            # A stopped stream ends like one that has read everything.
+            return self._canceled()
+        return Ended(state=ExecutionState.FINISHED, progress=self._run.progress)
+
+    def _canceled(self) -> Ended:
+        return Ended(state=ExecutionState.CANCELED, progress=self._run.progress)
+
+    def _end_leftovers(self) -> None:
+        # When this fails the janitor does it, after this process has gone.
+        with suppress(PySparkException, grpc.RpcError, TimeoutError):
+            end_all_work(self._session)
+
+    def _release_session(self) -> None:
+        try:
+            self._session.client.release_session()
+        except (PySparkException, grpc.RpcError):
+            return
+        self._end.send(SessionEnded(session_id=self._session.session_id))
+
+    def _listen(self) -> None:
+        while (message := self._end.receive()) is not None:
+            if isinstance(message, Cancel) and not self._cancelled.is_set():
+                self._cancelled.set()
+                self._interrupt()
+        # The task executor is gone: nothing that this task started may outlive it.
+        os.killpg(0, signal.SIGKILL)
+
+    def _interrupt(self) -> None:
+        with self._ending:
+            if self._over:
+                return
+            os.kill(os.getpid(), signal.SIGTERM)
+        with suppress(PySparkException, grpc.RpcError):
+            self._session.interruptAll()
+
+    def _on_cancel_signal(self, _signal: int, _frame: object) -> None:
+        if self._cancelled.is_set() and not self._over:
+            raise _Cancelled
+
+    def _state(self, state: ExecutionState) -> None:
+        self._end.send(StateReport(state=state))
+
+    def _entered_running(self) -> None:
+        self._state(ExecutionState.RUNNING)
+
+    def _report(self, progress: Progress) -> None:
+        self._end.send(ProgressReport(progress=progress))
+
+
+def _move_into(directory: Path) -> None:
+    """Make the attempt's directory the place of the task's output and of its temporary files."""
+    temporary = directory / "tmp"
+    temporary.mkdir(parents=True, exist_ok=True)
+    os.environ["TMPDIR"] = str(temporary)
+    tempfile.tempdir = None
+    for name, stream in (("stdout.log", sys.stdout), ("stderr.log", sys.stderr)):
+        stream.flush()
+        descriptor = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(descriptor, stream.fileno())
+        os.close(descriptor)
+    os.chdir(directory)

@@ -1,0 +1,182 @@
+"""What the task executor and its runner, zygote and janitor processes say to each other.
+
+Runners and janitors speak over a stream socket, each message preceded by its length; the zygote
+over a socket that keeps messages apart, so that a file descriptor can travel with each.
+"""
+
+import asyncio
+import socket
+import struct
+import threading
+
+import msgspec
+
+from stoker.core.graph import JobGraph, Value
+from stoker.core.ids import AttemptId
+from stoker.core.regions import Region
+from stoker.core.results import Failure, Progress
+from stoker.core.states import ExecutionState
+
+_LENGTH = struct.Struct(">I")
+LARGEST_MESSAGE = 256 * 1024 * 1024
+
+
+class Prepare(Value, tag="prepare"):
+    """Open the session and run a query, so that the runner is warm."""
+
+    url: str
+
+
+class RunTask(Value, tag="run"):
+    graph: JobGraph
+    region: Region
+    attempt: AttemptId
+    directory: str
+    materialized_root: str
+    checkpoint_root: str
+    artifacts: dict[str, str]
+
+
+class Cancel(Value, tag="cancel"):
+    pass
+
+
+class EndSession(Value, tag="end-session"):
+    """To a janitor: make sure that nothing of this session runs on at the server."""
+
+    url: str
+    session_id: str
+
+
+class Ready(Value, tag="ready"):
+    spark_version: str
+
+
+class NotReady(Value, tag="not-ready"):
+    reason: str
+
+
+class StateReport(Value, tag="state"):
+    state: ExecutionState
+
+
+class ProgressReport(Value, tag="progress"):
+    progress: Progress
+
+
+class Ended(Value, tag="ended"):
+    state: ExecutionState
+    failure: Failure | None = None
+    progress: Progress = Progress()
+    connection_lost: bool = False
+    """The failure is the loss of the Spark server, of which the task executor knows more."""
+
+
+class SessionEnded(Value, tag="session-ended"):
+    """Nothing of this session runs at the server any more."""
+
+    session_id: str
+
+
+class SessionNotEnded(Value, tag="session-not-ended"):
+    session_id: str
+    reason: str
+
+
+ToRunner = Prepare | RunTask | Cancel | EndSession
+FromRunner = (
+    Ready | NotReady | StateReport | ProgressReport | Ended | SessionEnded | SessionNotEnded
+)
+
+
+class Fork(Value, tag="fork"):
+    """To the zygote, with the runner's end of its socket: fork a process."""
+
+    runner: int
+    janitor: bool = False
+
+
+class Kill(Value, tag="kill"):
+    """To the zygote: kill the runner and every process of its group."""
+
+    runner: int
+
+
+class Forked(Value, tag="forked"):
+    runner: int
+    pid: int
+
+
+class Exited(Value, tag="exited"):
+    runner: int
+    pid: int
+    status: int
+    """As `os.waitstatus_to_exitcode` gives it: negative is a signal."""
+
+
+ToZygote = Fork | Kill
+FromZygote = Forked | Exited
+
+
+def frame(message: msgspec.Struct) -> bytes:
+    body = msgspec.msgpack.encode(message)
+    if len(body) > LARGEST_MESSAGE:
+        raise ValueError(f"a message of {len(body)} bytes is over {LARGEST_MESSAGE}")
+    return _LENGTH.pack(len(body)) + body
+
+
+class Deframer:
+    """Cuts a stream of bytes into the bodies of messages, however the bytes arrive."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._buffer += data
+        bodies: list[bytes] = []
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            if length > LARGEST_MESSAGE:
+                raise ValueError(f"a message of {length} bytes is over {LARGEST_MESSAGE}")
+            end = _LENGTH.size + length
+            if len(self._buffer) < end:
+                break
+            bodies.append(bytes(self._buffer[_LENGTH.size : end]))
+            del self._buffer[:end]
+        return bodies
+
+
+class RunnerEnd:
+    """The runner's side: blocking, and any thread may send."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._deframer = Deframer()
+        self._received: list[ToRunner] = []
+        self._decoder = msgspec.msgpack.Decoder(ToRunner)
+
+    def send(self, message: FromRunner) -> None:
+        data = frame(message)
+        with self._sending:
+            self._connection.sendall(data)
+
+    def receive(self) -> ToRunner | None:
+        """The next message, or None when the task executor is gone."""
+        while not self._received:
+            data = self._connection.recv(1 << 20)
+            if not data:
+                return None
+            self._received += [self._decoder.decode(body) for body in self._deframer.feed(data)]
+        return self._received.pop(0)
+
+
+async def receive(
+    reader: asyncio.StreamReader, decoder: "msgspec.msgpack.Decoder[FromRunner]"
+) -> FromRunner | None:
+    """The next message at the task executor's side, or None when the runner is gone."""
+    try:
+        (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+        return decoder.decode(await reader.readexactly(length))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None

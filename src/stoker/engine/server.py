@@ -1,0 +1,197 @@
+"""One life of a Spark Connect server: a JVM that is a child of this process and dies with it."""
+
+import asyncio
+import importlib.util
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+
+from stoker.core.errors import StartupFailed
+from stoker.engine.java import Java
+from stoker.engine.options import EngineOptions
+from stoker.engine.server_config import (
+    STARTED_MARK,
+    ServerFiles,
+    is_on_this_machine,
+    spark_properties,
+)
+from stoker.engine.tether import tethered
+
+_START_POLL_SECONDS = 0.05
+_STOP_SECONDS = 5.0
+_TAIL_BYTES = 64 * 1024
+_UI_STARTED = re.compile(r"started service 'SparkUI' on port (\d+)")
+_FOREIGN_SETTINGS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkServer:
+    process: asyncio.subprocess.Process
+    port: int
+    token: str
+    ui: str
+    """Address of Spark's own web page, empty when that is off."""
+    died: "asyncio.Task[str]"
+    """Gives the reason in words once the process is gone."""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def url(self, session_id: str) -> str:
+        # Only for this very name does PySpark send a token over a channel without TLS.
+        return (
+            f"sc://localhost:{self.port}/;user_id=stoker;session_id={session_id};token={self.token}"
+        )
+
+
+@asynccontextmanager
+async def running_server(
+    options: EngineOptions, java: Java, files: ServerFiles, token: str
+) -> AsyncIterator[SparkServer]:
+    """Starts a server and waits until it listens; raises StartupFailed with the log's last words."""
+    for directory in ("local", "tmp", "derby"):
+        (files.work / directory).mkdir(parents=True, exist_ok=True)
+    files.write(spark_properties(options, files, os.cpu_count() or 1))
+    log_start = files.log.stat().st_size if files.log.exists() else 0
+    process = await _spawn(options, java, files, token)
+    died = asyncio.create_task(_reason_of_death(process, files.log, log_start), name="spark-server")
+    try:
+        port = await _wait_until_listening(options, files.log, log_start, died)
+        ui = _ui_in(_read_from(files.log, log_start))
+        yield SparkServer(process=process, port=port, token=token, ui=ui, died=died)
+    finally:
+        await _stop(process)
+        await died
+
+
+async def _spawn(
+    options: EngineOptions, java: Java, files: ServerFiles, token: str
+) -> asyncio.subprocess.Process:
+    home = spark_home()
+    command = tethered(
+        str(home / "bin" / "spark-submit"),
+        "--properties-file",
+        str(files.properties),
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "spark-internal",
+    )
+    environment = _environment(options, java, home) | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    with files.log.open("ab") as log:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            cwd=options.working_directory or files.work,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # Ctrl-C at a terminal is for the task executor, which then ends this in order.
+            start_new_session=True,
+        )
+
+
+def spark_home() -> Path:
+    """PySpark's own directory, which is a whole Spark; found without importing it."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise StartupFailed("pyspark is not installed; pip install 'pyspark[connect]'")
+    return Path(spec.origin).parent
+
+
+def _environment(options: EngineOptions, java: Java, home: Path) -> dict[str, str]:
+    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_SETTINGS}
+    environment |= {
+        "JAVA_HOME": str(java.home),
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    if is_on_this_machine(options.master):
+        # The web page listens here too; without it, on every interface.
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return environment
+
+
+async def _wait_until_listening(
+    options: EngineOptions, log: Path, log_start: int, died: "asyncio.Task[str]"
+) -> int:
+    deadline = asyncio.get_running_loop().time() + options.start_timeout.total_seconds()
+    while not died.done():
+        if port := _port_in(_read_from(log, log_start)):
+            return port
+        if asyncio.get_running_loop().time() > deadline:
+            raise StartupFailed(
+                f"the Spark server did not answer within {options.start_timeout}; see {log}"
+            )
+        await asyncio.wait([died], timeout=_START_POLL_SECONDS)
+    last_words = last_error_lines(_read_from(log, log_start))
+    raise StartupFailed(f"the Spark server did not start: {died.result()}; {last_words}; see {log}")
+
+
+def _port_in(text: str) -> int | None:
+    _, mark, rest = text.partition(STARTED_MARK)
+    address, newline, _ = rest.partition("\n")
+    return int(address.strip().rpartition(":")[2]) if mark and newline else None
+
+
+def _ui_in(text: str) -> str:
+    found = _UI_STARTED.search(text)
+    return f"http://127.0.0.1:{found.group(1)}" if found else ""
+
+
+def _read_from(log: Path, start: int) -> str:
+    with log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(start, size - _TAIL_BYTES))
+        return file.read().decode(errors="replace")
+
+
+async def _reason_of_death(process: asyncio.subprocess.Process, log: Path, log_start: int) -> str:
+    code = await process.wait()
+    return death_in_words(code, _read_from(log, log_start))
+
+
+def death_in_words(code: int, log_tail: str) -> str:
+    """How a process ended, and Java's lack of memory named as such."""
+    ending = exit_in_words(code)
+    for line in log_tail.splitlines():
+        if "java.lang.OutOfMemoryError" in line:
+            complaint = line[line.index("java.lang.OutOfMemoryError") :].strip()
+            return f"{complaint} ({ending}); raise taskmanager.memory.spark-heap"
+    return ending
+
+
+def exit_in_words(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def last_error_lines(text: str, count: int = 3) -> str:
+    """The lines of a log that most likely say why."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "Exception" in line or "rror" in line]
+    return " | ".join((telling or lines)[-count:]) or "it said nothing"
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -1,0 +1,103 @@
+"""How the Spark Connect server is configured: pure, from the engine's options."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.engine.options import EngineOptions
+
+STARTED_MARK = "Spark Connect server started at: "
+
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+# Tells the port and the web page's address, which are chosen when the server starts.
+logger.server.name = org.apache.spark.sql.connect.service.SparkConnectServer
+logger.server.level = info
+logger.ui.name = org.apache.spark.util.Utils
+logger.ui.level = info
+# Says the same harmless thing at every start.
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerFiles:
+    """Where a server keeps what it needs, all below the engine's working directory."""
+
+    work: Path
+    logs: Path
+
+    @property
+    def properties(self) -> Path:
+        return self.work / "spark.properties"
+
+    @property
+    def log4j(self) -> Path:
+        return self.work / "log4j2.properties"
+
+    @property
+    def log(self) -> Path:
+        return self.logs / "spark-server.log"
+
+    def write(self, properties: dict[str, str]) -> None:
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.log4j.write_text(_LOG4J)
+        # Settings can hold secrets, and a command line can be read by everyone.
+        descriptor = os.open(self.properties, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.writelines(f"{key}={_escaped(value)}\n" for key, value in properties.items())
+
+
+def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> dict[str, str]:
+    """All settings of the server; what the user set wins."""
+    work = files.work
+    java_options = [
+        f"-Dlog4j2.configurationFile={files.log4j}",
+        f"-Dderby.system.home={work / 'derby'}",
+        f"-Djava.io.tmpdir={work / 'tmp'}",
+        # A server out of memory is of no use to anyone; a new one is.
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:-UsePerfData",
+    ]
+    properties = {
+        "spark.master": options.master,
+        "spark.app.name": "stoker",
+        "spark.driver.memory": f"{max(int(options.heap) // 1024**2, 1)}m",
+        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        # A session belongs to its runner, which ends it; an idle one must not lose its streams.
+        "spark.connect.session.manager.defaultSessionTimeout": "3650d",
+        "spark.connect.progress.reportInterval": "500ms",
+        "spark.sql.connect.serverStacktrace.enabled": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.warehouse.dir": (work / "warehouse").as_uri(),
+        "spark.local.dir": str(work / "local"),
+        "spark.ui.enabled": str(options.ui).lower(),
+        "spark.ui.port": "0",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if is_on_this_machine(options.master):
+        properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return properties | options.spark_properties
+
+
+def is_on_this_machine(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,0 +1,69 @@
+"""Making sure that nothing of a session runs on at the Spark server."""
+
+import asyncio
+import logging
+
+from stoker.core.errors import StokerError
+from stoker.engine.kept import Kept
+from stoker.engine.runner_protocol import EndSession, SessionEnded, SessionNotEnded
+from stoker.engine.server import SparkServer
+from stoker.engine.waiting import Stopped, unless
+from stoker.engine.zygote_link import ForkedProcess, ZygoteLink
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_SECONDS = 30.0
+_RETRY_SECONDS = 0.5
+
+
+class SessionEnder:
+    """Speaks to the janitor process, which is started when first needed."""
+
+    def __init__(self, zygote: Kept[ZygoteLink]) -> None:
+        self._zygote = zygote
+        self._janitor: ForkedProcess | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    async def end(self, server: SparkServer, session_id: str) -> None:
+        """Returns when the server says that the session is over, or is dead itself."""
+        async with self._one_at_a_time:
+            while not server.died.done():
+                try:
+                    if await unless(server.died, self._try_to_end(server, session_id)):
+                        return
+                except Stopped:
+                    await self._dismiss()
+                    return
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _try_to_end(self, server: SparkServer, session_id: str) -> bool:
+        try:
+            janitor = await self._ready_janitor()
+        except StokerError as error:
+            logger.warning("no janitor for session %s yet: %s", session_id, error)
+            return False
+        await janitor.send(EndSession(url=server.url(session_id), session_id=session_id))
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                answer = await janitor.receive()
+        except TimeoutError:
+            answer = None
+        match answer:
+            case SessionEnded():
+                return True
+            case SessionNotEnded(reason=reason):
+                logger.warning("session %s still runs: %s", session_id, reason)
+            case _:
+                await self._dismiss()
+        return False
+
+    async def _ready_janitor(self) -> ForkedProcess:
+        if self._janitor is None or not self._janitor.is_alive:
+            zygote = await self._zygote.get()
+            self._janitor = await zygote.fork(janitor=True)
+        return self._janitor
+
+    async def _dismiss(self) -> None:
+        if self._janitor is not None:
+            await self._janitor.kill()
+            self._janitor = None

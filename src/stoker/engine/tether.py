@@ -1,0 +1,40 @@
+"""Ties a child process to its parent by the kernel: `python -m stoker.engine.tether PARENT SIGNAL
+-- command …` runs the command so that it gets the signal when the parent dies.
+
+The tie is to the *thread* that forked, so children are started from the main thread.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def tie_to_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
+    """Be signalled when the parent ends; ends at once when that has happened already."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    if os.getppid() != parent_pid:
+        os._exit(0)
+
+
+def tethered(*command: str, death_signal: signal.Signals = signal.SIGKILL) -> list[str]:
+    """The command line that runs `command` tied to this process."""
+    tie = [str(os.getpid()), death_signal.name, "--"]
+    return [sys.executable, "-m", "stoker.engine.tether", *tie, *command]
+
+
+def main() -> None:
+    parent_pid, death_signal, separator, *command = sys.argv[1:]
+    if separator != "--" or not command:
+        raise SystemExit("usage: python -m stoker.engine.tether PARENT_PID SIGNAL -- command ...")
+    tie_to_parent(int(parent_pid), signal.Signals[death_signal])
+    os.execvp(command[0], command)
+
+
+if __name__ == "__main__":
+    main()

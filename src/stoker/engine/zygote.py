@@ -1,0 +1,159 @@
+"""The process that runners are forked from: it has imported PySpark and opened nothing.
+
+`python -m stoker.engine.zygote FD` serves the task executor over the socket FD. It has one thread
+and never blocks, so that a fork is safe and a kill is done at once. When the task executor goes,
+every runner goes with everything that it has started.
+"""
+
+import gc
+import importlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from stoker.engine.janitor import serve_as_janitor
+from stoker.engine.runner import serve_as_runner
+from stoker.engine.runner_protocol import Exited, Fork, Forked, Kill, ToZygote
+from stoker.engine.tether import tie_to_parent
+
+_LARGEST_REQUEST = 4096
+
+# What a first task would otherwise spend its time importing.
+_IMPORTED_BEFOREHAND = (
+    "pandas",
+    "pyarrow",
+    "grpc",
+    "grpc_status.rpc_status",
+    "pyspark.cloudpickle",
+    "pyspark.errors.exceptions.connect",
+    "pyspark.sql.connect.functions.builtin",
+    "pyspark.sql.connect.session",
+    "pyspark.sql.connect.streaming.query",
+    "pyspark.sql.connect.streaming.readwriter",
+    "pyspark.sql.connect.udf",
+    "pyspark.sql.functions",
+    "pyspark.sql.pandas.functions",
+    "pyspark.sql.types",
+)
+
+
+class Zygote:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._children: dict[int, int] = {}
+        """Process id to the runner's number; a child leaves when it has been reaped."""
+        self._decoder = msgspec.msgpack.Decoder(ToZygote)
+
+    def serve(self) -> None:
+        wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
+        stopping = False
+
+        def on_terminate(_signal: int, _frame: object) -> None:
+            nonlocal stopping
+            stopping = True
+
+        signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
+        signal.signal(signal.SIGTERM, on_terminate)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control, selectors.EVENT_READ)
+            selector.register(wakeup_read, selectors.EVENT_READ)
+            while not stopping:
+                for key, _ in selector.select():
+                    if key.fd == wakeup_read:
+                        os.read(wakeup_read, 512)
+                    elif not self._handle_request():
+                        stopping = True
+                self._reap()
+        for pid in self._children:
+            _kill_group(pid)
+
+    def _handle_request(self) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_REQUEST, 1)
+        if not data:
+            return False
+        match self._decoder.decode(data):
+            case Fork(runner=runner, janitor=janitor):
+                self._fork(runner, descriptors[0], serve_as_janitor if janitor else serve_as_runner)
+            case Kill(runner=runner):
+                for pid, number in self._children.items():
+                    if number == runner:
+                        _kill_group(pid)
+        return True
+
+    def _fork(self, runner: int, descriptor: int, serve: Callable[[socket.socket], None]) -> None:
+        zygote = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become_child(zygote, descriptor, serve)
+        os.close(descriptor)
+        self._children[pid] = runner
+        self._tell(Forked(runner=runner, pid=pid))
+
+    def _become_child(
+        self, zygote: int, descriptor: int, serve: Callable[[socket.socket], None]
+    ) -> None:
+        """Never returns: the child must not come back into the zygote's own loop."""
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            tie_to_parent(zygote)
+            os.setsid()
+            self._control.close()
+            serve(socket.socket(fileno=descriptor))
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None:
+                return
+            pid = ended.si_pid
+            # Not reaped yet, so its group number cannot belong to anybody else.
+            _kill_group(pid)
+            _, status = os.waitpid(pid, 0)
+            runner = self._children.pop(pid, None)
+            if runner is not None:
+                code = os.waitstatus_to_exitcode(status)
+                self._tell(Exited(runner=runner, pid=pid, status=code))
+
+    def _tell(self, message: Forked | Exited) -> None:
+        # A task executor that is gone shows as the end of the control socket.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._control.send(msgspec.msgpack.encode(message))
+
+
+def _kill_group(pid: int) -> None:
+    # The child may not have reached setsid yet: then it has no group, and itself must do.
+    for kill in (os.killpg, os.kill):
+        with suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
+
+
+def main() -> None:
+    for module in _IMPORTED_BEFOREHAND:
+        importlib.import_module(module)
+    gc.collect()
+    # Objects that the collector never touches stay shared with every runner.
+    gc.freeze()
+    with socket.socket(fileno=int(sys.argv[1])) as control:
+        Zygote(control).serve()
+
+
+if __name__ == "__main__":
+    main()

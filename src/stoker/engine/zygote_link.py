@@ -1,0 +1,181 @@
+"""The task executor's side of the zygote: asks for forks and kills, hears of every exit."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from stoker.core.errors import Unavailable
+from stoker.engine.runner_protocol import (
+    Exited,
+    Fork,
+    Forked,
+    FromRunner,
+    FromZygote,
+    Kill,
+    ToRunner,
+    ToZygote,
+    frame,
+    receive,
+)
+from stoker.engine.server import exit_in_words
+from stoker.engine.tether import tethered
+
+_LARGEST_REPORT = 4096
+_STREAM_LIMIT = 1 << 20
+
+
+class ForkedProcess:
+    """A runner or a janitor, as the task executor sees it."""
+
+    def __init__(
+        self,
+        number: int,
+        link: "ZygoteLink",
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._number = number
+        self._link = link
+        self._reader = reader
+        self._writer = writer
+        self._decoder: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
+        self.pid: int | None = None
+        self.exited: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """How it ended, in words; set when the process and its group are gone."""
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.exited.done()
+
+    async def send(self, message: ToRunner) -> None:
+        # A runner that is gone shows as the end of what it says.
+        with suppress(ConnectionError):
+            self._writer.write(frame(message))
+            await self._writer.drain()
+
+    async def receive(self) -> FromRunner | None:
+        return await receive(self._reader, self._decoder)
+
+    async def kill(self) -> str:
+        """Kill it with all processes of its group; returns when they are gone."""
+        if self.is_alive:
+            self._link.ask_to_kill(self._number)
+        return await self.wait_until_gone()
+
+    async def wait_until_gone(self) -> str:
+        ending = await asyncio.shield(self.exited)
+        self._writer.close()
+        return ending
+
+
+class ZygoteLink:
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self._forked: dict[int, ForkedProcess] = {}
+        self._count = 0
+        self._decoder = msgspec.msgpack.Decoder(FromZygote)
+        self.died = asyncio.create_task(self._watch(), name="zygote")
+        asyncio.get_running_loop().add_reader(control.fileno(), self._on_report)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def fork(self, *, janitor: bool = False) -> ForkedProcess:
+        if self.died.done():
+            raise Unavailable("the process that starts runners is gone; it is being restarted")
+        self._count += 1
+        number = self._count
+        ours, theirs = socket.socketpair()
+        with theirs:
+            reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_STREAM_LIMIT)
+            process = ForkedProcess(number, self, reader, writer)
+            self._forked[number] = process
+            request = msgspec.msgpack.encode(Fork(runner=number, janitor=janitor))
+            try:
+                socket.send_fds(self._control, [request], [theirs.fileno()])
+            except OSError as error:
+                del self._forked[number]
+                writer.close()
+                raise Unavailable("the process that starts runners does not answer") from error
+        return process
+
+    def ask_to_kill(self, number: int) -> None:
+        self._tell(Kill(runner=number))
+
+    def _tell(self, message: ToZygote) -> None:
+        # When the zygote is gone, so are its children, and `_watch` says so.
+        with suppress(OSError):
+            self._control.send(msgspec.msgpack.encode(message))
+
+    def _on_report(self) -> None:
+        try:
+            data = self._control.recv(_LARGEST_REPORT)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._control.fileno())
+            return
+        match self._decoder.decode(data):
+            case Forked(runner=number, pid=pid):
+                self._forked[number].pid = pid
+            case Exited(runner=number, status=status):
+                self._forked.pop(number).exited.set_result(exit_in_words(status))
+
+    async def _watch(self) -> str:
+        code = await self._process.wait()
+        while self._forked:
+            _, process = self._forked.popitem()
+            if process.pid is not None:
+                # The kernel kills the runner; this reaches what it has started.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.exited.set_result(
+                f"killed because the process it was forked from ended ({exit_in_words(code)})"
+            )
+        return exit_in_words(code)
+
+    async def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._control.fileno())
+        self._control.close()
+        await self.died
+
+
+@asynccontextmanager
+async def running_zygote(log: Path) -> AsyncIterator[ZygoteLink]:
+    """Starts a zygote; at the end, it and every process forked from it are gone."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    command = tethered(
+        sys.executable,
+        "-m",
+        "stoker.engine.zygote",
+        str(theirs.fileno()),
+        # A signal that it can handle: it takes along whatever its runners have started.
+        death_signal=signal.SIGTERM,
+    )
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with theirs, log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            pass_fds=(theirs.fileno(),),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    link = ZygoteLink(process, ours)
+    try:
+        yield link
+    finally:
+        await link.close()

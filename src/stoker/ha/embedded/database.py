@@ -1,0 +1,156 @@
+"""The records in one SQLite file, shared by the processes of one machine."""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from stoker.core.errors import ConnectionLost, CoordinatorUnavailable
+from stoker.ha.coordinator import Op
+from stoker.ha.transaction import Plan, Record, plan
+
+_SCHEMA_VERSION = 1
+_BUSY_SECONDS = 5.0
+_PRIMARY_CODE = 0xFF
+"""SQLite's extended result codes carry the primary one in their lowest byte."""
+
+
+class Database:
+    """Blocking; used by one thread only. Raises CoordinatorUnavailable, or as said."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._translated("opened"):
+            self._connection = sqlite3.connect(
+                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        try:
+            self._prepare()
+        except CoordinatorUnavailable:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        with self._translated("opened"):
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=FULL")
+        with self.exclusively(), self._translated("prepared"):
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                # Ids are never used again, so that each life of a key can be told from others.
+                self._connection.execute(
+                    "CREATE TABLE record (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL "
+                    "UNIQUE, value BLOB NOT NULL, version INTEGER NOT NULL, owner TEXT)"
+                )
+                self._connection.execute("CREATE INDEX record_owner ON record (owner)")
+                self._connection.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
+            elif version != _SCHEMA_VERSION:
+                raise CoordinatorUnavailable(
+                    f"{self._path} has records of version {version}, and this release knows "
+                    f"version {_SCHEMA_VERSION}; use the release that wrote it"
+                )
+
+    def get(self, key: str) -> Record | None:
+        with self._translated("read"):
+            row = self._connection.execute(
+                "SELECT id, value, version, owner FROM record WHERE key = ?", (key,)
+            ).fetchone()
+        if row is None:
+            return None
+        created, value, version, owner = row
+        return Record(value=bytes(value), version=version, owner=owner, created=created)
+
+    def keys_below(self, key: str) -> Iterable[str]:
+        return [found for found, _, _ in self.below(key)]
+
+    def below(self, key: str) -> list[tuple[str, int, str | None]]:
+        """Key, id and owner of all that begin with `key/`."""
+        with self._translated("read"):
+            # "0" is the character after "/".
+            return self._connection.execute(
+                "SELECT key, id, owner FROM record WHERE key > ? AND key < ?",
+                (f"{key}/", f"{key}0"),
+            ).fetchall()
+
+    def apply(self, ops: Sequence[Op], *, session: str) -> list[int]:
+        """To be called inside `exclusively`."""
+        planned = plan(ops, self, session=session)
+        with self._translated("written"):
+            self._write(planned)
+        return planned.versions
+
+    def _write(self, planned: Plan) -> None:
+        for key, written in planned.changes.items():
+            if written is None or written.anew:
+                self._connection.execute("DELETE FROM record WHERE key = ?", (key,))
+            if written is None:
+                continue
+            if written.anew:
+                self._connection.execute(
+                    "INSERT INTO record (key, value, version, owner) VALUES (?, ?, ?, ?)",
+                    (key, written.value, written.version, written.owner),
+                )
+            else:
+                self._connection.execute(
+                    "UPDATE record SET value = ?, version = ? WHERE key = ?",
+                    (written.value, written.version, key),
+                )
+
+    def remove_keys_of(self, session: str) -> None:
+        """To be called inside `exclusively`."""
+        with self._translated("written"):
+            self._connection.execute("DELETE FROM record WHERE owner = ?", (session,))
+
+    def changes_by_others(self) -> int:
+        """Another number after any other connection has committed."""
+        with self._translated("read"):
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """One transaction: nobody else writes meanwhile, and all is durable or nothing is."""
+        with self._translated("written"):
+            self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._roll_back()
+            raise
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise self._failed_commit(error) from error
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _failed_commit(self, error: sqlite3.Error) -> CoordinatorUnavailable | ConnectionLost:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY_CODE
+        if code == sqlite3.SQLITE_IOERR:
+            # The frames may have reached the disk although the kernel reported an error.
+            return ConnectionLost(
+                f"writing {self._path} failed at its end: {error}; whether it is kept is unknown"
+            )
+        return self._unavailable("written", error)
+
+    def _unavailable(self, done: str, error: sqlite3.Error) -> CoordinatorUnavailable:
+        return CoordinatorUnavailable(
+            f"the coordinator's file {self._path} cannot be {done}: {error}; check the disk's "
+            "space and the file's permissions",
+            path=str(self._path),
+            reason=str(error),
+        )
+
+    @contextlib.contextmanager
+    def _translated(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._unavailable(done, error) from error

@@ -1,0 +1,73 @@
+"""Names at the coordinator and paths in the storage. Both are written down and never renamed."""
+
+import hashlib
+from typing import Final
+from urllib.parse import quote
+
+from stoker.core.ids import AttemptId, JobId, RegionId
+
+ELECTION: Final = "election"
+"""Ephemeral, of the process that leads."""
+EPOCH: Final = "epoch"
+"""Its version is the epoch; never deleted, since versions would start again."""
+
+JOBS: Final = "jobs"
+RESULTS: Final = "results"
+WISHES: Final = "wishes"
+
+
+def leader(component: str) -> str:
+    return f"leader/{component}"
+
+
+def job(job_id: JobId) -> str:
+    return f"{JOBS}/{job_id}"
+
+
+def idempotency(key_digest: str) -> str:
+    return f"idempotency/{key_digest}"
+
+
+def result(job_id: JobId) -> str:
+    return f"{RESULTS}/{job_id}"
+
+
+def wish(job_id: JobId) -> str:
+    return f"{WISHES}/{job_id}"
+
+
+def attempts(job_id: JobId) -> str:
+    return f"attempts/{job_id}"
+
+
+def attempt(job_id: JobId, region: RegionId) -> str:
+    return f"{attempts(job_id)}/{part(region)}"
+
+
+def graph_folder(job_id: JobId) -> str:
+    return f"jobs/{job_id}/graph"
+
+
+def details_folder(job_id: JobId) -> str:
+    return f"results/{job_id}"
+
+
+def outcomes_folder(job_id: JobId) -> str:
+    return f"jobs/{job_id}/outcomes"
+
+
+def outcomes_of_region(job_id: JobId, region: RegionId) -> str:
+    return f"{outcomes_folder(job_id)}/{digest(region)[:32]}"
+
+
+def outcome(job_id: JobId, region: RegionId, attempt_id: AttemptId) -> str:
+    return f"{outcomes_of_region(job_id, region)}/{attempt_id}.json"
+
+
+def part(text: str) -> str:
+    """Any text of a user as one part of a key, and no two texts as the same one."""
+    return quote(text, safe="").replace(".", "%2E")
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

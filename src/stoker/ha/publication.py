@@ -1,0 +1,115 @@
+"""Where a leading component can be reached: written, kept, and taken back by its owner."""
+
+import asyncio
+import contextlib
+import logging
+from typing import Final
+
+from stoker.aio.latest import Latest
+from stoker.core.errors import Conflict, LeadershipLost, NotFound, SessionExpired, Unavailable
+from stoker.core.failpoints import failpoint
+from stoker.core.ids import ResourceId
+from stoker.core.tokens import FencingToken
+from stoker.ha import keys
+from stoker.ha.coordinator import Create, Delete, Op, Put, Versioned, Watch
+from stoker.ha.grant import Grant
+from stoker.ha.record import StoredRecord, encode
+
+log = logging.getLogger(__name__)
+
+REASSERT_SECONDS: Final = 30.0
+"""A watch tells of changes at once; this is for those it may have missed."""
+RETRY_SECONDS: Final = 0.5
+
+
+class LeaderAddress(StoredRecord, frozen=True, kw_only=True):
+    """What `leader/<component>` says."""
+
+    component: str
+    address: str
+    token: FencingToken
+    process: ResourceId
+
+
+class Publication:
+    """At most one address for each leadership, asserted for as long as it lasts."""
+
+    def __init__(self, grant: Grant, component: str, token: FencingToken) -> None:
+        self._grant = grant
+        self._component = component
+        self._token = token
+        self._key = keys.leader(component)
+        self._wanted: Latest[bytes | None] = Latest(None)
+
+    async def publish(self, address: str) -> None:
+        """Again and again, until it is written or the leadership is over."""
+        wanted = encode(
+            LeaderAddress(
+                component=self._component,
+                address=address,
+                token=self._token,
+                process=self._grant.process,
+            )
+        )
+        while not self._grant.revoked:
+            if await self._try_to_assert(wanted, Watch()):
+                self._wanted.set(wanted)
+                return
+
+    async def keep(self) -> None:
+        """Write it back whenever somebody else changed or removed it."""
+        while not self._grant.revoked:
+            wanted = await self._wanted.wait_until(lambda value: value is not None)
+            assert wanted is not None
+            watch = Watch()
+            if await self._try_to_assert(wanted, watch):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(REASSERT_SECONDS):
+                        await watch.wait()
+
+    async def withdraw(self) -> None:
+        """Remove it, unless a next leader may have published: then it is theirs to replace."""
+        if self._wanted.value is None:
+            return
+        try:
+            found = await self._grant.coordinator.read(self._key)
+            if found is not None and self._is_own(found, self._wanted.value):
+                await self._grant.commit_until_superseded([Delete(self._key, found.version)])
+        except (Conflict, NotFound, Unavailable, SessionExpired, LeadershipLost) as error:
+            log.info("the address of %s was not withdrawn: %s", self._component, error)
+
+    async def _try_to_assert(self, wanted: bytes, watch: Watch) -> bool:
+        try:
+            return await self._assert(wanted, watch)
+        except LeadershipLost:
+            return False
+        except (Unavailable, SessionExpired) as error:
+            log.info("%s cannot be published yet: %s", self._component, error)
+            await asyncio.sleep(RETRY_SECONDS)
+            return False
+
+    async def _assert(self, wanted: bytes, watch: Watch) -> bool:
+        """Whether the right address stood there, with the watch set on it, at the last look."""
+        found = await self._grant.coordinator.read(self._key, watch=watch)
+        if found is not None and self._is_own(found, wanted):
+            return True
+        failpoint("publication.before-write")
+        try:
+            await self._grant.commit(self._replacement(found, wanted))
+        except (Conflict, NotFound):
+            # Somebody was faster, or the read was old.
+            await self._grant.coordinator.sync()
+        failpoint("publication.after-write")
+        return False
+
+    def _replacement(self, found: Versioned | None, wanted: bytes) -> list[Op]:
+        create = Create(self._key, wanted, ephemeral=True)
+        if found is None:
+            return [create]
+        if found.owner == self._grant.coordinator.session:
+            return [Put(self._key, wanted, found.version)]
+        # A key cannot change its owner, and one of a foreign session would go with that session.
+        return [Delete(self._key, found.version), create]
+
+    def _is_own(self, found: Versioned, wanted: bytes) -> bool:
+        return found.owner == self._grant.coordinator.session and found.value == wanted

@@ -1,0 +1,41 @@
+"""Records as they are kept: JSON with a version."""
+
+from typing import TypeVar
+
+import msgspec
+
+from stoker.core.errors import CorruptContent
+from stoker.core.graph import Value
+
+RECORD_VERSION = 1
+
+
+class StoredRecord(Value, frozen=True, kw_only=True):
+    v: int = RECORD_VERSION
+
+
+R = TypeVar("R", bound=StoredRecord)
+V = TypeVar("V", bound=Value)
+
+
+def encode(value: Value) -> bytes:
+    """Equal values give equal bytes, in every process."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def decode_record(content: bytes, kind: type[R], where: str) -> R:
+    record = decode_value(content, kind, where)
+    if record.v != RECORD_VERSION:
+        raise CorruptContent(
+            f"{where} is a record of version {record.v}, and this release knows version "
+            f"{RECORD_VERSION}; use the release that wrote it",
+            where=where,
+        )
+    return record
+
+
+def decode_value(content: bytes, kind: type[V], where: str) -> V:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.MsgspecError as error:
+        raise CorruptContent(f"{where} cannot be understood: {error}", where=where) from error

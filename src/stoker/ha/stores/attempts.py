@@ -1,0 +1,70 @@
+"""Launch intents: which attempt of a region was last sent where, known before it is sent."""
+
+from stoker.core.errors import NoSuchKey
+from stoker.core.failpoints import failpoint
+from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, RegionId, ResourceId
+from stoker.ha import keys
+from stoker.ha.coordinator import Create, Delete, Op, Put
+from stoker.ha.leadership import Leadership
+from stoker.ha.record import StoredRecord, decode_record, encode
+from stoker.ha.stores.fenced import commit_or_read_back
+
+
+class AttemptRecord(StoredRecord, frozen=True, kw_only=True):
+    """What `attempts/<job>/<region>` says."""
+
+    job_id: JobId
+    region: RegionId
+    attempt: AttemptId
+    number: int
+    task_executor: ResourceId
+    instance: InstanceId
+    address: str
+    allocation: AllocationId = AllocationId("")
+    """The slot that it was given."""
+
+
+class AttemptStore:
+    """Of one leadership: writes of a former leader are refused by the coordinator."""
+
+    def __init__(self, leadership: Leadership) -> None:
+        self._leadership = leadership
+        self._coordinator = leadership.coordinator
+
+    async def put(self, record: AttemptRecord) -> None:
+        """Replaces what was known of the region. Deploy only after this has returned."""
+        key, value = keys.attempt(record.job_id, record.region), encode(record)
+        found = await self._coordinator.read(key)
+        op: Op = Create(key, value) if found is None else Put(key, value, found.version)
+        failpoint("attempts.before-record")
+        await commit_or_read_back(
+            self._leadership, [op], key=key, is_ours=lambda found: found == value
+        )
+        failpoint("attempts.after-record")
+
+    async def get(self, job_id: JobId, region: RegionId) -> AttemptRecord | None:
+        key = keys.attempt(job_id, region)
+        found = await self._coordinator.read(key)
+        return None if found is None else decode_record(found.value, AttemptRecord, key)
+
+    async def of_job(self, job_id: JobId) -> list[AttemptRecord]:
+        """The last attempt of each region that ever had one, by the regions' names."""
+        records: list[AttemptRecord] = []
+        for name in await self._coordinator.children(keys.attempts(job_id)):
+            key = f"{keys.attempts(job_id)}/{name}"
+            found = await self._coordinator.read(key)
+            if found is not None:
+                records.append(decode_record(found.value, AttemptRecord, key))
+        return sorted(records, key=lambda record: record.region)
+
+    async def remove_job(self, job_id: JobId) -> None:
+        """Of all its regions; that there are none is fine."""
+        folder = keys.attempts(job_id)
+        names = await self._coordinator.children(folder)
+        failpoint("attempts.before-removing-records")
+        for name in names:
+            try:
+                await self._leadership.commit([Delete(f"{folder}/{name}")])
+            except NoSuchKey:
+                continue
+        failpoint("attempts.after-removing-records")

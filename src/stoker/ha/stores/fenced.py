@@ -1,0 +1,49 @@
+"""How every store writes: fenced, and with unknown outcomes resolved by what is there."""
+
+from collections.abc import Callable, Sequence
+
+from stoker.core.errors import (
+    ConnectionLost,
+    CoordinatorUnavailable,
+    SessionExpired,
+    Unavailable,
+)
+from stoker.ha.coordinator import ConnectionState, Coordinator, Op, Versioned
+from stoker.ha.leadership import Leadership
+
+IsOurs = Callable[[bytes], bool]
+"""Whether a value is the very one that this write was to leave, told by its nonce."""
+
+
+async def commit_or_read_back(
+    leadership: Leadership, ops: Sequence[Op], *, key: str, is_ours: IsOurs
+) -> None:
+    """A fenced commit whose outcome is known when this returns or raises.
+
+    Only ConnectionLost says that it is still unknown: then the session ended before anyone could
+    look, and nothing that the write may point to must be deleted. The caller sets the deadline.
+    """
+    try:
+        await leadership.commit(ops)
+    except ConnectionLost as lost:
+        found = await _read_back(leadership.coordinator, key, lost)
+        if found is None or not is_ours(found.value):
+            raise CoordinatorUnavailable(
+                f"the connection was lost and {key} was not written; try again", key=key
+            ) from lost
+
+
+async def _read_back(coordinator: Coordinator, key: str, lost: ConnectionLost) -> Versioned | None:
+    while True:
+        state = coordinator.state
+        while state is ConnectionState.SUSPENDED:
+            state = await coordinator.wait_for_state_other_than(state)
+        try:
+            await coordinator.sync()
+            return await coordinator.read(key)
+        except SessionExpired:
+            raise lost from None
+        except Unavailable:
+            if coordinator.state is ConnectionState.CONNECTED:
+                # Contact is there and yet it cannot be read: waiting would have no end.
+                raise lost from None

@@ -1,0 +1,265 @@
+"""The job graph store: every accepted job, until its result is recorded and it is cleaned up."""
+
+import hashlib
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from stoker.core.errors import (
+    ConnectionLost,
+    CorruptContent,
+    KeyExists,
+    NoSuchKey,
+    NotFound,
+    StokerError,
+    StorageUnavailable,
+    VersionMismatch,
+)
+from stoker.core.failpoints import failpoint
+from stoker.core.graph import JobGraph
+from stoker.core.ids import Ids, JobId, is_hex_id
+from stoker.core.results import Millis
+from stoker.ha import keys
+from stoker.ha.coordinator import Create, Delete, Op
+from stoker.ha.leadership import Leadership
+from stoker.ha.record import StoredRecord, decode_record, decode_value, encode
+from stoker.ha.stores.fenced import commit_or_read_back
+from stoker.ha.stores.job_results import ResultRecord
+from stoker.ha.stores.unreadable import Unreadable
+from stoker.storage.contract import Storage
+
+log = logging.getLogger(__name__)
+
+
+class JobRecord(StoredRecord, frozen=True, kw_only=True):
+    """What `jobs/<id>` says."""
+
+    job_id: JobId
+    name: str
+    pointer: str
+    """Path of the graph in the storage."""
+    digest: str
+    nonce: str
+    submitted_at: Millis
+    idempotency_key: str | None = None
+
+
+class IdempotencyRecord(StoredRecord, frozen=True, kw_only=True):
+    """Which job was accepted under a key; kept for as long as the job's result is."""
+
+    job_id: JobId
+    nonce: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredJob:
+    record: JobRecord
+    graph: JobGraph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """It is durable."""
+
+    record: JobRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameAgain:
+    """It was accepted before, under this id or the same idempotency key."""
+
+    job_id: JobId
+    record: JobRecord | None
+    """None when that job has ended and been cleaned up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conflicts:
+    """The id belongs to another job."""
+
+    job_id: JobId
+    ended: bool
+
+
+PutOutcome = Stored | SameAgain | Conflicts
+
+
+def graph_digest(graph: JobGraph) -> str:
+    """Equal for graphs that do the same, under whichever id or key they were sent."""
+    plain = msgspec.structs.replace(graph, job_id=JobId(""), idempotency_key=None)
+    return hashlib.sha256(encode(plain)).hexdigest()
+
+
+class JobGraphStore:
+    """Of one leadership: writes of a former leader are refused by the coordinator."""
+
+    def __init__(self, leadership: Leadership, storage: Storage, ids: Ids) -> None:
+        self._leadership = leadership
+        self._coordinator = leadership.coordinator
+        self._storage = storage
+        self._ids = ids
+
+    async def put(self, graph: JobGraph, *, submitted_at: Millis) -> PutOutcome:
+        """Content first, then the record, whose creation decides.
+
+        ConnectionLost: whether it was accepted is unknown, and sending it again tells. Every
+        other error: it was surely not.
+        """
+        known = await self._known(graph)
+        if known is not None:
+            return known
+        record = self._record_for(graph, submitted_at)
+        failpoint("job-graphs.before-content")
+        await self._storage.write(record.pointer, encode(graph))
+        failpoint("job-graphs.before-record")
+        try:
+            await self._create(record)
+        except ConnectionLost:
+            raise
+        except KeyExists:
+            await self._discard(record.pointer)
+            known = await self._known(graph)
+            if known is None:
+                raise
+            return known
+        except StokerError:
+            await self._discard(record.pointer)
+            raise
+        failpoint("job-graphs.after-record")
+        return Stored(record=record)
+
+    async def get(self, job_id: JobId) -> StoredJob | Unreadable | None:
+        """None when there is no such job. StorageUnavailable when its content cannot be read."""
+        found = await self._coordinator.read(keys.job(job_id))
+        return None if found is None else await self._load(job_id, found.value)
+
+    async def read_all(self) -> list[StoredJob | Unreadable]:
+        """Every job there is. A store that cannot be read raises and is never taken for empty.
+
+        When some contents can be read and others cannot, those others are quarantined, so that
+        one bad file harms no other job.
+        """
+        loaded: list[StoredJob | Unreadable] = []
+        failures: list[StorageUnavailable] = []
+        for name in await self._coordinator.children(keys.JOBS):
+            if not is_hex_id(name):
+                log.warning("%s/%s is no job; it is left alone", keys.JOBS, name)
+                continue
+            job_id = JobId(name)
+            try:
+                job = await self.get(job_id)
+            except StorageUnavailable as error:
+                failures.append(error)
+                job = Unreadable(job_id=job_id, reason=str(error))
+            loaded.extend([job] if job else [])
+        if failures and not any(isinstance(job, StoredJob) for job in loaded):
+            raise failures[0]
+        return loaded
+
+    async def remove(self, job_id: JobId) -> None:
+        """The record and the wishes first, then the content; that they are absent is fine.
+
+        The idempotency key stays with the job's result.
+        """
+        failpoint("job-graphs.before-removing-record")
+        while deletions := await self._deletions(job_id):
+            try:
+                await self._leadership.commit(deletions)
+            except (NoSuchKey, VersionMismatch) as error:
+                log.info("job %s changed while it was removed: %s", job_id, error)
+        failpoint("job-graphs.before-removing-content")
+        await self._storage.delete_tree(keys.graph_folder(job_id))
+        failpoint("job-graphs.after-removing-content")
+
+    async def _deletions(self, job_id: JobId) -> list[Op]:
+        deletions: list[Op] = []
+        for key in (keys.job(job_id), keys.wish(job_id)):
+            found = await self._coordinator.read(key)
+            deletions.extend([Delete(key, found.version)] if found else [])
+        return deletions
+
+    async def _known(self, graph: JobGraph) -> SameAgain | Conflicts | None:
+        known = await self._known_as_live(graph) or await self._known_as_ended(graph)
+        return known or await self._known_by_key(graph.idempotency_key)
+
+    async def _known_as_live(self, graph: JobGraph) -> SameAgain | Conflicts | None:
+        try:
+            record = await self._record(graph.job_id)
+        except CorruptContent:
+            return Conflicts(job_id=graph.job_id, ended=False)
+        if record is None:
+            return None
+        if record.digest == graph_digest(graph):
+            return SameAgain(job_id=graph.job_id, record=record)
+        return Conflicts(job_id=graph.job_id, ended=False)
+
+    async def _known_as_ended(self, graph: JobGraph) -> SameAgain | Conflicts | None:
+        key = keys.result(graph.job_id)
+        found = await self._coordinator.read(key)
+        if found is None:
+            return None
+        try:
+            digest = decode_record(found.value, ResultRecord, key).graph_digest
+        except CorruptContent:
+            digest = None
+        if digest == graph_digest(graph):
+            return SameAgain(job_id=graph.job_id, record=None)
+        return Conflicts(job_id=graph.job_id, ended=True)
+
+    async def _known_by_key(self, idempotency_key: str | None) -> SameAgain | None:
+        if idempotency_key is None:
+            return None
+        key = keys.idempotency(keys.digest(idempotency_key))
+        found = await self._coordinator.read(key)
+        if found is None:
+            return None
+        first = decode_record(found.value, IdempotencyRecord, key).job_id
+        return SameAgain(job_id=first, record=await self._record(first))
+
+    async def _record(self, job_id: JobId) -> JobRecord | None:
+        key = keys.job(job_id)
+        found = await self._coordinator.read(key)
+        return None if found is None else decode_record(found.value, JobRecord, key)
+
+    def _record_for(self, graph: JobGraph, submitted_at: Millis) -> JobRecord:
+        nonce = self._ids.nonce()
+        return JobRecord(
+            job_id=graph.job_id,
+            name=graph.name,
+            pointer=f"{keys.graph_folder(graph.job_id)}/{nonce}.json",
+            digest=graph_digest(graph),
+            nonce=nonce,
+            submitted_at=submitted_at,
+            idempotency_key=graph.idempotency_key,
+        )
+
+    async def _create(self, record: JobRecord) -> None:
+        key, value = keys.job(record.job_id), encode(record)
+        ops: list[Op] = [Create(key, value)]
+        if record.idempotency_key is not None:
+            accepted = IdempotencyRecord(job_id=record.job_id, nonce=record.nonce)
+            digest = keys.digest(record.idempotency_key)
+            ops.append(Create(keys.idempotency(digest), encode(accepted)))
+        await commit_or_read_back(
+            self._leadership, ops, key=key, is_ours=lambda found: found == value
+        )
+
+    async def _load(self, job_id: JobId, value: bytes) -> StoredJob | Unreadable:
+        pointer: str | None = None
+        try:
+            record = decode_record(value, JobRecord, keys.job(job_id))
+            pointer = record.pointer
+            graph = decode_value(await self._storage.read(pointer), JobGraph, pointer)
+            if graph_digest(graph) != record.digest or graph.job_id != job_id:
+                raise CorruptContent(f"{pointer} is not the graph that was accepted")
+        except (NotFound, CorruptContent) as error:
+            return Unreadable(job_id=job_id, reason=str(error), pointer=pointer)
+        return StoredJob(record=record, graph=graph)
+
+    async def _discard(self, pointer: str) -> None:
+        """Nobody points to this content; if it cannot be deleted now, the sweep finds it."""
+        try:
+            await self._storage.delete(pointer)
+        except StorageUnavailable as error:
+            log.warning("%s is left for the sweep: %s", pointer, error)

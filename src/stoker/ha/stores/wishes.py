@@ -1,0 +1,84 @@
+"""What users want to become of a job. A wish is durable before it is acknowledged."""
+
+from enum import StrEnum
+
+from stoker.core.errors import JobNotFound, KeyExists, NoSuchKey, VersionMismatch
+from stoker.core.failpoints import failpoint
+from stoker.core.ids import Ids, JobId, is_hex_id
+from stoker.core.results import Millis
+from stoker.ha import keys
+from stoker.ha.coordinator import Check, Create, Delete
+from stoker.ha.leadership import Leadership
+from stoker.ha.record import StoredRecord, decode_record, encode
+from stoker.ha.stores.fenced import commit_or_read_back
+
+
+class Wish(StrEnum):
+    CANCEL = "cancel"
+
+
+class WishRecord(StoredRecord, frozen=True, kw_only=True):
+    """What `wishes/<id>` says. It goes with the job's record."""
+
+    job_id: JobId
+    wish: Wish
+    at: Millis
+    nonce: str
+
+
+class WishStore:
+    """Of one leadership: writes of a former leader are refused by the coordinator."""
+
+    def __init__(self, leadership: Leadership, ids: Ids) -> None:
+        self._leadership = leadership
+        self._coordinator = leadership.coordinator
+        self._ids = ids
+
+    async def cancel(self, job_id: JobId, *, at: Millis) -> None:
+        """The wish is kept, and every leader drives it. Again is harmless.
+
+        JobNotFound when there is no such job any more. ConnectionLost: unknown, ask again.
+        """
+        job = await self._coordinator.read(keys.job(job_id))
+        if job is None:
+            raise JobNotFound(job_id)
+        key = keys.wish(job_id)
+        value = encode(WishRecord(job_id=job_id, wish=Wish.CANCEL, at=at, nonce=self._ids.nonce()))
+        failpoint("wishes.before-record")
+        try:
+            # The job goes together with its wishes, so none may come when the job is gone.
+            await commit_or_read_back(
+                self._leadership,
+                [Check(keys.job(job_id), job.version), Create(key, value)],
+                key=key,
+                is_ours=lambda found: found == value,
+            )
+        except KeyExists:
+            return
+        except (NoSuchKey, VersionMismatch):
+            raise JobNotFound(job_id) from None
+        failpoint("wishes.after-record")
+
+    async def get(self, job_id: JobId) -> WishRecord | None:
+        key = keys.wish(job_id)
+        found = await self._coordinator.read(key)
+        return None if found is None else decode_record(found.value, WishRecord, key)
+
+    async def all(self) -> dict[JobId, WishRecord]:
+        wishes: dict[JobId, WishRecord] = {}
+        for name in await self._coordinator.children(keys.WISHES):
+            wish = await self.get(JobId(name)) if is_hex_id(name) else None
+            if wish is not None:
+                wishes[JobId(name)] = wish
+        return wishes
+
+    async def remove(self, job_id: JobId) -> None:
+        """That it is absent is fine."""
+        key = keys.wish(job_id)
+        found = await self._coordinator.read(key)
+        if found is None:
+            return
+        try:
+            await self._leadership.commit([Delete(key, found.version)])
+        except NoSuchKey:
+            return

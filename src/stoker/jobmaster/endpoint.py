@@ -1,0 +1,209 @@
+"""The job master: what task executors and the resource manager can ask of one job."""
+
+import asyncio
+import logging
+
+from stoker.core.errors import NotFound, StokerError
+from stoker.core.ids import AllocationId, AttemptId, InstanceId, ResourceId
+from stoker.core.results import AttemptOutcome
+from stoker.core.states import ExecutionState
+from stoker.gateways.jobmaster import (
+    AttemptReport,
+    JobMasterGateway,
+    ProgressReport,
+    TaskExecutorIntroduction,
+    job_component,
+)
+from stoker.gateways.resourcemanager import Declined, Registered, RegistrationAnswer
+from stoker.gateways.taskexecutor import TaskExecutorGateway
+from stoker.heartbeat.monitor import Liveness
+from stoker.heartbeat.sender import HeartbeatSender
+from stoker.jobmaster.attempts import SlotHandle
+from stoker.jobmaster.executors import KnownExecutor
+from stoker.jobmaster.live_job import LiveJob
+from stoker.jobmaster.losses import bury, executor_fell_silent, settle_unknown
+from stoker.rpc.service import Endpoint
+
+log = logging.getLogger(__name__)
+
+
+class JobMaster(Endpoint):
+    gateway = JobMasterGateway
+
+    def __init__(self, job: LiveJob) -> None:
+        super().__init__(job_component(job.job_id), token=job.token)
+        self._job = job
+        self.beats: HeartbeatSender[None, set[AttemptId]] = HeartbeatSender(
+            f"job master {job.job_id}",
+            job.services.heartbeat,
+            own_payload=lambda _: None,
+            on_payload=self._missing_attempts,
+            on_lost=self._fell_silent,
+        )
+
+    # Task executors come and go
+
+    async def register_task_executor(
+        self, introduction: TaskExecutorIntroduction
+    ) -> RegistrationAnswer:
+        job = self._job
+        if introduction.job_id != job.job_id:
+            return Declined(reason=f"this is the master of job {job.job_id}", final=True)
+        try:
+            gateway = await job.services.rpc.connect(introduction.address, TaskExecutorGateway)
+        except StokerError as error:
+            return Declined(reason=f"cannot reach you at {introduction.address}: {error}")
+        self._drop_other_lives(introduction)
+        known = job.executors.get(introduction.instance)
+        executor = known or self._welcome(introduction, gateway)
+        self._take_over(executor, introduction)
+        return Registered()
+
+    def _welcome(
+        self, introduction: TaskExecutorIntroduction, gateway: TaskExecutorGateway
+    ) -> KnownExecutor:
+        job = self._job
+        executor = KnownExecutor(
+            resource_id=introduction.resource_id,
+            instance=introduction.instance,
+            address=introduction.address,
+            gateway=gateway,
+            lease_acknowledged_at=asyncio.get_running_loop().time(),
+        )
+        job.executors[executor.instance] = executor
+        self.beats.monitor_target(executor.instance, lambda _: self._beat(executor))
+        job.scope.spawn(f"watch {executor.instance}", self._watch(executor))
+        return executor
+
+    def _drop_other_lives(self, introduction: TaskExecutorIntroduction) -> None:
+        job = self._job
+        for instance, known in list(job.executors.items()):
+            same = known.resource_id == introduction.resource_id
+            if same and instance != introduction.instance:
+                del job.executors[instance]
+                job.graph.slots_gone(instance)
+                self.beats.unmonitor_target(instance)
+                job.scope.spawn(
+                    f"bury {instance}", bury(job, known, "it was started again", proven_dead=True)
+                )
+
+    def _take_over(self, executor: KnownExecutor, introduction: TaskExecutorIntroduction) -> None:
+        """Adopt what it still runs; what it should have and has not is over (JM-11)."""
+        job = self._job
+        held = {attempt.attempt for attempt in introduction.attempts}
+        for attempt in introduction.attempts:
+            if attempt.outcome is not None:
+                job.ended(attempt.outcome)
+            elif not job.graph.attempt_changed(attempt.attempt, attempt.state, job.now):
+                self._cancel_stranger(executor, attempt.attempt)
+        expected = {attempt.id for attempt in job.graph.attempts_on(executor.instance)}
+        missing = expected - held - executor.deploying
+        if missing:
+            job.scope.spawn("settle", settle_unknown(job, executor.instance, missing))
+        job.act([])
+
+    def _cancel_stranger(self, executor: KnownExecutor, attempt: AttemptId) -> None:
+        log.warning("job %s: %s runs a stranger, %s", self._job.job_id, executor.instance, attempt)
+        self._job.scope.spawn(f"cancel stranger {attempt}", self._cancel(executor, attempt))
+
+    async def _cancel(self, executor: KnownExecutor, attempt: AttemptId) -> None:
+        job = self._job
+        try:
+            await executor.gateway.cancel_task(job.token, job.job_id, attempt)
+        except StokerError as error:
+            log.info("cancel of %s not delivered: %s", attempt, error)
+
+    async def _watch(self, executor: KnownExecutor) -> None:
+        while self._job.executors.get(executor.instance) is executor:
+            await self._job.services.rpc.wait_until_gone(executor.address)
+            self.beats.poke(executor.instance)
+            await asyncio.sleep(self._job.services.heartbeat.interval.total_seconds())
+
+    async def _beat(self, executor: KnownExecutor) -> set[AttemptId]:
+        """Answers the attempts that were deployed there before the question and are missing."""
+        job = self._job
+        deployed = {attempt.id for attempt in job.graph.attempts_on(executor.instance)}
+        expected = deployed - executor.deploying
+        slots = tuple(job.graph.slots_on(executor.instance))
+        try:
+            present = await executor.gateway.heartbeat_from_job_master(job.token, job.job_id, slots)
+        except NotFound:
+            present = ()
+        for attempt in set(present) - deployed - executor.deploying:
+            if job.graph.attempt(attempt) is None:
+                self._cancel_stranger(executor, attempt)
+        return expected - set(present)
+
+    def _missing_attempts(self, instance: str, missing: set[AttemptId]) -> None:
+        if missing:
+            job = self._job
+            job.scope.spawn("settle", settle_unknown(job, InstanceId(instance), missing))
+
+    def _fell_silent(self, instance: str, liveness: Liveness) -> None:
+        executor_fell_silent(self._job, InstanceId(instance), liveness)
+
+    def task_executor_leaves(self, instance: InstanceId, reason: str) -> None:
+        job = self._job
+        executor = job.executors.pop(instance, None)
+        if executor is not None:
+            job.graph.slots_gone(instance)
+            self.beats.unmonitor_target(instance)
+            job.scope.spawn("bury", bury(job, executor, f"it left: {reason}", proven_dead=True))
+
+    def task_executor_lost(
+        self, resource_id: ResourceId, instance: InstanceId, reason: str
+    ) -> None:
+        # Its word is a hint: whether the attempts are dead, this master finds out by itself.
+        self.beats.poke(instance)
+
+    # Slots and attempts
+
+    def offer_slots(
+        self, instance: InstanceId, allocations: tuple[AllocationId, ...]
+    ) -> tuple[AllocationId, ...]:
+        job = self._job
+        executor = self._executor(instance)
+        slots = [
+            SlotHandle(allocation=each, resource_id=executor.resource_id, instance=instance)
+            for each in allocations
+        ]
+        accepted, commands = job.graph.slots_offered(slots, job.now)
+        job.act(commands)
+        return tuple(accepted)
+
+    def _executor(self, instance: InstanceId) -> KnownExecutor:
+        executor = self._job.executors.get(instance)
+        if executor is None:
+            raise NotFound(f"task executor instance {instance} is not registered for this job")
+        return executor
+
+    def attempt_changed(self, report: AttemptReport) -> bool:
+        job = self._job
+        known = job.graph.attempt_changed(report.attempt, ExecutionState(report.state), report.at)
+        job.act([])
+        return known
+
+    def attempt_ended(self, instance: InstanceId, outcome: AttemptOutcome) -> bool:
+        return self._job.ended(outcome)
+
+    def attempts_progressed(
+        self, instance: InstanceId, reports: tuple[ProgressReport, ...]
+    ) -> None:
+        for report in reports:
+            self._job.graph.attempt_progressed(report.attempt, report.progress)
+
+    def renew_leases(
+        self, instance: InstanceId, attempts: tuple[AttemptId, ...]
+    ) -> tuple[AttemptId, ...]:
+        executor = self._executor(instance)
+        executor.lease_acknowledged_at = asyncio.get_running_loop().time()
+        current = {attempt.id for attempt in self._job.graph.attempts_on(instance)}
+        return tuple(attempt for attempt in attempts if attempt in current)
+
+    # The resource manager
+
+    def not_enough_resources(self, reason: str) -> None:
+        self._job.waiting = reason
+
+    def heartbeat_from_resource_manager(self) -> None:
+        """Answering is all that is asked."""

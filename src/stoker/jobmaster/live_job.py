@@ -1,0 +1,247 @@
+"""A job in the hands of its master: the execution graph, and what carries out its commands.
+
+All of it happens in turns of one loop. What has to wait (a durable write, a call, a delay) is a
+task of the job's scope and comes back as an event to the graph.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import msgspec
+
+from stoker.aio.clock import WallClock
+from stoker.aio.latest import Latest
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import StokerError
+from stoker.core.ids import AttemptId, Ids, InstanceId, ResourceId
+from stoker.core.results import AttemptOutcome, Failure, JobDetails, Millis
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.tokens import FencingToken
+from stoker.gateways.job import JobEnd
+from stoker.gateways.leases import LeaseOptions
+from stoker.gateways.resourcemanager import ResourceManagerGateway
+from stoker.gateways.taskexecutor import TaskDeployment
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
+from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.jobmaster.attempts import SlotHandle
+from stoker.jobmaster.commands import CancelAttempt, Command, Deploy, ReleaseSlots, RestartAfter
+from stoker.jobmaster.execution_graph import ExecutionGraph
+from stoker.jobmaster.executors import KnownExecutor
+from stoker.jobmaster.options import JobMasterOptions
+from stoker.rpc.service import RpcService
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobMasterServices:
+    rpc: RpcService
+    ids: Ids
+    wall_clock: WallClock
+    resource_manager: LeaderRetrieval
+    heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
+    options: JobMasterOptions = field(default_factory=JobMasterOptions)
+    lease: LeaseOptions = field(default_factory=LeaseOptions)
+
+
+class LiveJob:
+    def __init__(
+        self,
+        services: JobMasterServices,
+        graph: ExecutionGraph,
+        *,
+        token: FencingToken,
+        attempts: AttemptStore,
+        outcomes: OutcomeStore,
+        status: Latest[JobStatus],
+    ) -> None:
+        self.services = services
+        self.graph = graph
+        self.token = token
+        self.attempts = attempts
+        self.outcomes = outcomes
+        self.job_id = graph.job_id
+        self.executors: dict[InstanceId, KnownExecutor] = {}
+        self.scope = TaskScope(f"job {graph.job_id}")
+        self.status = status
+        self.needs: Latest[int] = Latest(0)
+        self.starving: Latest[bool] = Latest(False)
+        self.waiting: str | None = None
+        self.resource_manager: ResourceManagerGateway | None = None
+        self.farewells: set[asyncio.Task[None]] = set()
+        self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
+
+    @property
+    def now(self) -> Millis:
+        return self.services.wall_clock()
+
+    def details(self) -> JobDetails:
+        details = self.graph.details()
+        if self.starving.value and self.waiting:
+            return _with_waiting(details, self.waiting)
+        return details
+
+    def act(self, commands: Sequence[Command]) -> None:
+        """Carry out what the graph decided, and let everyone see its new state."""
+        for command in commands:
+            match command:
+                case Deploy():
+                    self.scope.spawn(f"deploy {command.attempt}", self._deploy(command))
+                case CancelAttempt(attempt, slot):
+                    self.scope.spawn(f"cancel {attempt}", self.drive_cancel(attempt, slot))
+                case ReleaseSlots(slots):
+                    self._release(slots)
+                case RestartAfter():
+                    self.scope.spawn(f"restart {command.region}", self._restart_later(command))
+                case _:
+                    assert_never(command)
+        self._show()
+
+    def _show(self) -> None:
+        graph = self.graph
+        if graph.status is not self.status.value:
+            log.info("job %s is %s", self.job_id, graph.status)
+        self.status.set(graph.status)
+        self.needs.set(graph.slots_needed())
+        self.starving.set(graph.slots_needed() > 0 and not graph.holds_slots)
+        if graph.status.globally_terminal and not self.end.done():
+            self.end.set_result(JobEnd(details=graph.details(), failure=graph.root_failure))
+
+    # Deployment
+
+    async def _deploy(self, command: Deploy) -> None:
+        executor = self.executors.get(command.slot.instance)
+        if executor is None:
+            self._fail(command.attempt, lost(command.slot.resource_id, "it is not connected"))
+            return
+        executor.deploying.add(command.attempt)
+        try:
+            await self._launch(command, executor)
+        finally:
+            executor.deploying.discard(command.attempt)
+
+    async def _launch(self, command: Deploy, executor: KnownExecutor) -> None:
+        # The intent is durable before anything starts, so that the next leader looks for it.
+        await self.attempts.put(
+            AttemptRecord(
+                job_id=self.job_id,
+                region=command.region,
+                attempt=command.attempt,
+                number=command.number,
+                allocation=command.slot.allocation,
+                task_executor=executor.resource_id,
+                instance=executor.instance,
+                address=executor.address,
+            )
+        )
+        attempt = self.graph.attempt(command.attempt)
+        if attempt is None or attempt.state is not ExecutionState.DEPLOYING:
+            # Cancelled before anything was sent: nothing can run for it.
+            self._fail(command.attempt, Failure(error="Cancelled", message="never deployed"))
+            return
+        deployment = TaskDeployment(
+            graph=self.graph.graph,
+            region=command.region,
+            attempt=command.attempt,
+            number=command.number,
+            allocation=command.slot.allocation,
+        )
+        try:
+            await executor.gateway.submit_task(self.token, deployment)
+        except StokerError as error:
+            if not error.retriable:
+                self._fail(command.attempt, _refused(executor.resource_id, error))
+            # Otherwise it may have arrived: heartbeats and leases find out.
+            log.warning("deployment of %s to %s: %s", command.region, executor.resource_id, error)
+
+    def _fail(self, attempt: AttemptId, failure: Failure) -> None:
+        self.act(self.graph.attempt_failed(attempt, failure, self.now))
+
+    # Cancelling
+
+    async def drive_cancel(self, attempt_id: AttemptId, slot: SlotHandle) -> None:
+        """Repeat the cancel until the attempt has ended, whatever its task executor does."""
+        while (attempt := self.graph.attempt(attempt_id)) and not attempt.state.terminal:
+            executor = self.executors.get(slot.instance)
+            if executor is not None and attempt_id not in executor.deploying:
+                try:
+                    await executor.gateway.cancel_task(self.token, self.job_id, attempt_id)
+                except StokerError as error:
+                    log.info("cancel of %s not delivered yet: %s", attempt_id, error)
+            await asyncio.sleep(self._cancel_pause(executor, attempt_id))
+
+    def _cancel_pause(self, executor: KnownExecutor | None, attempt: AttemptId) -> float:
+        deploying = executor is not None and attempt in executor.deploying
+        return 0.05 if deploying else self.services.options.cancel_retry.total_seconds()
+
+    # Slots and restarts
+
+    def _release(self, slots: Sequence[SlotHandle]) -> None:
+        by_instance: dict[InstanceId, list[SlotHandle]] = {}
+        for slot in slots:
+            by_instance.setdefault(slot.instance, []).append(slot)
+        for instance, handles in by_instance.items():
+            if (executor := self.executors.get(instance)) is not None:
+                self.farewell(f"release at {instance}", self._give_back(executor, handles))
+
+    def farewell(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        """A task that the end of the job waits for, for a short while."""
+        task = self.scope.spawn(name, coroutine)
+        self.farewells.add(task)
+        task.add_done_callback(self.farewells.discard)
+
+    async def _give_back(self, executor: KnownExecutor, slots: Sequence[SlotHandle]) -> None:
+        allocations = tuple(slot.allocation for slot in slots)
+        try:
+            await executor.gateway.free_slots(
+                self.token, self.job_id, allocations, "no longer needed"
+            )
+        except StokerError as error:
+            # The task executor frees what the next heartbeat does not list.
+            log.info("slots at %s not given back yet: %s", executor.resource_id, error)
+
+    async def _restart_later(self, command: RestartAfter) -> None:
+        await asyncio.sleep(command.seconds)
+        self.act(self.graph.restart_due(command.region, command.attempt, self.now))
+
+    # Outcomes that nobody reports
+
+    async def resolve(self, attempt_id: AttemptId, failure: Callable[[], Failure]) -> None:
+        """The attempt is surely over: by its outcome record if there is one, else it failed."""
+        attempt = self.graph.attempt(attempt_id)
+        if attempt is None or attempt.state.terminal:
+            return
+        outcome = await self.outcomes.read(self.job_id, attempt.region, attempt_id)
+        if outcome is not None:
+            self.ended(outcome)
+        else:
+            self._fail(attempt_id, failure())
+
+    def ended(self, outcome: AttemptOutcome) -> bool:
+        known, commands = self.graph.attempt_ended(outcome, self.now)
+        self.act(commands)
+        return known
+
+
+def lost(resource_id: ResourceId, reason: str) -> Failure:
+    return Failure(
+        error="TaskExecutorLost",
+        message=f"task executor {resource_id} is lost: {reason}",
+        labels={"cause": "task-executor-lost"},
+    )
+
+
+def _refused(resource_id: ResourceId, error: StokerError) -> Failure:
+    return Failure(
+        error=type(error).__name__,
+        message=f"task executor {resource_id} refused the task: {error}",
+    )
+
+
+def _with_waiting(details: JobDetails, waiting: str) -> JobDetails:
+    return msgspec.structs.replace(details, waiting=waiting)

@@ -1,0 +1,114 @@
+"""What becomes of attempts whose task executor is silent, gone, or does not know them.
+
+Attempts of one region never overlap: an attempt is replaced only when it is proven gone, or when
+its lease has surely run out.
+"""
+
+import asyncio
+import logging
+from functools import partial
+
+from stoker.core.errors import RecipientUnreachable, StokerError
+from stoker.core.ids import AttemptId, InstanceId
+from stoker.core.results import Failure
+from stoker.core.states import ExecutionState
+from stoker.gateways.taskexecutor import TaskExecutorGateway
+from stoker.ha.stores.attempts import AttemptRecord
+from stoker.heartbeat.monitor import Liveness
+from stoker.jobmaster.executors import KnownExecutor, is_proof_of_death, wait_before_replacing
+from stoker.jobmaster.live_job import LiveJob, lost
+
+log = logging.getLogger(__name__)
+
+PROBES = 2
+PROBE_PAUSE_SECONDS = 0.5
+
+
+async def bury(job: LiveJob, executor: KnownExecutor, reason: str, *, proven_dead: bool) -> None:
+    """Wait until none of its attempts can run any more, then let them count as ended."""
+    wait = wait_before_replacing(
+        proven_dead=proven_dead,
+        acknowledged_at=executor.lease_acknowledged_at,
+        now=asyncio.get_running_loop().time(),
+        options=job.services.options,
+        lease=job.services.lease,
+    )
+    log.warning(
+        "job %s: task executor %s: %s; its attempts are replaced in %.1f s at the earliest",
+        job.job_id,
+        executor.resource_id,
+        reason,
+        wait.total_seconds(),
+    )
+    await asyncio.sleep(wait.total_seconds())
+    if job.executors.get(executor.instance) is not None:
+        return  # It came back with its attempts.
+    failure = lost(executor.resource_id, reason)
+    for attempt in job.graph.attempts_on(executor.instance):
+        await job.resolve(attempt.id, lambda: failure)
+    job.act(job.graph.executor_lost(executor.instance, failure, job.now))
+
+
+def executor_fell_silent(job: LiveJob, instance: InstanceId, liveness: Liveness) -> None:
+    executor = job.executors.pop(instance, None)
+    if executor is None:
+        return
+    job.graph.slots_gone(instance)
+    proven = is_proof_of_death(executor.address, liveness)
+    reason = "its process is gone" if proven else f"no heartbeat ({liveness.value.lower()})"
+    job.scope.spawn(f"bury {instance}", bury(job, executor, reason, proven_dead=proven))
+
+
+async def settle_unknown(job: LiveJob, instance: InstanceId, missing: set[AttemptId]) -> None:
+    """The task executor lives and does not have these attempts, so nothing runs for them."""
+    for attempt in missing:
+        await job.resolve(attempt, partial(_unknown_at, instance))
+
+
+def _unknown_at(instance: InstanceId) -> Failure:
+    return Failure(
+        error="AttemptLost",
+        message=f"task executor instance {instance} does not know the attempt any more",
+    )
+
+
+async def await_former(job: LiveJob, record: AttemptRecord) -> None:
+    """An earlier leader deployed it: its task executor comes back with it, or it is over.
+
+    A new leader cannot know when the lease was last acknowledged, and counts from its own grant.
+    """
+    loop = asyncio.get_running_loop()
+    options = job.services.options
+    lease = job.services.lease
+    deadline = loop.time() + (lease.duration + lease.margin).total_seconds()
+    while _still_reconciling(job, record.attempt) and loop.time() < deadline:
+        if await _is_gone(job, record):
+            await asyncio.sleep(options.death_grace.total_seconds())
+            break
+        await asyncio.sleep(job.services.heartbeat.interval.total_seconds())
+    if _still_reconciling(job, record.attempt):
+        failure = lost(record.task_executor, "it did not come back to the new leader")
+        await job.resolve(record.attempt, lambda: failure)
+
+
+def _still_reconciling(job: LiveJob, attempt_id: AttemptId) -> bool:
+    attempt = job.graph.attempt(attempt_id)
+    if attempt is None:
+        return False
+    waiting = attempt.slot is not None and attempt.slot.instance not in job.executors
+    return attempt.state in (ExecutionState.RECONCILING, ExecutionState.CANCELING) and waiting
+
+
+async def _is_gone(job: LiveJob, record: AttemptRecord) -> bool:
+    if not is_proof_of_death(record.address, Liveness.UNREACHABLE):
+        return False
+    for _ in range(PROBES):
+        try:
+            await job.services.rpc.connect(record.address, TaskExecutorGateway)
+        except RecipientUnreachable:
+            await asyncio.sleep(PROBE_PAUSE_SECONDS)
+        except StokerError:
+            return False
+        else:
+            return False
+    return True

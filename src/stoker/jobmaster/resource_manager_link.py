@@ -1,0 +1,90 @@
+"""The job master's side of its registration at the resource manager."""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from stoker.core.errors import StokerError
+from stoker.core.results import Failure
+from stoker.gateways.resourcemanager import (
+    Declined,
+    JobMasterRegistration,
+    ResourceManagerGateway,
+    ResourceRequirements,
+)
+from stoker.ha.publication import LeaderAddress
+from stoker.jobmaster.live_job import LiveJob
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.5
+ASK_WHY_SECONDS = 2.0
+
+
+async def keep_registered(job: LiveJob, address: str) -> None:
+    """Register at each leading resource manager and declare to it what the job needs now."""
+    while True:
+        leader = await job.services.resource_manager.wait_for_leader()
+        try:
+            await _serve(job, address, leader)
+        except StokerError as error:
+            log.info("job %s: resource manager: %s", job.job_id, error)
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
+    manager = await job.services.rpc.connect(
+        leader.address, ResourceManagerGateway, token=leader.token
+    )
+    registration = JobMasterRegistration(job_id=job.job_id, token=job.token, address=address)
+    answer = await manager.register_job_master(registration)
+    if isinstance(answer, Declined):
+        log.warning("job %s: registration declined: %s", job.job_id, answer.reason)
+        return
+    job.resource_manager = manager
+    while job.services.resource_manager.leader == leader:
+        needs = job.needs.value
+        await manager.declare_requirements(
+            ResourceRequirements(job_id=job.job_id, token=job.token, slots=needs)
+        )
+        if job.starving.value:
+            job.waiting = await manager.why_waiting(job.job_id)
+        await _next_occasion(job, needs)
+
+
+async def take_leave(job: LiveJob) -> None:
+    """Tell the resource manager that the job has ended, so that it forgets its needs."""
+    if job.resource_manager is None:
+        return
+    try:
+        await job.resource_manager.job_master_leaves(job.job_id, job.token, job.graph.status)
+    except StokerError as error:
+        log.info("job %s: the resource manager was not told of its end: %s", job.job_id, error)
+
+
+async def _next_occasion(job: LiveJob, declared: int) -> None:
+    """The needs changed, the leader may have, or it is time to ask again."""
+    try:
+        async with asyncio.timeout(ASK_WHY_SECONDS):
+            await job.needs.wait_for_change(declared)
+    except TimeoutError:
+        return
+
+
+async def fail_when_starved(job: LiveJob) -> None:
+    """A job that gets no slot at all for too long fails, and says what it waited for (POOL-06)."""
+    patience: timedelta = job.services.options.slot_request_timeout
+    while True:
+        await job.starving.wait_until(lambda starving: starving)
+        try:
+            async with asyncio.timeout(patience.total_seconds()):
+                await job.starving.wait_until(lambda starving: not starving)
+        except TimeoutError:
+            reason = job.waiting or "the resource manager did not answer"
+            failure = Failure(
+                error="NoSlotAvailable",
+                message=f"no slot within {patience.total_seconds():.0f} s "
+                f"(slot.request.timeout): {reason}",
+                labels={"cause": "resources"},
+            )
+            job.act(job.graph.fail(failure, job.now))

@@ -1,0 +1,211 @@
+"""When a job master lives: while its process leads, until its job has ended.
+
+The runner outlives single grants of leadership: it answers for the job from the moment the
+dispatcher starts it, also while no master is there yet (JMR-08).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from stoker.aio.latest import Latest
+from stoker.core.errors import StokerError
+from stoker.core.plan import plan_of
+from stoker.core.results import Failure, FailureRecord, JobDetails
+from stoker.core.states import JobStatus
+from stoker.gateways.job import JobEnd, JobToRun, RunningJob
+from stoker.gateways.jobmaster import job_component
+from stoker.ha.election import LeaderElection
+from stoker.ha.leadership import Leadership
+from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
+from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.jobmaster.attempts import SlotHandle
+from stoker.jobmaster.commands import FormerAttempt
+from stoker.jobmaster.endpoint import JobMaster
+from stoker.jobmaster.execution_graph import ExecutionGraph
+from stoker.jobmaster.live_job import JobMasterServices, LiveJob
+from stoker.jobmaster.losses import await_former
+from stoker.jobmaster.resource_manager_link import fail_when_starved, keep_registered, take_leave
+from stoker.storage.contract import Storage
+
+log = logging.getLogger(__name__)
+
+FAREWELL_SECONDS = 2.0
+
+
+class JobMasterRunner:
+    def __init__(
+        self,
+        to_run: JobToRun,
+        services: JobMasterServices,
+        *,
+        storage: Storage,
+    ) -> None:
+        self._to_run = to_run
+        self._services = services
+        self._outcomes = OutcomeStore(storage)
+        self._status = Latest(JobStatus.INITIALIZING)
+        self._job: LiveJob | None = None
+        self._cancel_wanted = to_run.cancel_wanted
+        self._end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
+        self.left = asyncio.Event()
+        """The job has ended, and everyone who holds something for it was told."""
+
+    # What the dispatcher asks
+
+    def details(self) -> JobDetails:
+        if self._job is not None:
+            return self._job.details()
+        status = JobStatus.CANCELLING if self._cancel_wanted else JobStatus.INITIALIZING
+        return self._details_without_master(status)
+
+    def _details_without_master(self, status: JobStatus) -> JobDetails:
+        graph = self._to_run.graph
+        started = self._to_run.submitted_at
+        return JobDetails(
+            job_id=graph.job_id,
+            name=graph.name,
+            job_type=graph.job_type,
+            status=status,
+            timestamps={JobStatus.INITIALIZING: started},
+            start=started,
+            plan=plan_of(graph),
+            configuration=graph.configuration,
+            parameters=graph.parameters,
+        )
+
+    async def wait_for_change(self, known: JobStatus) -> JobStatus:
+        return await self._status.wait_for_change(known)
+
+    def cancel(self) -> None:
+        self._cancel_wanted = True
+        if self._job is not None:
+            self._job.act(self._job.graph.cancel(self._job.now))
+
+    async def ended(self) -> JobEnd:
+        return await asyncio.shield(self._end)
+
+    def master_is_gone(self, contending: "asyncio.Task[None]") -> None:
+        """Whoever waits for the end learns that the master broke (JMR-12)."""
+        self.left.set()
+        if contending.cancelled() or self._end.done():
+            return
+        error = contending.exception()
+        self._end.set_exception(error or RuntimeError("the job master ended without a result"))
+
+    # One grant of leadership
+
+    async def lead(self, leadership: Leadership) -> None:
+        if self._end.done():
+            return
+        attempts = AttemptStore(leadership)
+        records = await attempts.of_job(self._to_run.graph.job_id)
+        try:
+            job = self._live_job(leadership, attempts)
+        except StokerError as error:
+            self._end.set_result(self._initialization_failed(error))
+            self.left.set()
+            return
+        former = {record.region: await self._recall(record) for record in records}
+        master = JobMaster(job)
+        try:
+            async with job.scope, master.beats, self._services.rpc.running(master) as address:
+                await leadership.publish(address)
+                self._job = job
+                job.act(job.graph.start(former, cancel_wanted=self._cancel_wanted, now=job.now))
+                self._attend(job, records, address)
+                self._end.set_result(await job.end)
+                await _say_farewell(job)
+                self.left.set()
+        finally:
+            job.graph.suspend(job.now)
+            if not self._end.done():
+                self._job = None
+
+    def _live_job(self, leadership: Leadership, attempts: AttemptStore) -> LiveJob:
+        graph = self._to_run.graph
+        options = self._services.options
+        execution = ExecutionGraph(
+            graph,
+            ids=self._services.ids,
+            policy=graph.restart or options.policy_for(graph.job_type),
+            submitted_at=self._to_run.submitted_at,
+            now=self._services.wall_clock(),
+        )
+        return LiveJob(
+            self._services,
+            execution,
+            token=leadership.token,
+            attempts=attempts,
+            outcomes=self._outcomes,
+            status=self._status,
+        )
+
+    async def _recall(self, record: AttemptRecord) -> FormerAttempt:
+        outcome = await self._outcomes.read(record.job_id, record.region, record.attempt)
+        return FormerAttempt(
+            attempt=record.attempt,
+            number=record.number,
+            slot=SlotHandle(
+                allocation=record.allocation,
+                resource_id=record.task_executor,
+                instance=record.instance,
+            ),
+            outcome=outcome,
+        )
+
+    def _attend(self, job: LiveJob, records: list[AttemptRecord], address: str) -> None:
+        job.scope.spawn("resource manager", keep_registered(job, address))
+        job.scope.spawn("starvation", fail_when_starved(job))
+        for record in records:
+            job.scope.spawn(f"reconcile {record.attempt}", await_former(job, record))
+
+    def _initialization_failed(self, error: StokerError) -> JobEnd:
+        """The job never began; it ends FAILED with that cause (DISP-09, JMR-06)."""
+        failure = Failure(error=type(error).__name__, message=str(error), retriable=False)
+        now = self._services.wall_clock()
+        details = self._details_without_master(JobStatus.FAILED)
+        self._status.set(JobStatus.FAILED)
+        return JobEnd(
+            details=JobDetails(
+                job_id=details.job_id,
+                name=details.name,
+                job_type=details.job_type,
+                status=JobStatus.FAILED,
+                timestamps={**details.timestamps, JobStatus.FAILED: now},
+                start=details.start,
+                end=now,
+                failures=(FailureRecord(failure=failure, at=now),),
+                plan=details.plan,
+            ),
+            failure=failure,
+        )
+
+
+async def _say_farewell(job: LiveJob) -> None:
+    job.farewell("leave", take_leave(job))
+    if job.farewells:
+        await asyncio.wait(job.farewells, timeout=FAREWELL_SECONDS)
+
+
+@asynccontextmanager
+async def running_job(
+    to_run: JobToRun,
+    services: JobMasterServices,
+    *,
+    election: LeaderElection,
+    storage: Storage,
+) -> AsyncIterator[RunningJob]:
+    runner = JobMasterRunner(to_run, services, storage=storage)
+    component = job_component(to_run.graph.job_id)
+    contending = asyncio.create_task(
+        election.contend(component, runner.lead), name=f"contend {component}"
+    )
+    contending.add_done_callback(runner.master_is_gone)
+    try:
+        yield runner
+        await runner.left.wait()
+    finally:
+        contending.cancel()
+        await asyncio.gather(contending, return_exceptions=True)

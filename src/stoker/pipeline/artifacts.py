@@ -1,0 +1,71 @@
+"""The files that travel with a job, described by content."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.core.faults import Fault
+from stoker.core.graph import Artifact, ArtifactKind
+from stoker.pipeline.drafts import JobDraft
+from stoker.pipeline.wheels import wheel_fault
+
+_PYTHON_SUFFIXES = (".py", ".zip", ".egg")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedFiles:
+    artifacts: tuple[tuple[Artifact, Path], ...]
+    faults: tuple[Fault, ...]
+
+
+def describe_files(draft: JobDraft, base_directory: Path) -> DescribedFiles:
+    artifacts: list[tuple[Artifact, Path]] = []
+    faults: list[Fault] = []
+    for kind, given in _all_files(draft):
+        path = (base_directory / given).absolute()
+        try:
+            fault = _file_fault(kind, path)
+            if fault is None:
+                artifacts.append((_artifact(kind, path), path))
+        except OSError as error:
+            fault = Fault(
+                f"{kind} '{path}'",
+                f"the file cannot be read: {error.strerror or error}",
+                "make it readable",
+            )
+        if fault is not None:
+            faults.append(fault)
+    return DescribedFiles(artifacts=tuple(artifacts), faults=tuple(faults))
+
+
+def _all_files(draft: JobDraft) -> Iterator[tuple[ArtifactKind, Path]]:
+    for kind, paths in (
+        (ArtifactKind.PYTHON, draft.python_files),
+        (ArtifactKind.WHEEL, draft.wheels),
+        (ArtifactKind.FILE, draft.files),
+    ):
+        yield from ((kind, path) for path in paths)
+
+
+def _file_fault(kind: ArtifactKind, path: Path) -> Fault | None:
+    place = f"{kind} '{path}'"
+    if not path.exists():
+        return Fault(place, "there is no such file", "correct the path")
+    if path.is_dir():
+        return Fault(place, "this is a directory", "name its files, or make a zip of it")
+    if not path.is_file():
+        return Fault(place, "this is not a regular file", "name a file")
+    if kind is ArtifactKind.PYTHON and path.suffix not in _PYTHON_SUFFIXES:
+        return Fault(
+            place,
+            "Python cannot import from this file",
+            f"give a {', '.join(_PYTHON_SUFFIXES)}; wheels go to wheels=, others to files=",
+        )
+    return wheel_fault(path, place) if kind is ArtifactKind.WHEEL else None
+
+
+def _artifact(kind: ArtifactKind, path: Path) -> Artifact:
+    with path.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256")
+    return Artifact(name=path.name, kind=kind, sha256=digest.hexdigest(), size=path.stat().st_size)

@@ -1,0 +1,59 @@
+"""Which modules are the user's own files, so that their code must travel with the job."""
+
+import ast
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+
+_INSTALLED_PARTS = frozenset({"site-packages", "dist-packages"})
+_NEVER_LOCAL = frozenset({"stoker", "pyspark"})
+
+
+def file_of(module: ModuleType) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).absolute() if file else None
+
+
+def is_installed(file: Path) -> bool:
+    """Part of Python or of an installed package, so that the other end has it too."""
+    standard_library = Path(sysconfig.get_paths()["stdlib"])
+    return not _INSTALLED_PARTS.isdisjoint(file.parts) or standard_library in file.parents
+
+
+def root_of(module: ModuleType) -> Path | None:
+    """The directory from which the module was imported; None for an installed one."""
+    file = file_of(module)
+    if file is None or is_installed(file) or module.__name__.split(".")[0] in _NEVER_LOCAL:
+        return None
+    depth = module.__name__.count(".") + (file.name == "__init__.py")
+    return file.parents[depth] if depth < len(file.parents) else file.parent
+
+
+def local_modules(root: Path) -> list[ModuleType]:
+    """Loaded modules whose files are below the root and not installed."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] in _NEVER_LOCAL or not isinstance(module, ModuleType):
+            continue
+        file = file_of(module)
+        if file is not None and root in file.parents and not is_installed(file):
+            found.append(module)
+    return found
+
+
+def imported_packages(module: ModuleType) -> set[str]:
+    """Top-level names that the module's source imports anywhere, also inside functions."""
+    file = file_of(module)
+    if file is None or file.suffix != ".py" or not file.is_file():
+        return set()
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        match node:
+            case ast.Import(names=aliases):
+                names.update(alias.name.split(".")[0] for alias in aliases)
+            case ast.ImportFrom(module=str(origin), level=0):
+                names.add(origin.split(".")[0])
+            case _:
+                pass
+    return names

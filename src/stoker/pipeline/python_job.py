@@ -1,0 +1,143 @@
+"""Running a user's Python file to learn what it defines, in this process: the client's."""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from stoker.core.errors import InvalidInput, InvalidJobGraph, StokerError
+from stoker.core.faults import Fault, did_you_mean
+from stoker.pipeline.drafts import UserFunction
+from stoker.pipeline.local_modules import local_modules
+from stoker.pipeline.pipeline import Pipeline
+from stoker.pipeline.texts import refuse
+
+_OWN_CODE = f"{Path(__file__).parents[1]}{os.sep}"
+
+
+@contextmanager
+def script_surroundings(file: Path, arguments: Sequence[str]) -> Iterator[None]:
+    """What `python FILE arguments` would find; taken back afterwards.
+
+    Modules of the job's directory are forgotten at the end, since the next job may have others
+    of the same names.
+    """
+    directory = file.absolute().parent
+    before = (list(sys.path), list(sys.argv), set(sys.modules))
+    sys.path.insert(0, str(directory))
+    sys.argv = [str(file), *arguments]
+    try:
+        yield
+    finally:
+        sys.path[:], sys.argv, known = before
+        for module in local_modules(directory):
+            if module.__name__ not in known:
+                sys.modules.pop(module.__name__, None)
+
+
+def run_file(file: Path, source: str) -> ModuleType:
+    """The file as a module. Raises InvalidInput with the user's own lines."""
+    module = ModuleType(f"stoker_job_{file.stem}")
+    module.__file__ = str(file.absolute())
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(source, str(file), "exec", dont_inherit=True), module.__dict__)
+    except StokerError as error:
+        raise _located(file, error) from error
+    except SyntaxError as error:
+        raise _syntax_error(file, error) from error
+    except SystemExit as error:
+        line = _last_line_in(file, error.__traceback__)
+        raise InvalidInput(
+            f"{file.name} line {line}: it ended the program (exit code {error.code}) before its "
+            "graph was known; check the arguments after the file's name",
+            file=str(file),
+            line=line,
+        ) from error
+    except Exception as error:  # the border to user code: it can raise anything
+        raise _raised(file, error) from error
+    return module
+
+
+def choose_pipeline(module: ModuleType, file: Path, wanted: str | None) -> Pipeline:
+    variables = {name: value for name, value in vars(module).items() if isinstance(value, Pipeline)}
+    distinct = {id(pipeline): pipeline for pipeline in variables.values()}
+    if not distinct:
+        raise InvalidInput(
+            f"{file.name}: there is no Pipeline in it; write "
+            '`from stoker import Pipeline` and `orders = Pipeline("orders")` at its top level',
+            file=str(file),
+        )
+    names = {**{p.name: p for p in distinct.values()}, **variables}
+    if wanted is not None:
+        if wanted not in names:
+            raise InvalidInput(
+                f"{file.name}: there is no Pipeline '{wanted}' in it "
+                f"({did_you_mean(wanted, variables)})",
+                file=str(file),
+            )
+        return names[wanted]
+    if len(distinct) > 1:
+        raise InvalidInput(
+            f"{file.name}: there are {len(distinct)} pipelines in it: "
+            f"{', '.join(sorted(variables))}; choose one, as in {file.name}:{min(variables)}",
+            file=str(file),
+        )
+    return next(iter(distinct.values()))
+
+
+def function_in(module: ModuleType, name: str, reference: str) -> UserFunction:
+    function = vars(module).get(name)
+    if not callable(function):
+        callables = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        raise refuse(
+            f"function '{reference}'",
+            f"there is no function '{name}' in the file",
+            did_you_mean(name, callables),
+        )
+    found: UserFunction = function
+    return found
+
+
+def _located(file: Path, error: StokerError) -> StokerError:
+    place = f"{file.name} line {_last_line_in(file, error.__traceback__)}"
+    if isinstance(error, InvalidJobGraph):
+        return InvalidJobGraph([f"{place}: {fault}" for fault in error.facts["faults"]])
+    return InvalidInput(f"{place}: {error}", file=str(file))
+
+
+def _syntax_error(file: Path, error: SyntaxError) -> InvalidInput:
+    where = Path(error.filename).name if error.filename else file.name
+    line = (error.text or "").strip()
+    fault = Fault(
+        f"{where} line {error.lineno} column {error.offset}",
+        f"this is not Python {sys.version_info.major}.{sys.version_info.minor}: {error.msg}",
+        f"in: {line}" if line else "correct it",
+    )
+    return InvalidInput(str(fault), file=str(file), line=error.lineno)
+
+
+def _raised(file: Path, error: Exception) -> InvalidInput:
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((_OWN_CODE, "<frozen "))
+    ]
+    line = _last_line_in(file, error.__traceback__)
+    summary = traceback.format_exception_only(error)[-1].strip()
+    shown = "".join(traceback.format_list(frames)).rstrip()
+    return InvalidInput(
+        f"{file.name} line {line}: the file raised {summary}\n{shown}",
+        file=str(file),
+        line=line,
+        error=type(error).__name__,
+    )
+
+
+def _last_line_in(file: Path, trace: TracebackType | None) -> int:
+    frames = traceback.extract_tb(trace)
+    lines = [frame.lineno or 0 for frame in frames if frame.filename == str(file)]
+    return lines[-1] if lines else 0

@@ -1,0 +1,61 @@
+"""Plain Python values as the strings that Spark's options and Stoker's parameters are."""
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import PurePath
+from typing import Any
+
+from stoker.core.errors import InvalidJobGraph
+from stoker.core.faults import Fault
+
+
+def refuse(place: str, problem: str, remedy: str) -> InvalidJobGraph:
+    return InvalidJobGraph([str(Fault(place, problem, remedy))])
+
+
+def as_text(value: Any, *, place: str, what: str) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float() | PurePath():
+            return str(value)
+        case date():
+            return value.isoformat()
+        case _:
+            raise refuse(
+                place,
+                f"{what} is a {type(value).__name__}",
+                "give a string, a number, true or false, a date or a path",
+            )
+
+
+def optional_text(value: Any, *, place: str, what: str) -> str | None:
+    return None if value is None else as_text(value, place=place, what=what)
+
+
+def as_texts(values: Mapping[str, Any], *, place: str, what: str) -> dict[str, str]:
+    return {
+        as_text(key, place=place, what=f"a key of {what}"): as_text(
+            value, place=place, what=f"{what} '{key}'"
+        )
+        for key, value in values.items()
+    }
+
+
+def merged_options(
+    options: Mapping[str, Any] | None, more: Mapping[str, Any], *, place: str
+) -> dict[str, str]:
+    """Options given as a mapping and as keywords; one given twice is refused."""
+    merged: dict[str, Any] = {}
+    spelling: dict[str, str] = {}
+    for source in (options or {}), more:
+        for key, value in source.items():
+            # Spark compares the names of options without regard to case.
+            folded = str(key).lower()
+            if folded in spelling:
+                raise refuse(place, f"option '{key}' is given twice", "give it once")
+            spelling[folded] = key
+            merged[key] = value
+    return as_texts(merged, place=place, what="option")

@@ -1,0 +1,52 @@
+"""Where a process keeps its files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.config.processes import DEFAULT_HOME, ClusterOptions, ProcessOptions
+from stoker.core.errors import StartupFailed
+from stoker.core.ids import ResourceId
+
+
+@dataclass(frozen=True, kw_only=True)
+class Directories:
+    work: Path
+    """The process's own; nobody else writes there."""
+    logs: Path
+
+
+def directories_for(resource_id: ResourceId, options: ProcessOptions) -> Directories:
+    base = (options.working_dir or DEFAULT_HOME / "work").expanduser().absolute()
+    work = base / resource_id
+    logs = (options.log_dir or work / "log").expanduser().absolute()
+    for directory in (work, logs):
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StartupFailed(
+                f"the directory {directory} cannot be used: {error.strerror}; make it writable or "
+                "set process.working-dir to another one",
+                path=str(directory),
+            ) from error
+    return Directories(work=work, logs=logs)
+
+
+def storage_url(options: ClusterOptions) -> str:
+    if options.storage is None:
+        return str((DEFAULT_HOME / "storage").expanduser().absolute())
+    if "://" in options.storage:
+        return options.storage
+    return str(Path(options.storage).expanduser().absolute())
+
+
+def coordinator_url(options: ClusterOptions) -> str:
+    """The embedded coordinator lives below the storage directory unless told otherwise."""
+    if options.high_availability is not None:
+        return options.high_availability
+    storage = storage_url(options).removeprefix("file://")
+    if "://" in storage:
+        raise StartupFailed(
+            f"the storage {storage} is not on this machine, so it cannot hold the embedded "
+            "coordinator; set high-availability to embedded:///DIRECTORY"
+        )
+    return f"embedded://{Path(storage) / 'coordinator'}"

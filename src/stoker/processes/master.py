@@ -1,0 +1,178 @@
+"""The master process: REST for everyone, and the leading parts when it leads."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker import __version__
+from stoker.aio.clock import system_wall_clock
+from stoker.aio.scope import TaskScope
+from stoker.blob.options import BlobOptions
+from stoker.blob.server import BlobServer
+from stoker.config.configuration import Configuration
+from stoker.config.processes import ClusterOptions, MasterOptions, ProcessOptions
+from stoker.core.errors import NoLeader
+from stoker.core.ids import BlobKey, Ids, JobId, ResourceId
+from stoker.dispatcher.options import DispatcherOptions
+from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.gateways.leases import LeaseOptions
+from stoker.ha.leadership import Leadership
+from stoker.ha.open import open_coordinator
+from stoker.ha.publication import LeaderAddress
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.jobmaster.options import JobMasterOptions
+from stoker.processes.address_file import address_left_at
+from stoker.processes.directories import coordinator_url, directories_for, storage_url
+from stoker.processes.master_parts import MasterParts, MasterServices, PartOptions
+from stoker.processes.shutdown import shutdown_signals
+from stoker.resourcemanager.options import ResourceManagerOptions
+from stoker.rest.app import build_app
+from stoker.rest.options import RestOptions
+from stoker.rest.server import serving
+from stoker.rest.services import RestServices
+from stoker.rpc.grpc_transport import open_grpc
+from stoker.rpc.options import RpcOptions
+from stoker.rpc.service import RpcService
+from stoker.storage.open import open_storage
+
+log = logging.getLogger(__name__)
+
+REST_SERVER = "rest_server"
+ADDRESS_FILE = "master.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningMaster:
+    resource_id: ResourceId
+    rest_url: str
+    rpc_address: str
+
+
+class DispatcherFinder:
+    """The gateway to the leading dispatcher, kept for as long as it leads."""
+
+    def __init__(self, rpc: RpcService, retrieval: LeaderRetrieval) -> None:
+        self._rpc = rpc
+        self._retrieval = retrieval
+        self._known: tuple[LeaderAddress, DispatcherGateway] | None = None
+
+    async def __call__(self) -> DispatcherGateway:
+        leader = self._retrieval.leader
+        if leader is None:
+            raise NoLeader("no dispatcher leads at the moment; try again shortly")
+        if self._known is None or self._known[0] != leader:
+            gateway = await self._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
+            self._known = (leader, gateway)
+        return self._known[1]
+
+
+@dataclass(frozen=True)
+class UploadedBlobs:
+    """The blob server as the REST server sees it: files that are already on this disk."""
+
+    server: BlobServer
+
+    async def put(self, job_id: JobId, sha256: str, size: int, local_path: Path) -> BlobKey:
+        return await self.server.put_file(job_id, local_path, sha256=sha256)
+
+    async def delete_job(self, job_id: JobId) -> None:
+        await self.server.delete_job(job_id)
+
+
+async def run_master(configuration: Configuration) -> None:
+    """Until SIGTERM or SIGINT; an error that ends the master is raised."""
+    async with (
+        shutdown_signals() as asked,
+        running_master(configuration) as master,
+        TaskScope("master process"),
+    ):
+        log.info("master %s answers at %s", master.resource_id, master.rest_url)
+        await asked.wait()
+
+
+@asynccontextmanager
+async def running_master(configuration: Configuration) -> AsyncIterator[RunningMaster]:
+    """Services first, in the order of their needs; then the parts; all closed in reverse."""
+    ids = Ids()
+    options = configuration.of(MasterOptions)
+    cluster = configuration.of(ClusterOptions)
+    resource_id = ResourceId(options.resource_id or ids.resource("master"))
+    directories = directories_for(resource_id, configuration.of(ProcessOptions))
+    async with AsyncExitStack() as stack:
+        rpc = await open_grpc(
+            options.bind_host, options.rpc_port, configuration.of(RpcOptions), ids=ids
+        )
+        stack.push_async_callback(rpc.close)
+        storage = open_storage(storage_url(cluster))
+        coordinator = await open_coordinator(coordinator_url(cluster), ids=ids)
+        stack.push_async_callback(coordinator.close)
+        blobs = await stack.enter_async_context(
+            BlobServer(storage, directories.work / "uploads", configuration.of(BlobOptions))
+        )
+        services = MasterServices(
+            resource_id=resource_id,
+            rpc=rpc,
+            coordinator=coordinator,
+            storage=storage,
+            blobs=blobs,
+            ids=ids,
+            wall_clock=system_wall_clock,
+            options=_part_options(configuration),
+        )
+        master = await stack.enter_async_context(_parts_with_rest(services, configuration))
+        record = {"rest_url": master.rest_url, "rpc_address": master.rpc_address}
+        stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
+        yield master
+
+
+@asynccontextmanager
+async def _parts_with_rest(
+    services: MasterServices, configuration: Configuration
+) -> AsyncIterator[RunningMaster]:
+    parts = MasterParts(services)
+    rest_leader = LeaderRetrieval(services.coordinator, REST_SERVER)
+    own = services.rpc.address
+
+    def leads() -> bool:
+        leader = parts.dispatcher.leader
+        return leader is not None and leader.address.startswith(f"{own}/")
+
+    def leader_url() -> str | None:
+        return rest_leader.leader.address if rest_leader.leader else None
+
+    rest_options = configuration.of(RestOptions)
+    app = build_app(
+        RestServices(
+            dispatcher=DispatcherFinder(services.rpc, parts.dispatcher),
+            blobs=UploadedBlobs(services.blobs),
+            leads=leads,
+            leader_url=leader_url,
+            options=rest_options,
+            version=__version__,
+            ids=services.ids,
+        )
+    )
+    async with TaskScope("master") as scope, serving(app, rest_options) as url:
+
+        async def lead_rest(leadership: Leadership) -> None:
+            await leadership.publish(url)
+            await asyncio.get_running_loop().create_future()
+
+        scope.spawn("parts", parts.run())
+        scope.spawn("rest retrieval", rest_leader.run())
+        scope.spawn("rest", parts.election.contend(REST_SERVER, lead_rest))
+        yield RunningMaster(resource_id=services.resource_id, rest_url=url, rpc_address=own)
+
+
+def _part_options(configuration: Configuration) -> PartOptions:
+    return PartOptions(
+        heartbeat=configuration.of(HeartbeatOptions),
+        lease=configuration.of(LeaseOptions),
+        dispatcher=configuration.of(DispatcherOptions),
+        resource_manager=configuration.of(ResourceManagerOptions),
+        job_master=configuration.of(JobMasterOptions),
+    )

@@ -1,0 +1,120 @@
+"""The leading parts of a master, joined: used by the master process and by simulations alike."""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+
+from stoker.aio.clock import WallClock
+from stoker.aio.scope import TaskScope
+from stoker.blob.server import BlobServer
+from stoker.core.ids import Ids, ResourceId
+from stoker.dispatcher.options import DispatcherOptions
+from stoker.dispatcher.run import lead_dispatcher
+from stoker.dispatcher.services import DispatcherServices
+from stoker.gateways.dispatcher import DISPATCHER
+from stoker.gateways.leases import LeaseOptions
+from stoker.gateways.resourcemanager import RESOURCE_MANAGER
+from stoker.ha.coordinator import Coordinator
+from stoker.ha.election import LeaderElection
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.jobmaster.live_job import JobMasterServices
+from stoker.jobmaster.options import JobMasterOptions
+from stoker.jobmaster.run import running_job
+from stoker.resourcemanager.endpoint import ResourceManagerServices
+from stoker.resourcemanager.options import ResourceManagerOptions
+from stoker.resourcemanager.run import lead_resource_manager
+from stoker.rpc.service import RpcService
+from stoker.storage.contract import Storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartOptions:
+    heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
+    lease: LeaseOptions = field(default_factory=LeaseOptions)
+    dispatcher: DispatcherOptions = field(default_factory=DispatcherOptions)
+    resource_manager: ResourceManagerOptions = field(default_factory=ResourceManagerOptions)
+    job_master: JobMasterOptions = field(default_factory=JobMasterOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MasterServices:
+    resource_id: ResourceId
+    rpc: RpcService
+    coordinator: Coordinator
+    storage: Storage
+    blobs: BlobServer
+    ids: Ids
+    wall_clock: WallClock
+    options: PartOptions = field(default_factory=PartOptions)
+
+
+class MasterParts:
+    """One election, shared by the dispatcher, the resource manager and every job master."""
+
+    def __init__(self, services: MasterServices) -> None:
+        self._services = services
+        self.election = LeaderElection(
+            services.coordinator, process=services.resource_id, ids=services.ids
+        )
+        self.dispatcher = LeaderRetrieval(services.coordinator, DISPATCHER)
+        self.resource_manager = LeaderRetrieval(services.coordinator, RESOURCE_MANAGER)
+
+    async def run(self) -> None:
+        """Until cancelled, or until something ends that must not."""
+        async with TaskScope("master") as scope:
+            scope.spawn("dispatcher retrieval", self.dispatcher.run())
+            scope.spawn("resource manager retrieval", self.resource_manager.run())
+            scope.spawn("resource manager", self._contend_as_resource_manager())
+            scope.spawn("dispatcher", self._contend_as_dispatcher())
+            scope.spawn("election", self.election.run())
+            await asyncio.get_running_loop().create_future()
+
+    async def _contend_as_resource_manager(self) -> None:
+        services = self._services
+        await self.election.contend(
+            RESOURCE_MANAGER,
+            partial(
+                lead_resource_manager,
+                services=ResourceManagerServices(
+                    rpc=services.rpc,
+                    ids=services.ids,
+                    wall_clock=services.wall_clock,
+                    heartbeat=services.options.heartbeat,
+                    options=services.options.resource_manager,
+                ),
+            ),
+        )
+
+    async def _contend_as_dispatcher(self) -> None:
+        services = self._services
+        start_job = partial(
+            running_job,
+            services=JobMasterServices(
+                rpc=services.rpc,
+                ids=services.ids,
+                wall_clock=services.wall_clock,
+                resource_manager=self.resource_manager,
+                heartbeat=services.options.heartbeat,
+                options=services.options.job_master,
+                lease=services.options.lease,
+            ),
+            election=self.election,
+            storage=services.storage,
+        )
+        await self.election.contend(
+            DISPATCHER,
+            partial(
+                lead_dispatcher,
+                services=DispatcherServices(
+                    rpc=services.rpc,
+                    storage=services.storage,
+                    blobs=services.blobs,
+                    start_job=start_job,
+                    resource_manager=self.resource_manager,
+                    ids=services.ids,
+                    wall_clock=services.wall_clock,
+                    options=services.options.dispatcher,
+                ),
+            ),
+        )

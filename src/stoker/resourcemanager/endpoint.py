@@ -1,0 +1,270 @@
+"""The resource manager: which task executors there are, and which job gets which slot."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+
+from stoker.aio.clock import WallClock
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import StokerError
+from stoker.core.ids import Ids, InstanceId, JobId, ResourceId
+from stoker.core.states import JobStatus
+from stoker.core.tokens import FencingToken
+from stoker.gateways.jobmaster import JobMasterGateway
+from stoker.gateways.resourcemanager import (
+    RESOURCE_MANAGER,
+    Declined,
+    JobMasterRegistration,
+    Registered,
+    RegistrationAnswer,
+    ResourceManagerGateway,
+    ResourceOverview,
+    ResourceRequirements,
+    SlotReport,
+    TaskExecutorDetails,
+    TaskExecutorRegistration,
+)
+from stoker.gateways.taskexecutor import SlotRequest, TaskExecutorGateway
+from stoker.heartbeat.monitor import Liveness
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.heartbeat.sender import HeartbeatSender
+from stoker.resourcemanager.options import ResourceManagerOptions
+from stoker.resourcemanager.slots import SlotAssignment, SlotManager
+from stoker.rpc.service import Endpoint, RpcService
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class KnownExecutor:
+    registration: TaskExecutorRegistration
+    gateway: TaskExecutorGateway
+    heard_at: int
+
+
+@dataclass
+class KnownJobMaster:
+    registration: JobMasterRegistration
+    gateway: JobMasterGateway
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceManagerServices:
+    rpc: RpcService
+    ids: Ids
+    wall_clock: WallClock
+    heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
+    options: ResourceManagerOptions = field(default_factory=ResourceManagerOptions)
+
+
+class ResourceManager(Endpoint):
+    gateway = ResourceManagerGateway
+
+    def __init__(self, services: ResourceManagerServices, token: FencingToken) -> None:
+        super().__init__(RESOURCE_MANAGER, token=token)
+        self._token = token
+        self._services = services
+        self._slots = SlotManager(services.ids)
+        self._executors: dict[InstanceId, KnownExecutor] = {}
+        self._newest: dict[ResourceId, InstanceId] = {}
+        self._masters: dict[JobId, KnownJobMaster] = {}
+        self.scope = TaskScope("resource-manager")
+        self.executor_beats: HeartbeatSender[None, SlotReport] = HeartbeatSender(
+            "resource manager to task executors",
+            services.heartbeat,
+            own_payload=lambda _: None,
+            on_payload=self._slot_report_arrived,
+            on_lost=self._executor_fell_silent,
+        )
+        self.master_beats: HeartbeatSender[None, None] = HeartbeatSender(
+            "resource manager to job masters",
+            services.heartbeat,
+            own_payload=lambda _: None,
+            on_payload=lambda _origin, _payload: None,
+            on_lost=self._master_fell_silent,
+        )
+
+    # Task executors
+
+    async def register_task_executor(
+        self, registration: TaskExecutorRegistration
+    ) -> RegistrationAnswer:
+        # The newest registration of a resource id counts; an overtaken one is declined (RM-11).
+        self._newest[registration.resource_id] = registration.instance
+        try:
+            gateway = await self._services.rpc.connect(registration.address, TaskExecutorGateway)
+        except StokerError as error:
+            return Declined(reason=f"cannot reach you at {registration.address}: {error}")
+        if self._newest.get(registration.resource_id) != registration.instance:
+            return Declined(reason="another instance registered meanwhile", final=True)
+        self._drop_other_lives(registration)
+        instance = registration.instance
+        self._executors[instance] = KnownExecutor(
+            registration, gateway, self._services.wall_clock()
+        )
+        self._slots.register(instance, registration.report)
+        self.executor_beats.monitor_target(instance, lambda _: self._beat(gateway))
+        self.scope.spawn(f"watch {instance}", self._watch(instance, registration.address))
+        log.info(
+            "task executor %s registered with %d slots at %s",
+            registration.resource_id,
+            len(registration.report.slots),
+            registration.address,
+        )
+        self._assign()
+        return Registered()
+
+    def _drop_other_lives(self, registration: TaskExecutorRegistration) -> None:
+        for instance, known in list(self._executors.items()):
+            same = known.registration.resource_id == registration.resource_id
+            if same and instance != registration.instance:
+                self._lose(instance, "it was started again")
+
+    async def _beat(self, gateway: TaskExecutorGateway) -> SlotReport:
+        return await gateway.heartbeat_from_resource_manager(self._token)
+
+    async def _watch(self, instance: InstanceId, address: str) -> None:
+        while instance in self._executors:
+            await self._services.rpc.wait_until_gone(address)
+            self.executor_beats.poke(instance)
+            await asyncio.sleep(self._services.heartbeat.interval.total_seconds())
+
+    def _slot_report_arrived(self, instance: str, report: SlotReport) -> None:
+        known = self._executors.get(InstanceId(instance))
+        if known is None:
+            return
+        known.heard_at = self._services.wall_clock()
+        self._slots.report(InstanceId(instance), report)
+        self._assign()
+
+    def _executor_fell_silent(self, instance: str, liveness: Liveness) -> None:
+        self._lose(InstanceId(instance), f"heartbeat: {liveness.value}")
+
+    def _lose(self, instance: InstanceId, reason: str) -> None:
+        known = self._executors.pop(instance, None)
+        if known is None:
+            return
+        resource_id = known.registration.resource_id
+        log.warning("task executor %s is lost: %s", resource_id, reason)
+        self.executor_beats.unmonitor_target(instance)
+        self._slots.unregister(instance)
+        for job_id, master in self._masters.items():
+            self.scope.spawn(
+                f"tell {job_id}",
+                _quietly(master.gateway.task_executor_lost(resource_id, instance, reason)),
+            )
+        self.scope.spawn(
+            f"disconnect {instance}",
+            _quietly(known.gateway.disconnect_resource_manager(self._token, reason)),
+        )
+        self._assign()
+
+    def task_executor_leaves(self, instance: InstanceId, reason: str) -> None:
+        self._lose(instance, f"it leaves: {reason}")
+
+    def slot_freed(self, instance: InstanceId, report: SlotReport) -> None:
+        self._slots.report(instance, report)
+        self._assign()
+
+    # Job masters
+
+    async def register_job_master(self, registration: JobMasterRegistration) -> RegistrationAnswer:
+        if registration.token.epoch != self._token.epoch:
+            return Declined(
+                reason=f"epoch {registration.token.epoch} is not the current {self._token.epoch}",
+                final=True,
+            )
+        try:
+            gateway = await self._services.rpc.connect(
+                registration.address, JobMasterGateway, token=registration.token
+            )
+        except StokerError as error:
+            return Declined(reason=f"cannot reach you at {registration.address}: {error}")
+        self._masters[registration.job_id] = KnownJobMaster(registration, gateway)
+        self.master_beats.monitor_target(
+            registration.job_id, lambda _: gateway.heartbeat_from_resource_manager()
+        )
+        return Registered()
+
+    def declare_requirements(self, requirements: ResourceRequirements) -> None:
+        master = self._masters.get(requirements.job_id)
+        if master is None or master.registration.token != requirements.token:
+            log.info("requirements of job %s ignored: not registered", requirements.job_id)
+            return
+        self._slots.declare(requirements.job_id, requirements.slots)
+        self._assign()
+
+    def job_master_leaves(self, job_id: JobId, token: FencingToken, status: JobStatus) -> None:
+        master = self._masters.get(job_id)
+        if master is None or master.registration.token != token:
+            return
+        del self._masters[job_id]
+        self.master_beats.unmonitor_target(job_id)
+        if status.globally_terminal:
+            self._slots.declare(job_id, 0)
+
+    def _master_fell_silent(self, job_id: str, liveness: Liveness) -> None:
+        # Its requirements are retained: the job goes on under its next master (RM-07).
+        self._masters.pop(JobId(job_id), None)
+        log.warning("the master of job %s is silent (%s)", job_id, liveness.value)
+
+    # Slots
+
+    def _assign(self) -> None:
+        for assignment in self._slots.assign():
+            self.scope.spawn(f"slot {assignment.allocation}", self._request(assignment))
+
+    async def _request(self, assignment: SlotAssignment) -> None:
+        known = self._executors.get(assignment.instance)
+        request = SlotRequest(
+            job_id=assignment.job_id, allocation=assignment.allocation, slot=assignment.slot
+        )
+        try:
+            if known is None:
+                return
+            await known.gateway.request_slot(self._token, request)
+        except StokerError as error:
+            log.warning("slot request refused by %s: %s", assignment.instance, error)
+            self._slots.refused(assignment)
+            await asyncio.sleep(self._services.options.slot_retry_delay.total_seconds())
+            self._assign()
+        else:
+            self._slots.acknowledged(assignment)
+
+    # What is shown
+
+    def why_waiting(self, job_id: JobId) -> str | None:
+        return self._slots.why_waiting(job_id)
+
+    def overview(self) -> ResourceOverview:
+        return self._slots.overview()
+
+    def task_executors(self) -> list[TaskExecutorDetails]:
+        return [self._details(known) for known in self._executors.values()]
+
+    def _details(self, known: KnownExecutor) -> TaskExecutorDetails:
+        registration = known.registration
+        total, free = self._slots.slots_of(registration.instance)
+        return TaskExecutorDetails(
+            resource_id=registration.resource_id,
+            instance=registration.instance,
+            address=registration.address,
+            slots_total=total,
+            slots_free=free,
+            last_heartbeat=known.heard_at,
+            host=registration.host,
+            pid=registration.pid,
+            cores=registration.cores,
+            memory_bytes=registration.memory_bytes,
+            engine=registration.engine,
+            jobs=self._slots.jobs_on(registration.instance),
+        )
+
+
+async def _quietly(call: Awaitable[None]) -> None:
+    """A notice that may fail: whoever misses it finds out by heartbeat."""
+    try:
+        await call
+    except StokerError as error:
+        log.debug("a notice was not delivered: %s", error)

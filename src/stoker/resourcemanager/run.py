@@ -1,0 +1,19 @@
+"""When a resource manager lives: for exactly as long as its leadership."""
+
+import asyncio
+
+from stoker.ha.leadership import Leadership
+from stoker.resourcemanager.endpoint import ResourceManager, ResourceManagerServices
+
+
+async def lead_resource_manager(leadership: Leadership, services: ResourceManagerServices) -> None:
+    """Run until cancelled; the address is published once the endpoint answers (RM-01)."""
+    manager = ResourceManager(services, leadership.token)
+    async with (
+        manager.scope,
+        manager.executor_beats,
+        manager.master_beats,
+        services.rpc.running(manager) as address,
+    ):
+        await leadership.publish(address)
+        await asyncio.get_running_loop().create_future()

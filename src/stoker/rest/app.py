@@ -1,0 +1,42 @@
+"""The REST API as an ASGI app."""
+
+from functools import cache
+
+from litestar import Litestar, MediaType, Response, get
+from litestar.di import Provide
+
+from stoker.rest.border import Border
+from stoker.rest.cluster_handlers import CLUSTER_HANDLERS
+from stoker.rest.error_answers import error_handlers
+from stoker.rest.job_handlers import JOB_HANDLERS
+from stoker.rest.services import RestServices
+from stoker.rest.submission import submit
+
+HANDLERS = (submit, *JOB_HANDLERS, *CLUSTER_HANDLERS)
+
+
+def build_app(services: RestServices) -> Border:
+    """Fixed paths win over parameters; two handlers for one path are refused here."""
+
+    def provide_services() -> RestServices:
+        return services
+
+    @cache
+    def document() -> bytes:
+        # The generator is large, and few ever ask for what it makes.
+        from stoker.rest.document import openapi_document  # noqa: PLC0415
+
+        return openapi_document(HANDLERS, services.version)
+
+    @get("/openapi.json")
+    async def openapi() -> Response[bytes]:
+        return Response(document(), media_type=MediaType.JSON)
+
+    app = Litestar(
+        route_handlers=[*HANDLERS, openapi],
+        dependencies={"services": Provide(provide_services, sync_to_thread=False)},
+        exception_handlers=error_handlers(lambda: services.ids.nonce()[:12]),
+        openapi_config=None,
+        logging_config=None,
+    )
+    return Border(app, services)

@@ -1,0 +1,158 @@
+"""What happens to every request before it is routed."""
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from stoker.core.errors import Unavailable
+from stoker.rest.error_answers import ErrorAnswer, unavailable
+from stoker.rest.origin import refusal
+from stoker.rest.services import RestServices
+
+if TYPE_CHECKING:
+    from stoker.rest.forwarding import Forwarder
+
+PREFIX = "/v1"
+LOCAL_PATHS = frozenset({"/openapi.json", "/config"})
+"""Answered by every master, whether it leads or not."""
+UPLOAD_PATHS = frozenset({"/jobs"})
+FORWARDED = b"x-stoker-forwarded"
+"""Marks a forwarded request, which is never forwarded again: two standbys must not play ball."""
+_CLOSING = "this master is closing; ask again"
+
+SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class Border:
+    """An ASGI app around another: prefix, foreign pages, forwarding, security headers."""
+
+    def __init__(self, app: ASGIApp, services: RestServices) -> None:
+        self._app = app
+        self._services = services
+        self._forwarder: Forwarder | None = None
+        self._waiting: set[asyncio.Task[None] | None] = set()
+        self._closing = False
+
+    def release_waiting(self) -> None:
+        """Answer those who wait for a change, now and from now on: the server is about to close."""
+        self._closing = True
+        for task in self._waiting:
+            if task is not None:
+                task.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind: str = scope["type"]
+        if kind == "http":
+            http = cast("HTTPScope", scope)
+            await self._http(http, receive, _Answering(send))
+            return
+        await self._app(scope, receive, send)
+        if kind == "lifespan" and self._forwarder is not None:
+            await self._forwarder.close()
+
+    async def _http(self, scope: HTTPScope, receive: Receive, send: "_Answering") -> None:
+        waits = b"wait=" in scope["query_string"]
+        if waits and self._closing:
+            await _answer(unavailable(_CLOSING), send)
+            return
+        task = asyncio.current_task()
+        if waits:
+            self._waiting.add(task)
+        try:
+            await self._route(scope, receive, send)
+        except asyncio.CancelledError:
+            # Only a server that closes cancels requests; a client that asks again finds another.
+            if send.started:
+                raise
+            await _answer(unavailable(_CLOSING), send)
+        finally:
+            self._waiting.discard(task)
+
+    async def _route(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        path = _without_prefix(scope["path"])
+        refused = self._refused(headers, path)
+        if refused is not None:
+            await _answer(refused, send)
+        elif path in LOCAL_PATHS or self._services.leads():
+            await self._app({**scope, "path": path}, receive, send)
+        else:
+            await self._ask_leader(scope, headers, receive, send)
+
+    def _refused(self, headers: dict[bytes, bytes], path: str) -> ErrorAnswer | None:
+        foreign = refusal(
+            _text(headers.get(b"host")), _text(headers.get(b"origin")), self._services.options
+        )
+        if foreign is not None:
+            return ErrorAnswer(status=403, messages=[foreign])
+        if headers.get(b"content-type", b"").startswith(b"multipart/") and path not in UPLOAD_PATHS:
+            return ErrorAnswer(status=400, messages=[f"{path} takes no files"])
+        return None
+
+    async def _ask_leader(
+        self, scope: HTTPScope, headers: dict[bytes, bytes], receive: Receive, send: Send
+    ) -> None:
+        url = self._services.leader_url()
+        if url is None or FORWARDED in headers:
+            await _answer(unavailable("no master leads at the moment; ask again"), send)
+            return
+        try:
+            await self._open_forwarder().forward(url, scope, receive, send)
+        except Unavailable as error:
+            await _answer(unavailable(error.message), send)
+
+    def _open_forwarder(self) -> "Forwarder":
+        # The HTTP client is large, and a master that leads from its first moment never needs it.
+        from stoker.rest.forwarding import Forwarder  # noqa: PLC0415
+
+        if self._forwarder is None:
+            self._forwarder = Forwarder(self._services.options)
+        return self._forwarder
+
+
+def _without_prefix(path: str) -> str:
+    if path == PREFIX or path.startswith(PREFIX + "/"):
+        return path[len(PREFIX) :] or "/"
+    return path
+
+
+def _text(header: bytes | None) -> str | None:
+    return None if header is None else header.decode("latin-1")
+
+
+class _Answering:
+    """Sends, adds the security headers, and knows whether the answer has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            present = {name for name, _ in message["headers"]}
+            added = [each for each in SECURITY_HEADERS if each[0] not in present]
+            message["headers"] = [*message["headers"], *added]
+        await self._send(message)
+
+
+async def _answer(answer: ErrorAnswer, send: Send) -> None:
+    body = msgspec.json.encode(answer.body)
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    pairs = (headers | answer.headers).items()
+    await send(
+        {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": [(name.lower().encode(), value.encode()) for name, value in pairs],
+        }
+    )
+    await send({"type": "http.response.body", "body": body, "more_body": False})

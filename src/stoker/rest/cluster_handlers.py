@@ -1,0 +1,37 @@
+"""Requests about the cluster: each decodes, asks the dispatcher once, and encodes."""
+
+from datetime import UTC, datetime
+
+from litestar import get
+from litestar.params import FromPath
+
+from stoker.api.cluster import DashboardConfig, Overview, TaskManagerAnswer, TaskManagers
+from stoker.rest import cluster_views
+from stoker.rest.parameters import Services
+
+
+@get("/overview", summary="Task executors, slots and jobs in numbers")
+async def overview(services: Services) -> Overview:
+    dispatcher = await services.dispatcher()
+    return cluster_views.overview(await dispatcher.cluster_overview(), services.version)
+
+
+@get("/config", summary="What a web page needs to know of this cluster")
+async def config(services: Services) -> DashboardConfig:
+    now = datetime.fromtimestamp(services.clock() / 1000, UTC).astimezone()
+    return cluster_views.dashboard_config(services.options, now, services.version)
+
+
+@get("/taskmanagers", summary="All task executors")
+async def task_managers(services: Services) -> TaskManagers:
+    dispatcher = await services.dispatcher()
+    return cluster_views.task_managers(await dispatcher.task_executors())
+
+
+@get("/taskmanagers/{taskmanagerid:str}", summary="One task executor")
+async def task_manager(taskmanagerid: FromPath[str], services: Services) -> TaskManagerAnswer:
+    dispatcher = await services.dispatcher()
+    return cluster_views.task_manager(await dispatcher.task_executors(), taskmanagerid)
+
+
+CLUSTER_HANDLERS = (overview, config, task_managers, task_manager)

@@ -1,0 +1,98 @@
+"""Serving the REST API inside a running event loop."""
+
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from socket import AF_INET6, socket
+
+import uvicorn
+
+from stoker.core.errors import InvalidOption
+from stoker.rest.border import Border
+from stoker.rest.options import RestOptions
+from stoker.rest.origin import is_loopback
+from stoker.rest.ports import bind_first_free, parse_ports
+
+BIND_PORT = "rest.bind-port"
+_KEEP_ALIVE_SECONDS = 30
+
+
+@asynccontextmanager
+async def serving(
+    app: Border, options: RestOptions, *, authenticated: bool = False
+) -> AsyncIterator[str]:
+    """Answer requests while the context is open; yields the base URL.
+
+    At exit nothing new is accepted, those who wait for a change of a job are told to ask again,
+    and other requests in progress have `shutdown_timeout` to end.
+    """
+    if not authenticated and not is_loopback(options.bind_address):
+        raise InvalidOption(
+            f"rest.bind-address {options.bind_address} can be reached from other machines, but "
+            "requests are not authenticated: use 127.0.0.1, or turn authentication on"
+        )
+    listener = bind_first_free(
+        options.bind_address, parse_ports(options.bind_port, BIND_PORT), BIND_PORT
+    )
+    with contextlib.closing(listener):
+        url = _url(listener, options)
+        server = _Server(app, options)
+        task = asyncio.create_task(server.serve(sockets=[listener]), name="rest-server")
+        try:
+            await server.wait_until_started(task)
+            yield url
+        finally:
+            app.release_waiting()
+            server.should_exit = True
+            await task
+            # Those that were given up are cancelled, and still say so to their clients.
+            await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
+
+
+def _url(listener: socket, options: RestOptions) -> str:
+    port = listener.getsockname()[1]
+    host = options.address or listener.getsockname()[0]
+    is_ipv6 = listener.family == AF_INET6 and ":" in host
+    return f"http://[{host}]:{port}" if is_ipv6 else f"http://{host}:{port}"
+
+
+class _Server(uvicorn.Server):
+    """uvicorn as a guest: it leaves signals, logging and the loop to its host."""
+
+    def __init__(self, app: Border, options: RestOptions) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="none",
+                http="h11",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=math.ceil(options.shutdown_timeout.total_seconds()),
+            )
+        )
+        self._started = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._started.set()
+
+    async def wait_until_started(self, task: "asyncio.Task[None]") -> None:
+        started = asyncio.create_task(self._started.wait(), name="rest-server-started")
+        try:
+            await asyncio.wait({started, task}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+        finally:
+            started.cancel()

@@ -1,0 +1,117 @@
+"""POST /jobs: a graph with its files becomes a job."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+from litestar import Request, post
+
+from stoker.api.submission import IDEMPOTENCY_KEY, JobSubmitted
+from stoker.core.errors import InvalidInput, InvalidJobGraph, JobNotFound, StokerError
+from stoker.core.graph import GRAPH_VERSION, JobGraph
+from stoker.core.ids import is_hex_id
+from stoker.gateways.dispatcher import DispatcherGateway, Submitted
+from stoker.rest.artifacts import match_artifacts
+from stoker.rest.parameters import Services
+from stoker.rest.services import JobBlobs, RestServices
+from stoker.rest.uploads import Upload, received_upload
+
+_DRAIN_SECONDS = 10
+_graph_decoder = msgspec.json.Decoder(JobGraph)
+
+
+@post("/jobs", status_code=202, request_max_body_size=None, summary="Submit a job")
+async def submit(request: Request[Any, Any, Any], services: Services) -> JobSubmitted:
+    chunks = request.stream()
+    try:
+        return await _submit(request, chunks, services)
+    except StokerError:
+        await _drain(chunks)
+        raise
+
+
+async def _submit(
+    request: Request[Any, Any, Any], chunks: AsyncGenerator[bytes, None], services: RestServices
+) -> JobSubmitted:
+    # Before anything is read: without a leader there is no point in receiving files.
+    dispatcher = await services.dispatcher()
+    async with received_upload(
+        chunks,
+        request.headers.get("content-type", ""),
+        _content_length(request.headers.get("content-length")),
+        services.options,
+    ) as upload:
+        graph = decode_graph(upload.graph, request.headers.get(IDEMPOTENCY_KEY))
+        graph = await _store_files(graph, upload, services.blobs)
+    submitted = await _hand_over(graph, dispatcher, services.blobs)
+    return JobSubmitted(
+        job_url=f"/jobs/{submitted.job_id}",
+        job_id=submitted.job_id,
+        repeated=submitted.repeated,
+    )
+
+
+def _content_length(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def decode_graph(content: bytes, idempotency_key: str | None) -> JobGraph:
+    try:
+        graph = _graph_decoder.decode(content)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"the job graph cannot be read: {error}") from error
+    if graph.version != GRAPH_VERSION:
+        raise InvalidInput(
+            f"the job graph has version {graph.version}, this master reads {GRAPH_VERSION}; "
+            "use a client of the same version"
+        )
+    if not is_hex_id(graph.job_id):
+        raise InvalidInput(
+            f"job_id of the graph must be 32 lower-case hexadecimal digits, found {graph.job_id!r}"
+        )
+    if idempotency_key is None or idempotency_key == graph.idempotency_key:
+        return graph
+    if graph.idempotency_key is not None:
+        raise InvalidInput(f"header {IDEMPOTENCY_KEY} and idempotency_key of the graph differ")
+    return msgspec.structs.replace(graph, idempotency_key=idempotency_key)
+
+
+async def _store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobGraph:
+    stored = []
+    for artifact, file in match_artifacts(graph, upload.files):
+        key = await blobs.put(graph.job_id, file.sha256, file.size, file.path)
+        stored.append(msgspec.structs.replace(artifact, key=key))
+    return msgspec.structs.replace(graph, artifacts=tuple(stored))
+
+
+async def _hand_over(graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs) -> Submitted:
+    """Files of a refused job go at once, unless another job has that id.
+
+    After any other failure the job may have been accepted, so its files stay; those of nobody
+    are swept by age.
+    """
+    try:
+        return await dispatcher.submit_job(graph)
+    except InvalidJobGraph:
+        with contextlib.suppress(StokerError):
+            if graph.artifacts and await _is_unknown(graph, dispatcher):
+                await blobs.delete_job(graph.job_id)
+        raise
+
+
+async def _is_unknown(graph: JobGraph, dispatcher: DispatcherGateway) -> bool:
+    try:
+        await dispatcher.job_status(graph.job_id)
+    except JobNotFound:
+        return True
+    return False
+
+
+async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
+    """Read on for a while, since a client that still sends would not see the answer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for _ in chunks:
+                pass

@@ -1,0 +1,156 @@
+"""The calling side of gRPC: one connection for each peer, dropped when the peer is not there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+
+from stoker.core.errors import InvalidInput, RecipientUnreachable, RemoteError, TooLarge
+from stoker.rpc.wire import Hold, encode_hold
+
+_CONNECT_SECONDS = 5.0
+_PROBE_PAUSE_SECONDS = 0.5
+"""Between looks at a peer that is silent or answers oddly."""
+
+_BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+
+
+class _Peer:
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+        self.users = 0
+        self.is_suspect = False
+        """A call found nobody there: the next one deserves a new connection, without backoff."""
+        self.call = channel.unary_unary("/stoker.Rpc/Call")
+        self.hold = channel.unary_stream("/stoker.Rpc/Hold")
+
+
+def _authority(service: str) -> str:
+    scheme, _, authority = service.partition("://")
+    if scheme != "grpc":
+        raise InvalidInput(f"{service} cannot be called over gRPC; an address starts with grpc://")
+    return authority
+
+
+class GrpcPeers:
+    def __init__(self, frame_limit: int, credentials: Any | None) -> None:
+        self._frame_limit = frame_limit
+        self._credentials = credentials
+        self._peers: dict[str, _Peer] = {}
+        self._open: set[_Peer] = set()
+        """Also those that are to have no new users."""
+        self._closed = False
+
+    async def carry(self, service: str, frame: bytes, seconds: float, /) -> bytes:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        async with self._using(service) as peer:
+            try:
+                answer: bytes = await peer.call(frame, timeout=seconds)
+                return answer
+            except grpc.aio.AioRpcError as error:
+                peer.is_suspect = error.code() in _BROKEN
+                raise _translate(error, service, is_late=loop.time() >= deadline) from error
+            except asyncio.CancelledError:
+                # Closing a channel cancels its calls; to their callers that is an absent peer.
+                if self._closed and not _is_being_cancelled():
+                    raise self._no_longer(service) from None
+                raise
+
+    async def wait_until_gone(self, service: str, endpoint: str) -> None:
+        known_life = ""
+        while True:
+            async with self._using(service) as peer:
+                request = encode_hold(Hold(endpoint=endpoint, known_life=known_life))
+                try:
+                    async for life in peer.hold(request):
+                        known_life = life.decode()
+                    return
+                except grpc.aio.AioRpcError:
+                    peer.is_suspect = True
+                except asyncio.CancelledError:
+                    if self._closed and not _is_being_cancelled():
+                        raise self._no_longer(service) from None
+                    raise
+            # A broken connection proves nothing yet, a refused one does.
+            if await _is_refused(_authority(service)):
+                return
+            await asyncio.sleep(_PROBE_PAUSE_SECONDS)
+
+    @asynccontextmanager
+    async def _using(self, service: str) -> AsyncIterator[_Peer]:
+        if self._closed:
+            raise self._no_longer(service)
+        peer = self._peers.get(service)
+        if peer is None:
+            peer = self._peers[service] = _Peer(self._dial(_authority(service)))
+            self._open.add(peer)
+        peer.users += 1
+        try:
+            yield peer
+        finally:
+            peer.users -= 1
+            if peer.is_suspect and self._peers.get(service) is peer:
+                del self._peers[service]
+            if peer.users == 0 and self._peers.get(service) is not peer:
+                self._open.discard(peer)
+                await peer.channel.close()
+
+    def _dial(self, authority: str) -> Any:
+        options = [
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+            ("grpc.min_reconnect_backoff_ms", int(_CONNECT_SECONDS * 1000)),
+            # A connection of this service's own, and a call that is sent at most once.
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.enable_retries", 0),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.max_receive_message_length", self._frame_limit),
+            ("grpc.max_send_message_length", -1),
+        ]
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(authority, options=options)
+        return grpc.aio.secure_channel(authority, self._credentials, options=options)
+
+    def _no_longer(self, service: str) -> RecipientUnreachable:
+        return RecipientUnreachable(f"this process has closed its connection to {service}")
+
+    async def close(self) -> None:
+        self._closed = True
+        for peer in list(self._open):
+            await peer.channel.close()
+        self._open.clear()
+        self._peers.clear()
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _translate(error: Any, service: str, *, is_late: bool) -> Exception:
+    code, details = error.code(), error.details()
+    # At the deadline the other end may cancel a moment before this end gives up.
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED or (is_late and code in _BROKEN):
+        return TimeoutError(details)
+    if code in _BROKEN:
+        return RecipientUnreachable(f"cannot reach {service}: {details}", recipient=service)
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return TooLarge(f"{service} or this process refused a frame: {details}; see rpc.framesize")
+    return RemoteError(f"the call to {service} failed as {code.name}: {details}", type=code.name)
+
+
+async def _is_refused(authority: str) -> bool:
+    parts = urlsplit(f"//{authority}")
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    writer.close()
+    return False

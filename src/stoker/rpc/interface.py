@@ -1,0 +1,83 @@
+"""What a gateway class says about its methods, read once and used at both ends of a call."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, get_type_hints
+
+import msgspec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One method of a gateway: how its arguments and its result look on the wire."""
+
+    qualified_name: str
+    signature: inspect.Signature
+    arguments: type[msgspec.Struct]
+    result: Any
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> msgspec.Struct:
+        """The arguments of a call as one value; TypeError when they do not fit the signature."""
+        return self.arguments(**self.signature.bind(*args, **kwargs).arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    names: frozenset[str]
+    """The gateway and every Protocol it extends: a peer may ask for any of them."""
+    methods: Mapping[str, Method]
+
+
+def _field(parameter: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
+    if parameter.default is inspect.Parameter.empty:
+        return (parameter.name, kind)
+    # A factory, because plain defaults of a struct may not be lists or dicts with content.
+    return (parameter.name, kind, msgspec.field(default_factory=lambda: parameter.default))
+
+
+def _read_method(gateway: type, name: str, function: Callable[..., Any]) -> Method:
+    qualified_name = f"{gateway.__name__}.{name}"
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"{qualified_name} must be `async def` to be called through a gateway")
+    hints = get_type_hints(function)
+    full = inspect.signature(function)
+    parameters = list(full.parameters.values())[1:]
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"{qualified_name} must name each of its parameters")
+        if parameter.name not in hints:
+            raise TypeError(f"{qualified_name} must say the type of {parameter.name}")
+    if "return" not in hints:
+        raise TypeError(f"{qualified_name} must say the type of its result")
+    fields = [_field(parameter, hints[parameter.name]) for parameter in parameters]
+    return Method(
+        qualified_name=qualified_name,
+        signature=full.replace(parameters=parameters),
+        arguments=msgspec.defstruct(name, fields, kw_only=True, frozen=True),
+        result=hints["return"],
+    )
+
+
+def read_interface(gateway: type) -> Interface:
+    """TypeError, naming the method, for a class that cannot be a gateway."""
+    return _read_once(gateway)
+
+
+@functools.cache
+def _read_once(gateway: type) -> Interface:
+    protocols = [
+        parent
+        for parent in gateway.__mro__
+        if getattr(parent, "_is_protocol", False) and parent is not Protocol
+    ]
+    functions: dict[str, Callable[..., Any]] = {}
+    for parent in protocols:
+        for name, attribute in vars(parent).items():
+            if inspect.isfunction(attribute) and not name.startswith("_"):
+                functions.setdefault(name, attribute)
+    if not functions:
+        raise TypeError(f"{gateway.__name__} is not a Protocol with `async def` methods")
+    methods = {name: _read_method(gateway, name, function) for name, function in functions.items()}
+    return Interface(names=frozenset(p.__name__ for p in protocols), methods=methods)

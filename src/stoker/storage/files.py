@@ -1,0 +1,201 @@
+"""Storage in a directory of this machine, or one that is mounted by all machines."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from stoker.core.errors import KeyExists
+from stoker.storage.contract import checked_folder, checked_path
+from stoker.storage.failures import no_such_file, storage_unavailable
+
+T = TypeVar("T")
+
+Fill = Callable[[BinaryIO], None]
+"""Writes the whole content into an open file."""
+MakeFolder = Callable[[Path], None]
+
+_UNFINISHED = ".stoker-unfinished-"
+"""Files of this name are being written; those of a process that died are never read."""
+
+
+class FileStorage:
+    """Blocking calls run in the loop's thread pool."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    async def write(self, path: str, content: bytes) -> None:
+        target = self._target(path)
+        await self._do("write", path, lambda: self._replace(target, _putting(content)))
+
+    async def create(self, path: str, content: bytes) -> None:
+        target = self._target(path)
+
+        def create() -> None:
+            with _unfinished(target, _putting(content), self._make_folder) as written:
+                # A rename would replace what is there; a link fails, atomically.
+                os.link(written, target)
+                _sync_folder(target.parent)
+
+        try:
+            await self._do("create", path, create)
+        except FileExistsError:
+            raise KeyExists(self.url(path)) from None
+
+    async def read(self, path: str) -> bytes:
+        return await self._do("read", path, self._target(path).read_bytes)
+
+    async def exists(self, path: str) -> bool:
+        return await self._do("find", path, self._target(path).is_file)
+
+    async def size(self, path: str) -> int:
+        target = self._target(path)
+        return await self._do("find", path, lambda: target.stat().st_size)
+
+    async def list(self, prefix: str) -> list[str]:
+        folder = self.directory / checked_folder(prefix)
+        return await self._do("list", prefix, lambda: sorted(self._files_in(folder)))
+
+    async def delete(self, path: str) -> None:
+        target = self._target(path)
+
+        def delete() -> None:
+            target.unlink(missing_ok=True)
+            self._drop_empty_folders(target.parent)
+
+        await self._do("delete", path, delete)
+
+    async def delete_tree(self, prefix: str) -> None:
+        folder = self._target(prefix)
+
+        def delete() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(folder)
+            self._drop_empty_folders(folder.parent)
+
+        await self._do("delete", prefix, delete)
+
+    async def upload(self, source: Path, path: str) -> None:
+        target = self._target(path)
+
+        await self._do("write", path, lambda: self._replace(target, _copying(source)))
+
+    async def download(self, path: str, target: Path) -> None:
+        stored = self._target(path)
+
+        await self._do("read", path, lambda: _replace(target, _copying(stored), _folder_is_there))
+
+    def url(self, path: str) -> str:
+        return self._target(path).as_uri()
+
+    def _target(self, path: str) -> Path:
+        return self.directory / checked_path(path)
+
+    async def _do(self, doing: str, path: str, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(work)
+        except FileExistsError:
+            raise
+        except FileNotFoundError as error:
+            if not self.directory.is_dir():
+                # Without this, an unmounted directory would look like an empty storage.
+                raise storage_unavailable(doing, self._uri(path), error) from error
+            raise no_such_file(self._uri(path)) from error
+        except OSError as error:
+            raise storage_unavailable(doing, self._uri(path), error) from error
+
+    def _uri(self, path: str) -> str:
+        return (self.directory / path).as_uri()
+
+    def _files_in(self, folder: Path) -> Iterator[str]:
+        os.stat(self.directory)
+        for parent, _, names in os.walk(folder, onerror=_raise_unless_absent):
+            for name in names:
+                if not name.startswith(_UNFINISHED):
+                    yield (Path(parent) / name).relative_to(self.directory).as_posix()
+
+    def _replace(self, target: Path, fill: Fill) -> None:
+        _replace(target, fill, self._make_folder)
+
+    def _make_folder(self, folder: Path) -> None:
+        """Durably. The directory itself is never made here: it may just not be mounted."""
+        if folder == self.directory or folder.is_dir():
+            return
+        self._make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+    def _drop_empty_folders(self, folder: Path) -> None:
+        """Folders exist by their files alone, so that deleted jobs leave nothing behind."""
+        while folder != self.directory and self.directory in folder.parents:
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+
+def _putting(content: bytes) -> Fill:
+    def put(file: BinaryIO) -> None:
+        file.write(content)
+
+    return put
+
+
+def _copying(source: Path) -> Fill:
+    def copy(file: BinaryIO) -> None:
+        with source.open("rb") as opened:
+            shutil.copyfileobj(opened, file)
+
+    return copy
+
+
+def _replace(target: Path, fill: Fill, make_folder: MakeFolder) -> None:
+    with _unfinished(target, fill, make_folder) as written:
+        written.replace(target)
+        _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _unfinished(target: Path, fill: Fill, make_folder: MakeFolder) -> Iterator[Path]:
+    """A complete and durable file beside the target, under a name nobody else uses."""
+    temporary = target.parent / f"{_UNFINISHED}{secrets.token_hex(8)}"
+    try:
+        with _open_new(temporary, make_folder) as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _open_new(path: Path, make_folder: MakeFolder) -> BinaryIO:
+    """A deletion may drop the folder just after it was made, so try again a few times."""
+    for _ in range(20):
+        with contextlib.suppress(FileNotFoundError):
+            make_folder(path.parent)
+            return path.open("xb")
+    return path.open("xb")
+
+
+def _folder_is_there(_folder: Path) -> None:
+    """For targets outside the storage, whose folders belong to the caller."""
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _raise_unless_absent(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -1,0 +1,96 @@
+"""Storage in memory, for tests and simulations: no files, no threads, faults on demand."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+from stoker.core.errors import KeyExists
+from stoker.storage.contract import checked_folder, checked_path
+from stoker.storage.failures import no_such_file, storage_unavailable
+
+
+class MemoryStorage:
+    """Share one object among the processes of a simulation."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self._failing: dict[str, list[int]] = {}
+        self._away: int | None = None
+
+    def fail_next(self, operation: str, code: int = errno.EIO) -> None:
+        """The next call of that method raises StorageUnavailable, with nothing done."""
+        self._failing.setdefault(operation, []).append(code)
+
+    def go_away(self, code: int = errno.EIO) -> None:
+        """Every call raises StorageUnavailable until `come_back`."""
+        self._away = code
+
+    def come_back(self) -> None:
+        self._away = None
+
+    async def write(self, path: str, content: bytes) -> None:
+        await self._turn("write", checked_path(path))
+        self.files[path] = bytes(content)
+
+    async def create(self, path: str, content: bytes) -> None:
+        await self._turn("create", checked_path(path))
+        if path in self.files:
+            raise KeyExists(self.url(path))
+        self.files[path] = bytes(content)
+
+    async def read(self, path: str) -> bytes:
+        await self._turn("read", checked_path(path))
+        return self._content(path)
+
+    async def exists(self, path: str) -> bool:
+        await self._turn("exists", checked_path(path))
+        return path in self.files
+
+    async def size(self, path: str) -> int:
+        await self._turn("size", checked_path(path))
+        return len(self._content(path))
+
+    async def list(self, prefix: str) -> list[str]:
+        await self._turn("list", checked_folder(prefix))
+        return list(self._below(prefix))
+
+    async def delete(self, path: str) -> None:
+        await self._turn("delete", checked_path(path))
+        self.files.pop(path, None)
+
+    async def delete_tree(self, prefix: str) -> None:
+        await self._turn("delete_tree", checked_path(prefix))
+        for path in self._below(prefix):
+            del self.files[path]
+
+    async def upload(self, source: Path, path: str) -> None:
+        await self._turn("upload", checked_path(path))
+        self.files[path] = source.read_bytes()  # noqa: ASYNC240 - no threads in a simulation
+
+    async def download(self, path: str, target: Path) -> None:
+        await self._turn("download", checked_path(path))
+        target.write_bytes(self._content(path))  # noqa: ASYNC240 - no threads in a simulation
+
+    def url(self, path: str) -> str:
+        return f"memory:///{checked_path(path)}"
+
+    async def _turn(self, operation: str, path: str) -> None:
+        """Let others run, as real I/O would, then fail if a test wants it."""
+        await asyncio.sleep(0)
+        codes = self._failing.get(operation)
+        code = codes.pop(0) if codes else self._away
+        if code is not None:
+            raise storage_unavailable(
+                operation, f"memory:///{path}", OSError(code, os.strerror(code))
+            )
+
+    def _content(self, path: str) -> bytes:
+        try:
+            return self.files[path]
+        except KeyError:
+            raise no_such_file(self.url(path)) from None
+
+    def _below(self, prefix: str) -> tuple[str, ...]:
+        below = (path for path in self.files if not prefix or path.startswith(f"{prefix}/"))
+        return tuple(sorted(below))

@@ -1,0 +1,129 @@
+"""Storage on an object store, through fsspec.
+
+Object stores write a file whole or not at all, and have a conditional write for create-once;
+fsspec passes both through. A file system that lacks them must not be opened here.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import fsspec
+
+from stoker.core.errors import InvalidOption, KeyExists
+from stoker.storage.contract import checked_folder, checked_path
+from stoker.storage.failures import no_such_file, storage_unavailable
+
+T = TypeVar("T")
+
+
+def open_remote(url: str) -> "FsspecStorage":
+    try:
+        filesystem, root = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as error:
+        scheme = url.partition(":")[0]
+        raise InvalidOption(
+            f"no storage for {url!r}: {error}; use file:///directory, or install the fsspec "
+            f"driver for {scheme}",
+            url=url,
+        ) from error
+    return FsspecStorage(filesystem, root, url)
+
+
+class FsspecStorage:
+    """Blocking calls run in the loop's thread pool."""
+
+    def __init__(self, filesystem: Any, root: str, url: str) -> None:
+        self._filesystem = filesystem
+        self._root = root.rstrip("/")
+        self._url = url.rstrip("/")
+
+    async def write(self, path: str, content: bytes) -> None:
+        target = self._target(path)
+        await self._do("write", path, lambda: self._filesystem.pipe_file(target, content))
+
+    async def create(self, path: str, content: bytes) -> None:
+        target = self._target(path)
+        try:
+            await self._do(
+                "create",
+                path,
+                lambda: self._filesystem.pipe_file(target, content, mode="create"),
+            )
+        except FileExistsError:
+            raise KeyExists(self.url(path)) from None
+
+    async def read(self, path: str) -> bytes:
+        target = self._target(path)
+        content: bytes = await self._do("read", path, lambda: self._filesystem.cat_file(target))
+        return content
+
+    async def exists(self, path: str) -> bool:
+        target = self._target(path)
+        return bool(await self._do("find", path, lambda: self._filesystem.isfile(target)))
+
+    async def size(self, path: str) -> int:
+        target = self._target(path)
+        return int(await self._do("find", path, lambda: self._filesystem.info(target)["size"]))
+
+    async def list(self, prefix: str) -> list[str]:
+        folder = self._folder(prefix)
+        found = await self._do("list", prefix, lambda: self._filesystem.find(folder))
+        return sorted(str(name).removeprefix(f"{self._root}/") for name in found)
+
+    async def delete(self, path: str) -> None:
+        await self._remove(path, recursive=False)
+
+    async def delete_tree(self, prefix: str) -> None:
+        await self._remove(prefix, recursive=True)
+
+    async def upload(self, source: Path, path: str) -> None:
+        target = self._target(path)
+        await self._do("write", path, lambda: self._filesystem.put_file(str(source), target))
+
+    async def download(self, path: str, target: Path) -> None:
+        stored = self._target(path)
+        unfinished = target.with_name(f".{target.name}.unfinished")
+
+        def download() -> None:
+            try:
+                self._filesystem.get_file(stored, str(unfinished))
+                unfinished.replace(target)
+            finally:
+                unfinished.unlink(missing_ok=True)
+
+        await self._do("read", path, download)
+
+    def url(self, path: str) -> str:
+        return f"{self._url}/{checked_path(path)}"
+
+    def _target(self, path: str) -> str:
+        return f"{self._root}/{checked_path(path)}"
+
+    def _folder(self, prefix: str) -> str:
+        return f"{self._root}/{checked_folder(prefix)}" if prefix else self._root
+
+    async def _remove(self, path: str, *, recursive: bool) -> None:
+        target = self._target(path)
+
+        def remove() -> None:
+            if self._filesystem.exists(target):
+                self._filesystem.rm(target, recursive=recursive)
+
+        await self._do("delete", path, remove)
+
+    async def _do(self, doing: str, path: str, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(self._uncached, work)
+        except FileExistsError:
+            raise
+        except FileNotFoundError as error:
+            raise no_such_file(f"{self._url}/{path}") from error
+        except OSError as error:
+            raise storage_unavailable(doing, f"{self._url}/{path}", error) from error
+
+    def _uncached(self, work: Callable[[], T]) -> T:
+        """Other processes write here too, so that no listing may come from a cache."""
+        self._filesystem.invalidate_cache()
+        return work()

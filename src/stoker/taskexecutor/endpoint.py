@@ -1,0 +1,283 @@
+"""The task executor: slots and attempts, and what managers and job masters can ask of it."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import NotFound
+from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
+from stoker.core.tokens import FencingToken
+from stoker.gateways.jobmaster import job_component
+from stoker.gateways.leases import LeaseOptions
+from stoker.gateways.resourcemanager import SlotReport, TaskExecutorRegistration
+from stoker.gateways.taskexecutor import SlotRequest, TaskDeployment, TaskExecutorGateway
+from stoker.ha.coordinator import Coordinator
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.rpc.options import RegistrationOptions
+from stoker.rpc.service import Endpoint, RpcService
+from stoker.taskexecutor.held_task import HeldTask
+from stoker.taskexecutor.job_link import Identity, JobLink
+from stoker.taskexecutor.options import TaskExecutorOptions
+from stoker.taskexecutor.resource_manager_link import ResourceManagerLink
+from stoker.taskexecutor.slot_table import SlotTable, SlotUse
+from stoker.taskexecutor.tasks import TaskRuns, TaskServices
+
+log = logging.getLogger(__name__)
+
+TASK_EXECUTOR = "task_executor"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskExecutorServices:
+    rpc: RpcService
+    coordinator: Coordinator
+    tasks: TaskServices
+    resource_id: ResourceId
+    instance: InstanceId
+    host: str = "localhost"
+    pid: int = 0
+    cores: int = 0
+    memory_bytes: int = 0
+    options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
+    heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
+    lease: LeaseOptions = field(default_factory=LeaseOptions)
+    registration: RegistrationOptions = field(default_factory=RegistrationOptions)
+
+
+class TaskExecutor(Endpoint):
+    gateway = TaskExecutorGateway
+
+    def __init__(self, services: TaskExecutorServices) -> None:
+        super().__init__(TASK_EXECUTOR)
+        self._services = services
+        self.scope = TaskScope("task-executor")
+        self._slots = SlotTable(services.options.slots)
+        self._tasks: dict[AttemptId, HeldTask] = {}
+        self._links: dict[JobId, JobLink] = {}
+        self._link_tasks: dict[JobId, asyncio.Task[None]] = {}
+        self._runs = TaskRuns(services.tasks, self.scope, self._changed)
+        self.address = f"{services.rpc.address}/{TASK_EXECUTOR}"
+        self.manager_leader = LeaderRetrieval(services.coordinator, "resource_manager")
+        self.manager = ResourceManagerLink(
+            rpc=services.rpc,
+            retrieval=self.manager_leader,
+            registration=self.introduction,
+            heartbeat=services.heartbeat,
+            retries=services.registration,
+        )
+
+    def introduction(self) -> TaskExecutorRegistration:
+        services = self._services
+        return TaskExecutorRegistration(
+            resource_id=services.resource_id,
+            instance=services.instance,
+            address=self.address,
+            report=self._slots.report(),
+            host=services.host,
+            pid=services.pid,
+            cores=services.cores,
+            memory_bytes=services.memory_bytes,
+            engine=dict(services.tasks.engine.description),
+        )
+
+    @property
+    def idle(self) -> bool:
+        return not self._tasks
+
+    # The resource manager
+
+    def request_slot(self, token: FencingToken, request: SlotRequest) -> None:
+        self.manager.check(token)
+        self._slots.reserve(request.job_id, request.allocation, request.slot, self._loop_time())
+        self._link_to(request.job_id).wake()
+
+    def heartbeat_from_resource_manager(self, token: FencingToken) -> SlotReport:
+        return self.manager.heartbeat_arrived(token)
+
+    def disconnect_resource_manager(self, token: FencingToken, reason: str) -> None:
+        self.manager.disconnected(token, reason)
+
+    # Job masters
+
+    def submit_task(self, token: FencingToken, deployment: TaskDeployment) -> None:
+        job_id = deployment.graph.job_id
+        self._commanded_by(job_id, token)
+        if self._slots.job_of(deployment.allocation) != job_id:
+            raise NotFound(
+                f"slot {deployment.allocation} is not allocated to job {job_id} here",
+                allocation=deployment.allocation,
+            )
+        if deployment.attempt in self._tasks:
+            return
+        self._slots.activate(deployment.allocation)
+        lease_until = self._loop_time() + self._services.lease.duration.total_seconds()
+        held = HeldTask(deployment, lease_until)
+        self._tasks[deployment.attempt] = held
+        self._runs.start(held)
+
+    def cancel_task(self, token: FencingToken, job_id: JobId, attempt: AttemptId) -> None:
+        self._commanded_by(job_id, token)
+        self.cancel(attempt, "its job master asked for it")
+
+    def free_slots(
+        self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...], reason: str
+    ) -> None:
+        self._commanded_by(job_id, token)
+        self._free([each for each in allocations if self._slots.job_of(each) == job_id], reason)
+
+    def heartbeat_from_job_master(
+        self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...]
+    ) -> tuple[AttemptId, ...]:
+        self._commanded_by(job_id, token)
+        # Slots that its master does not count any more and that run nothing are surplus (TM-15).
+        surplus = [
+            held.id
+            for held in self._slots.of_job(job_id)
+            if held.use is SlotUse.ACTIVE
+            and held.id not in allocations
+            and not self._runs_something(held.id)
+        ]
+        self._free(surplus, "its job master does not count it any more")
+        return tuple(task.attempt for task in self.tasks(job_id))
+
+    def disconnect_job_master(self, token: FencingToken, job_id: JobId, reason: str) -> None:
+        self._commanded_by(job_id, token)
+        self.abandon(job_id, reason)
+
+    def _commanded_by(self, job_id: JobId, token: FencingToken) -> None:
+        link = self._links.get(job_id)
+        if link is None:
+            raise NotFound(f"nothing of job {job_id} is here", job_id=job_id)
+        link.check(token)
+
+    # Holdings of a job, as its link sees them
+
+    def tasks(self, job_id: JobId) -> list[HeldTask]:
+        return [task for task in self._tasks.values() if task.job_id == job_id]
+
+    def reserved(self, job_id: JobId) -> tuple[AllocationId, ...]:
+        return tuple(held.id for held in self._slots.of_job(job_id) if held.use is SlotUse.RESERVED)
+
+    def offer_again(self, job_id: JobId) -> None:
+        self._slots.deactivate(job_id, self._loop_time())
+
+    def offer_answered(
+        self, job_id: JobId, accepted: Iterable[AllocationId], offered: Iterable[AllocationId]
+    ) -> None:
+        taken = set(accepted)
+        for allocation in taken:
+            if self._slots.job_of(allocation) == job_id:
+                self._slots.activate(allocation)
+        self._free([each for each in offered if each not in taken], "its job master declined it")
+
+    def acknowledged(self, task: HeldTask) -> None:
+        self._tasks.pop(task.attempt, None)
+        self._finish_release(task.deployment.allocation)
+        self._forget_if_done(task.job_id)
+
+    def cancel(self, attempt: AttemptId, reason: str) -> None:
+        held = self._tasks.get(attempt)
+        if held is not None:
+            self._runs.cancel(held, reason)
+
+    def abandon(self, job_id: JobId, reason: str) -> None:
+        for task in self.tasks(job_id):
+            self._runs.cancel(task, reason)
+        self._free([held.id for held in self._slots.of_job(job_id)], reason)
+
+    # Slots
+
+    def _tasks_in(self, allocation: AllocationId) -> list[HeldTask]:
+        return [task for task in self._tasks.values() if task.deployment.allocation == allocation]
+
+    def _runs_something(self, allocation: AllocationId) -> bool:
+        return any(task.outcome is None for task in self._tasks_in(allocation))
+
+    def _free(self, allocations: Iterable[AllocationId], reason: str) -> None:
+        freed = False
+        for allocation in list(allocations):
+            for task in self._tasks_in(allocation):
+                self._runs.cancel(task, f"its slot was freed: {reason}")
+                if task.outcome is not None:
+                    # On record in the storage: whoever asks for it later finds it there.
+                    del self._tasks[task.attempt]
+            if self._runs_something(allocation):
+                self._slots.release(allocation)
+                continue
+            job_id = self._slots.job_of(allocation)
+            freed = self._slots.free(allocation) or freed
+            if job_id is not None:
+                self._forget_if_done(job_id)
+        if freed:
+            self.scope.spawn("tell slots", self.manager.tell_slots())
+
+    def _finish_release(self, allocation: AllocationId) -> None:
+        if self._slots.use_of(allocation) is SlotUse.RELEASING:
+            self._free([allocation], "its task has ended")
+
+    def _changed(self, held: HeldTask) -> None:
+        if held.outcome is not None:
+            self._finish_release(held.deployment.allocation)
+        if (link := self._links.get(held.job_id)) is not None:
+            link.wake()
+
+    # Jobs
+
+    def _link_to(self, job_id: JobId) -> JobLink:
+        if (link := self._links.get(job_id)) is not None:
+            return link
+        services = self._services
+        retrieval = LeaderRetrieval(services.coordinator, job_component(job_id))
+        link = JobLink(
+            job_id=job_id,
+            rpc=services.rpc,
+            identity=Identity(
+                resource_id=services.resource_id, instance=services.instance, address=self.address
+            ),
+            holdings=self,
+            retrieval=retrieval,
+            options=services.options,
+            lease=services.lease,
+        )
+        self._links[job_id] = link
+        services.tasks.blobs.register(job_id)
+        self._link_tasks[job_id] = self.scope.spawn(f"link {job_id}", self._attend(retrieval, link))
+        return link
+
+    async def _attend(self, retrieval: LeaderRetrieval, link: JobLink) -> None:
+        async with TaskScope(f"job {link.job_id}") as scope:
+            scope.spawn("retrieval", retrieval.run())
+            await link.run()
+
+    def _forget_if_done(self, job_id: JobId) -> None:
+        """The last slot and the last outcome are gone: nothing of the job is here (TM-18)."""
+        if self._slots.of_job(job_id) or self.tasks(job_id) or job_id not in self._links:
+            return
+        del self._links[job_id]
+        # Not from within the link's own call, which may be the one that asks.
+        asyncio.get_running_loop().call_soon(self._link_tasks.pop(job_id).cancel)
+        self._services.tasks.blobs.release(job_id)
+
+    # Time passes
+
+    def _loop_time(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def keep_order(self) -> None:
+        """Free slots that nobody takes, end attempts whose lease has run out."""
+        while True:
+            await asyncio.sleep(1.0)
+            now = self._loop_time()
+            timeout = self._services.options.slot_timeout.total_seconds()
+            overdue = [
+                held.id
+                for held in self._slots.overdue(now, timeout)
+                if not self._runs_something(held.id)
+            ]
+            self._free(overdue, f"no job master took it within {timeout:.0f} s")
+            for task in list(self._tasks.values()):
+                if task.outcome is None and now >= task.lease_until:
+                    self._runs.cancel(task, "its lease has run out")

@@ -1,0 +1,56 @@
+"""One attempt at its task executor, from deployment until its outcome was acknowledged."""
+
+from dataclasses import dataclass, field
+
+from stoker.core.ids import AttemptId, JobId
+from stoker.core.results import AttemptOutcome, Failure, Millis, Progress
+from stoker.core.states import ExecutionState
+from stoker.engine.contract import RunningTask
+from stoker.gateways.jobmaster import HeldAttempt
+from stoker.gateways.taskexecutor import TaskDeployment
+
+
+@dataclass
+class HeldTask:
+    deployment: TaskDeployment
+    lease_until: float
+    state: ExecutionState = ExecutionState.DEPLOYING
+    state_at: Millis = 0
+    state_told: ExecutionState = ExecutionState.DEPLOYING
+    progress: Progress = field(default_factory=Progress)
+    progress_told: Progress = field(default_factory=Progress)
+    running: RunningTask | None = None
+    cancel_reason: str | None = None
+    outcome: AttemptOutcome | None = None
+    """Set when it is on record: it may be told from then on."""
+
+    @property
+    def attempt(self) -> AttemptId:
+        return self.deployment.attempt
+
+    @property
+    def job_id(self) -> JobId:
+        return self.deployment.graph.job_id
+
+    def introduced(self) -> HeldAttempt:
+        return HeldAttempt(
+            region=self.deployment.region,
+            attempt=self.attempt,
+            number=self.deployment.number,
+            allocation=self.deployment.allocation,
+            state=self.state,
+            outcome=self.outcome,
+        )
+
+    def ended(
+        self, state: ExecutionState, at: Millis, failure: Failure | None = None
+    ) -> AttemptOutcome:
+        return AttemptOutcome(
+            job_id=self.job_id,
+            region=self.deployment.region,
+            attempt=self.attempt,
+            state=state,
+            at=at,
+            failure=failure,
+            progress=self.progress,
+        )

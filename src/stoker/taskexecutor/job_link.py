@@ -1,0 +1,209 @@
+"""A task executor's side of one job: find its master, offer slots, tell states and outcomes.
+
+Everything that is told is level-triggered: the link compares what is with what was told, and
+tells the difference, so that a new master or a lost answer needs no case of its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from stoker.aio.latest import Latest
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import FencingTokenMismatch, StokerError
+from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
+from stoker.core.tokens import FencingToken
+from stoker.gateways.jobmaster import (
+    AttemptReport,
+    JobMasterGateway,
+    ProgressReport,
+    TaskExecutorIntroduction,
+)
+from stoker.gateways.leases import LeaseOptions
+from stoker.gateways.resourcemanager import Declined
+from stoker.ha.publication import LeaderAddress
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.rpc.service import RpcService
+from stoker.taskexecutor.held_task import HeldTask
+from stoker.taskexecutor.options import TaskExecutorOptions
+
+log = logging.getLogger(__name__)
+
+RECONNECT_SECONDS = 0.5
+LEASE_RENEWALS = 4
+"""Renewals are asked for this often within one lease."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    resource_id: ResourceId
+    instance: InstanceId
+    address: str
+
+
+class JobHoldings(Protocol):
+    """What the task executor holds of the job; implemented by the endpoint's own books."""
+
+    def tasks(self, job_id: JobId) -> Iterable[HeldTask]: ...
+
+    def reserved(self, job_id: JobId) -> tuple[AllocationId, ...]:
+        """Slots to be offered: promised to the job, not yet taken by its master."""
+        ...
+
+    def offer_again(self, job_id: JobId) -> None:
+        """A master that may know nothing: what a former one had taken is to be offered too."""
+        ...
+
+    def offer_answered(
+        self, job_id: JobId, accepted: Iterable[AllocationId], offered: Iterable[AllocationId]
+    ) -> None: ...
+
+    def acknowledged(self, task: HeldTask) -> None:
+        """Its outcome need not be told any more."""
+        ...
+
+    def cancel(self, attempt: AttemptId, reason: str) -> None: ...
+
+    def abandon(self, job_id: JobId, reason: str) -> None:
+        """The job's master does not want this task executor: give all of the job up."""
+        ...
+
+
+@dataclass
+class JobLink:
+    job_id: JobId
+    rpc: RpcService
+    identity: Identity
+    holdings: JobHoldings
+    retrieval: LeaderRetrieval
+    options: TaskExecutorOptions
+    lease: LeaseOptions
+    token: FencingToken | None = None
+    """The leadership whose commands are obeyed."""
+    _news: Latest[int] = field(default_factory=lambda: Latest(0))
+    _progress_told_at: float = 0.0
+
+    def wake(self) -> None:
+        """Something may have to be told."""
+        self._news.set(self._news.value + 1)
+
+    def check(self, token: FencingToken) -> None:
+        """Refuse a command of a former master; a higher epoch is adopted."""
+        if self.token is None or token.epoch > self.token.epoch or token == self.token:
+            self.token = token
+            return
+        known = self.retrieval.leader
+        if token.epoch == self.token.epoch and known is not None and known.token == token:
+            self.token = token
+            return
+        raise FencingTokenMismatch(
+            f"job {self.job_id} is led by {self.token}, not by {token}",
+            expected=str(self.token),
+            given=str(token),
+        )
+
+    async def run(self) -> None:
+        while True:
+            leader = await self.retrieval.wait_for_leader()
+            try:
+                await self._serve(leader)
+            except StokerError as error:
+                log.info("job %s: its master: %s", self.job_id, error)
+            # Slots wait a while for the next master; one that runs something waits for ever.
+            self.holdings.offer_again(self.job_id)
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _serve(self, leader: LeaderAddress) -> None:
+        master = await self.rpc.connect(leader.address, JobMasterGateway, token=leader.token)
+        answer = await master.register_task_executor(self._introduction())
+        if isinstance(answer, Declined):
+            log.warning("job %s: its master declined: %s", self.job_id, answer.reason)
+            if answer.final:
+                self.holdings.abandon(self.job_id, answer.reason)
+            return
+        self.check(leader.token)
+        self.holdings.offer_again(self.job_id)
+        async with TaskScope(f"link to job {self.job_id}") as scope:
+            scope.spawn("leases", self._keep_leases(master))
+            while self.retrieval.leader == leader:
+                seen = self._news.value
+                await self._offer(master)
+                await self._tell(master)
+                await self._next_occasion(seen)
+
+    def _introduction(self) -> TaskExecutorIntroduction:
+        return TaskExecutorIntroduction(
+            job_id=self.job_id,
+            resource_id=self.identity.resource_id,
+            instance=self.identity.instance,
+            address=self.identity.address,
+            attempts=tuple(task.introduced() for task in self.holdings.tasks(self.job_id)),
+        )
+
+    async def _next_occasion(self, seen: int) -> None:
+        try:
+            async with asyncio.timeout(self.options.progress_interval.total_seconds()):
+                await self._news.wait_for_change(seen)
+        except TimeoutError:
+            return
+
+    async def _offer(self, master: JobMasterGateway) -> None:
+        offered = self.holdings.reserved(self.job_id)
+        if offered:
+            accepted = await master.offer_slots(self.identity.instance, offered)
+            self.holdings.offer_answered(self.job_id, accepted, offered)
+
+    async def _tell(self, master: JobMasterGateway) -> None:
+        instance = self.identity.instance
+        for task in list(self.holdings.tasks(self.job_id)):
+            if task.outcome is not None:
+                await master.attempt_ended(instance, task.outcome)
+                self.holdings.acknowledged(task)
+            elif task.state is not task.state_told:
+                state = task.state
+                report = AttemptReport(
+                    instance=instance, attempt=task.attempt, state=state, at=task.state_at
+                )
+                if not await master.attempt_changed(report):
+                    self.holdings.cancel(task.attempt, "its job master does not know it")
+                task.state_told = state
+        await self._tell_progress(master)
+
+    async def _tell_progress(self, master: JobMasterGateway) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._progress_told_at < self.options.progress_interval.total_seconds():
+            return
+        changed = [
+            task
+            for task in self.holdings.tasks(self.job_id)
+            if task.outcome is None and task.progress != task.progress_told
+        ]
+        if not changed:
+            return
+        self._progress_told_at = now
+        reports = [(task, task.progress) for task in changed]
+        await master.attempts_progressed(
+            self.identity.instance,
+            tuple(ProgressReport(attempt=task.attempt, progress=seen) for task, seen in reports),
+        )
+        for task, seen in reports:
+            task.progress_told = seen
+
+    async def _keep_leases(self, master: JobMasterGateway) -> None:
+        """Each renewal counts from the moment at which the question was sent."""
+        pause = self.lease.duration.total_seconds() / LEASE_RENEWALS
+        while True:
+            tasks = [task for task in self.holdings.tasks(self.job_id) if task.outcome is None]
+            if tasks:
+                await self._renew(master, tasks)
+            await asyncio.sleep(pause)
+
+    async def _renew(self, master: JobMasterGateway, tasks: list[HeldTask]) -> None:
+        asked_at = asyncio.get_running_loop().time()
+        asked = tuple(task.attempt for task in tasks)
+        renewed = await master.renew_leases(self.identity.instance, asked)
+        for task in tasks:
+            if task.attempt in renewed:
+                task.lease_until = asked_at + self.lease.duration.total_seconds()

@@ -1,0 +1,28 @@
+"""What can be set about task executors."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from stoker.core.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskExecutorOptions:
+    slots: int = option(
+        "taskmanager.numberOfTaskSlots", "Tasks that may run here at the same time.", 2
+    )
+    slot_timeout: timedelta = option(
+        "taskmanager.slot.timeout",
+        "A reserved slot that no job master takes within this time is freed.",
+        timedelta(seconds=10),
+    )
+    registration_timeout: timedelta = option(
+        "taskmanager.registration.timeout",
+        "A task executor that runs nothing and cannot register for this long ends itself.",
+        timedelta(minutes=5),
+    )
+    progress_interval: timedelta = option(
+        "taskmanager.progress.interval",
+        "How often progress is told to the job master, at most.",
+        timedelta(milliseconds=500),
+    )

@@ -1,0 +1,149 @@
+"""A task executor's side of its registration at the resource manager."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from stoker.aio.latest import Latest
+from stoker.core.errors import Conflict, FencingTokenMismatch, StokerError
+from stoker.core.tokens import FencingToken
+from stoker.gateways.resourcemanager import (
+    Declined,
+    Registered,
+    RegistrationAnswer,
+    ResourceManagerGateway,
+    SlotReport,
+    TaskExecutorRegistration,
+)
+from stoker.ha.publication import LeaderAddress
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.heartbeat.monitor import Liveness
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.heartbeat.receiver import HeartbeatReceiver
+from stoker.rpc.options import RegistrationOptions
+from stoker.rpc.registration import Verdict, register
+from stoker.rpc.service import RpcService
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class ResourceManagerLink:
+    rpc: RpcService
+    retrieval: LeaderRetrieval
+    registration: Callable[[], TaskExecutorRegistration]
+    heartbeat: HeartbeatOptions
+    retries: RegistrationOptions
+    connected: Latest[FencingToken | None] = field(default_factory=lambda: Latest(None))
+    """The leadership at which this task executor is registered now."""
+
+    def __post_init__(self) -> None:
+        self._manager: ResourceManagerGateway | None = None
+        self.beats: HeartbeatReceiver[SlotReport, None] = HeartbeatReceiver(
+            "task executor from resource manager",
+            self.heartbeat,
+            own_payload=lambda _: self.registration().report,
+            on_payload=lambda _origin, _payload: None,
+            on_lost=self._fell_silent,
+        )
+
+    def check(self, token: FencingToken) -> None:
+        """Refuse a resource manager at which this task executor is not registered (TM-07)."""
+        if token != self.connected.value:
+            raise FencingTokenMismatch(
+                f"registered at {self.connected.value}, not at {token}", given=str(token)
+            )
+
+    def heartbeat_arrived(self, token: FencingToken) -> SlotReport:
+        self.check(token)
+        return self.beats.request_arrived(str(token), None)
+
+    def disconnected(self, token: FencingToken, reason: str) -> None:
+        if token == self.connected.value:
+            log.warning("disconnected by the resource manager: %s", reason)
+            self._disconnect()
+
+    def _fell_silent(self, origin: str, liveness: Liveness) -> None:
+        log.warning("the resource manager is silent (%s); tasks go on", liveness.value)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self.connected.value is not None:
+            self.beats.unmonitor_target(str(self.connected.value))
+        self._manager = None
+        self.connected.set(None)
+
+    async def run(self) -> None:
+        while True:
+            await self._stay_with(await self.retrieval.wait_for_leader())
+
+    async def _stay_with(self, leader: LeaderAddress) -> None:
+        """Register and stay until the leader changes or the connection is over (TM-02, TM-05)."""
+        registering = asyncio.create_task(self._register(leader), name="register")
+        changing = asyncio.create_task(self.retrieval.wait_while(leader), name="leader change")
+        try:
+            await asyncio.wait({registering, changing}, return_when=asyncio.FIRST_COMPLETED)
+            if registering.done() and not changing.done():
+                registering.result()
+                dropped = asyncio.create_task(
+                    self.connected.wait_until(lambda known: known != leader.token), name="dropped"
+                )
+                try:
+                    await asyncio.wait({dropped, changing}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    dropped.cancel()
+        finally:
+            registering.cancel()
+            changing.cancel()
+            self._disconnect()
+
+    async def _register(self, leader: LeaderAddress) -> None:
+        answer = await register(
+            partial(self.rpc.connect, leader.address, ResourceManagerGateway, token=leader.token),
+            partial(self._introduce, leader),
+            _judge,
+            options=self.retries,
+        )
+        if isinstance(answer, Declined):
+            # Only a leader that is over or a newer life of this executor rejects for good.
+            log.error("the resource manager rejected the registration: %s", answer.reason)
+            raise Conflict(f"the resource manager rejected this executor: {answer.reason}")
+
+    async def _introduce(
+        self, leader: LeaderAddress, manager: ResourceManagerGateway
+    ) -> RegistrationAnswer:
+        # Known before it is asked: the manager may request slots before its answer is here.
+        self._manager = manager
+        self.connected.set(leader.token)
+        self.beats.monitor_target(str(leader.token))
+        return await manager.register_task_executor(self.registration())
+
+    async def tell_slots(self) -> None:
+        """A slot became free: say so now instead of with the next heartbeat."""
+        manager = self._manager
+        if manager is None:
+            return
+        registration = self.registration()
+        try:
+            await manager.slot_freed(registration.instance, registration.report)
+        except StokerError as error:
+            log.info("the next heartbeat tells of the free slot: %s", error)
+
+    async def leave(self, reason: str) -> None:
+        manager = self._manager
+        if manager is None:
+            return
+        try:
+            await manager.task_executor_leaves(self.registration().instance, reason)
+        except StokerError as error:
+            log.info("the resource manager was not told: %s", error)
+
+
+def _judge(answer: RegistrationAnswer) -> Verdict:
+    match answer:
+        case Registered():
+            return Verdict.ACCEPTED
+        case Declined(final=final):
+            return Verdict.REJECTED if final else Verdict.REFUSED

@@ -1,0 +1,57 @@
+"""When a task executor lives."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import StartupFailed
+from stoker.taskexecutor.endpoint import TaskExecutor, TaskExecutorServices
+
+LEAVING_SECONDS = 2.0
+
+
+@asynccontextmanager
+async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator[TaskExecutor]:
+    executor = TaskExecutor(services)
+    async with (
+        TaskScope("task-executor-connections") as connections,
+        executor.scope,
+        executor.manager.beats,
+        services.rpc.running(executor),
+    ):
+        connections.spawn("retrieval", executor.manager_leader.run())
+        connections.spawn("registration", executor.manager.run())
+        connections.spawn("order", executor.keep_order())
+        connections.spawn("patience", _give_up_when_alone(executor, services))
+        try:
+            yield executor
+        finally:
+            await _leave(executor)
+
+
+async def _leave(executor: TaskExecutor) -> None:
+    try:
+        async with asyncio.timeout(LEAVING_SECONDS):
+            await executor.manager.leave("it was stopped")
+    except TimeoutError:
+        return
+
+
+async def _give_up_when_alone(executor: TaskExecutor, services: TaskExecutorServices) -> None:
+    """Idle and without a resource manager for too long: end, and let someone start anew (TM-04)."""
+    patience = services.options.registration_timeout.total_seconds()
+    connected = executor.manager.connected
+    while True:
+        try:
+            async with asyncio.timeout(patience):
+                await connected.wait_until(lambda token: token is not None)
+        except TimeoutError:
+            if executor.idle:
+                raise StartupFailed(
+                    f"no resource manager accepted this task executor within {patience:.0f} s "
+                    "(taskmanager.registration.timeout); is a master running with the same "
+                    "high-availability settings?"
+                ) from None
+            continue
+        await connected.wait_until(lambda token: token is None)

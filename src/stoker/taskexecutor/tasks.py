@@ -1,0 +1,140 @@
+"""Running tasks on the engine: artifacts in, outcome on record, nothing left behind."""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.aio.clock import WallClock
+from stoker.aio.scope import TaskScope
+from stoker.blob.cache import BlobCache
+from stoker.core.errors import StokerError, Unavailable
+from stoker.core.ids import BlobKey
+from stoker.core.regions import regions_of
+from stoker.core.results import AttemptOutcome, Failure
+from stoker.core.states import ExecutionState
+from stoker.engine.contract import Engine, Progressed, StateChanged, Task, TaskEvent
+from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.storage.contract import Storage
+from stoker.taskexecutor.held_task import HeldTask
+
+log = logging.getLogger(__name__)
+
+RECORD_RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskServices:
+    engine: Engine
+    blobs: BlobCache
+    storage: Storage
+    outcomes: OutcomeStore
+    wall_clock: WallClock
+    work_dir: Path
+    log_dir: Path
+
+
+class TaskRuns:
+    def __init__(
+        self, services: TaskServices, scope: TaskScope, changed: Callable[[HeldTask], None]
+    ) -> None:
+        self._services = services
+        self._scope = scope
+        self._changed = changed
+
+    def start(self, held: HeldTask) -> None:
+        held.state_at = self._services.wall_clock()
+        self._scope.spawn(f"task {held.attempt}", self._run(held))
+
+    def cancel(self, held: HeldTask, reason: str) -> None:
+        if held.cancel_reason is not None or held.outcome is not None:
+            return
+        held.cancel_reason = reason
+        log.info("cancelling attempt %s: %s", held.attempt, reason)
+        if held.running is not None:
+            self._scope.spawn(f"cancel {held.attempt}", held.running.cancel())
+
+    async def _run(self, held: HeldTask) -> None:
+        outcome = await self._outcome(held)
+        await self._put_on_record(outcome)
+        held.progress = outcome.progress
+        held.outcome = outcome
+        log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
+        self._changed(held)
+
+    async def _outcome(self, held: HeldTask) -> AttemptOutcome:
+        directory = self._services.work_dir / "attempts" / held.attempt
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            task = await self._prepare(held, directory)
+            if held.cancel_reason is not None:
+                return held.ended(ExecutionState.CANCELED, self._services.wall_clock())
+            held.running = await self._services.engine.launch(task, self._listener(held))
+            if held.cancel_reason is not None:
+                self._scope.spawn(f"cancel {held.attempt}", held.running.cancel())
+            return await held.running.outcome()
+        except (StokerError, OSError) as error:
+            failure = Failure(
+                error=type(error).__name__,
+                message=str(error),
+                retriable=not isinstance(error, StokerError) or error.status >= 500,
+            )
+            return held.ended(ExecutionState.FAILED, self._services.wall_clock(), failure)
+        finally:
+            self._put_away(directory, held)
+
+    async def _prepare(self, held: HeldTask, directory: Path) -> Task:
+        deployment = held.deployment
+        graph = deployment.graph
+        regions = {region.id: region for region in regions_of(graph)}
+        artifacts = {
+            artifact.name: await self._services.blobs.get(
+                graph.job_id, artifact.key or BlobKey(artifact.sha256), name=artifact.name
+            )
+            for artifact in graph.artifacts
+        }
+        root = f"jobs/{graph.job_id}"
+        return Task(
+            graph=graph,
+            region=regions[deployment.region],
+            attempt=deployment.attempt,
+            attempt_number=deployment.number,
+            directory=directory,
+            materialized_root=self._services.storage.url(f"{root}/materialized"),
+            checkpoint_root=self._services.storage.url(f"{root}/checkpoints"),
+            artifacts=artifacts,
+        )
+
+    def _listener(self, held: HeldTask) -> Callable[[TaskEvent], None]:
+        def listen(event: TaskEvent) -> None:
+            match event:
+                case StateChanged(state):
+                    held.state, held.state_at = state, self._services.wall_clock()
+                case Progressed(progress):
+                    held.progress = progress
+            self._changed(held)
+
+        return listen
+
+    async def _put_on_record(self, outcome: AttemptOutcome) -> None:
+        """Create-once, before anyone is told: an outcome outlives its task executor."""
+        while True:
+            try:
+                await self._services.outcomes.write(outcome)
+            except Unavailable as error:
+                log.warning("outcome of %s not on record yet: %s", outcome.attempt, error)
+                await asyncio.sleep(RECORD_RETRY_SECONDS)
+            else:
+                return
+
+    def _put_away(self, directory: Path, held: HeldTask) -> None:
+        """The logs stay with the task executor's logs, the rest goes."""
+        logs = [path for path in directory.glob("*.log") if path.stat().st_size > 0]
+        if logs:
+            kept = self._services.log_dir / "attempts" / held.job_id / held.attempt
+            kept.mkdir(parents=True, exist_ok=True)
+            for path in logs:
+                shutil.move(path, kept / path.name)
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,117 @@
+"""An engine without Spark: tasks take virtual time and end as their job's configuration says.
+
+`fake.seconds` is how long each region runs (default 1), `fake.fails` how many attempts of each
+region fail first (default 0).
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from stoker.aio.clock import WallClock
+from stoker.core.results import AttemptOutcome, Failure, Progress
+from stoker.core.states import ExecutionState
+from stoker.engine.contract import (
+    EngineState,
+    Listener,
+    Progressed,
+    RunningTask,
+    StateChanged,
+    Task,
+)
+from stoker.testing.history import AttemptSpan, History
+
+
+class FakeEngine:
+    def __init__(self, executor: str, history: History, wall_clock: WallClock) -> None:
+        self._executor = executor
+        self._history = history
+        self._wall_clock = wall_clock
+        self._running: set[FakeRunningTask] = set()
+
+    @property
+    def state(self) -> EngineState:
+        return EngineState.READY
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        return {"engine": "fake"}
+
+    async def launch(self, task: Task, listener: Listener) -> RunningTask:
+        span = AttemptSpan(
+            task.graph.job_id,
+            task.region_id,
+            task.attempt,
+            self._executor,
+            asyncio.get_running_loop().time(),
+        )
+        self._history.attempts.append(span)
+        running = FakeRunningTask(task, listener, span, self._wall_clock)
+        self._running.add(running)
+        running.work.add_done_callback(lambda _: self._running.discard(running))
+        return running
+
+    def vanish(self) -> None:
+        """The machine is gone, and all that ran on it."""
+        for running in list(self._running):
+            running.vanish()
+
+    async def close(self) -> None:
+        for running in list(self._running):
+            await running.cancel()
+
+
+class FakeRunningTask:
+    def __init__(
+        self, task: Task, listener: Listener, span: AttemptSpan, wall_clock: WallClock
+    ) -> None:
+        self._task = task
+        self._listener = listener
+        self._span = span
+        self._wall_clock = wall_clock
+        self._outcome: asyncio.Future[AttemptOutcome] = asyncio.get_running_loop().create_future()
+        self.work = asyncio.create_task(self._work(), name=f"fake task {task.attempt}")
+
+    async def _work(self) -> None:
+        self._listener(StateChanged(ExecutionState.INITIALIZING))
+        await asyncio.sleep(0.05)
+        self._listener(StateChanged(ExecutionState.RUNNING))
+        seconds = float(self._task.graph.configuration.get("fake.seconds", "1"))
+        await asyncio.sleep(seconds / 2)
+        self._listener(Progressed(Progress(tasks_total=2, tasks_done=1)))
+        await asyncio.sleep(seconds / 2)
+        if self._task.attempt_number < int(self._task.graph.configuration.get("fake.fails", "0")):
+            failure = Failure(error="FakeFailure", message="asked for by fake.fails")
+            self._end(ExecutionState.FAILED, failure)
+        else:
+            self._span.finished = True
+            self._end(ExecutionState.FINISHED)
+
+    def _end(self, state: ExecutionState, failure: Failure | None = None) -> None:
+        self._span.ended = asyncio.get_running_loop().time()
+        self._outcome.set_result(
+            AttemptOutcome(
+                job_id=self._task.graph.job_id,
+                region=self._task.region_id,
+                attempt=self._task.attempt,
+                state=state,
+                at=self._wall_clock(),
+                failure=failure,
+                progress=Progress(tasks_total=2, tasks_done=2),
+            )
+        )
+
+    async def outcome(self) -> AttemptOutcome:
+        return await asyncio.shield(self._outcome)
+
+    async def cancel(self) -> None:
+        if self._outcome.done():
+            return
+        self.work.cancel()
+        await asyncio.gather(self.work, return_exceptions=True)
+        if not self._outcome.done():
+            self._end(ExecutionState.CANCELED)
+
+    def vanish(self) -> None:
+        self.work.cancel()
+        if self._span.ended is None:
+            self._span.ended = asyncio.get_running_loop().time()

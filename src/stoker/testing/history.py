@@ -1,0 +1,96 @@
+"""What happened in a cluster, as seen by its engines and clients, and what must hold of it."""
+
+from dataclasses import dataclass, field
+
+from stoker.core.ids import AttemptId, JobId, RegionId
+from stoker.core.states import JobStatus
+
+
+@dataclass
+class AttemptSpan:
+    job_id: JobId
+    region: RegionId
+    attempt: AttemptId
+    executor: str
+    began: float
+    ended: float | None = None
+    finished: bool = False
+
+
+@dataclass
+class History:
+    """Times are of the loop that all of the cluster shares."""
+
+    attempts: list[AttemptSpan] = field(default_factory=list)
+    acknowledged: dict[JobId, float] = field(default_factory=dict)
+    cancelled: dict[JobId, float] = field(default_factory=dict)
+    """When a cancel was acknowledged."""
+    ends: dict[JobId, tuple[JobStatus, float]] = field(default_factory=dict)
+    """First terminal status that a client saw."""
+
+    def broken_invariants(self, final: dict[JobId, JobStatus]) -> list[str]:
+        """Sentences about everything that should not have happened; `final` is what is recorded."""
+        return [
+            *self._lost_jobs(final),
+            *self._changed_ends(final),
+            *self._overlaps(),
+            *self._finished_twice(),
+            *self._started_after_end(),
+            *self._cancelled_otherwise(final),
+        ]
+
+    def _lost_jobs(self, final: dict[JobId, JobStatus]) -> list[str]:
+        return [
+            f"job {job_id} was acknowledged and did not end: {final.get(job_id)}"
+            for job_id in self.acknowledged
+            if job_id not in final or not final[job_id].globally_terminal
+        ]
+
+    def _changed_ends(self, final: dict[JobId, JobStatus]) -> list[str]:
+        return [
+            f"job {job_id} was seen as {status} and is now {final.get(job_id)}"
+            for job_id, (status, _) in self.ends.items()
+            if final.get(job_id) is not status
+        ]
+
+    def _overlaps(self) -> list[str]:
+        faults = []
+        for one in self.attempts:
+            for other in self.attempts:
+                same = (one.job_id, one.region) == (other.job_id, other.region)
+                if one is other or not same or one.began > other.began:
+                    continue
+                if one.began == other.began and id(one) > id(other):
+                    continue
+                if one.ended is None or one.ended > other.began:
+                    faults.append(
+                        f"attempts {one.attempt[:6]} on {one.executor} and {other.attempt[:6]} on "
+                        f"{other.executor} of {one.job_id[:6]}/{one.region} overlap"
+                    )
+        return faults
+
+    def _finished_twice(self) -> list[str]:
+        seen: set[tuple[JobId, RegionId]] = set()
+        faults = []
+        for span in self.attempts:
+            if span.finished:
+                region = (span.job_id, span.region)
+                if region in seen:
+                    faults.append(f"region {span.region} of job {span.job_id} finished twice")
+                seen.add(region)
+        return faults
+
+    def _started_after_end(self) -> list[str]:
+        return [
+            f"an attempt of job {span.job_id} began after the job had ended"
+            for span in self.attempts
+            if span.job_id in self.ends and span.began > self.ends[span.job_id][1]
+        ]
+
+    def _cancelled_otherwise(self, final: dict[JobId, JobStatus]) -> list[str]:
+        return [
+            f"job {job_id} was cancelled before its end and is {final.get(job_id)}"
+            for job_id, at in self.cancelled.items()
+            if final.get(job_id) is not JobStatus.CANCELED
+            and not (job_id in self.ends and self.ends[job_id][1] <= at)
+        ]

@@ -1,0 +1,30 @@
+"""A leadership without an election, for tests of what stands on one."""
+
+from stoker.core.ids import Ids, ResourceId
+from stoker.core.tokens import FencingToken
+from stoker.ha import keys
+from stoker.ha.coordinator import Coordinator, Create, Put
+from stoker.ha.grant import Grant
+from stoker.ha.leadership import Leadership
+from stoker.ha.publication import Publication
+
+
+async def seize_leadership(
+    coordinator: Coordinator,
+    *,
+    component: str = "dispatcher",
+    process: str = "master",
+    ids: Ids,
+) -> Leadership:
+    """Raise the epoch, whoever leads: all leaderships before this one are fenced off."""
+    found = await coordinator.read(keys.EPOCH)
+    op = Create(keys.EPOCH, b"") if found is None else Put(keys.EPOCH, b"", found.version)
+    [epoch] = await coordinator.commit([op])
+    grant = Grant(coordinator, process=ResourceId(process), epoch=epoch)
+    token = FencingToken(epoch=epoch, session=ids.session())
+    return Leadership(
+        component=component,
+        token=token,
+        grant=grant,
+        publication=Publication(grant, component, token),
+    )

@@ -1,0 +1,219 @@
+"""A whole cluster in one process, on virtual time, from a seed: to break it and see what holds.
+
+Masters and task executors are the real parts, joined as in their processes; network, coordinator,
+storage and engine are the in-memory ones.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from stoker.aio.scope import TaskScope
+from stoker.blob.cache import BlobCache
+from stoker.blob.content import inline
+from stoker.blob.options import BlobOptions
+from stoker.blob.server import BlobServer
+from stoker.core.errors import StokerError
+from stoker.core.graph import JobGraph
+from stoker.core.ids import Ids, JobId, ResourceId
+from stoker.core.states import JobStatus
+from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
+from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.processes.master_parts import MasterParts, MasterServices, PartOptions
+from stoker.rpc.memory import Faults, MemoryNetwork
+from stoker.rpc.options import RegistrationOptions
+from stoker.storage.memory import MemoryStorage
+from stoker.taskexecutor.endpoint import TaskExecutorServices
+from stoker.taskexecutor.options import TaskExecutorOptions
+from stoker.taskexecutor.run import running_task_executor
+from stoker.taskexecutor.tasks import TaskServices
+from stoker.testing.fake_engine import FakeEngine
+from stoker.testing.history import History
+from stoker.testing.virtual_time import virtual_wall_clock
+
+T = TypeVar("T")
+
+SESSION_TIMEOUT = 4.0
+HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(seconds=10))
+RETRY = RegistrationOptions(error_delay=timedelta(seconds=1), refused_delay=timedelta(seconds=1))
+
+
+@dataclass
+class Process:
+    name: str
+    session: MemoryCoordinator
+    task: "asyncio.Task[None]"
+    engine: FakeEngine | None = None
+
+
+@dataclass
+class SimulatedCluster:
+    seed: int
+    folder: Path
+    """For the working directories of task executors; nothing in it influences the run."""
+    slots: int = 2
+    faults: Faults | None = None
+    history: History = field(default_factory=History)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.ids = Ids(random.Random(self.seed + 1))
+        self.network = MemoryNetwork(self.faults)
+        self.coordination = MemoryCoordination(session_timeout=SESSION_TIMEOUT)
+        self.storage = MemoryStorage()
+        self.wall_clock = virtual_wall_clock()
+        self.processes: dict[str, Process] = {}
+        self._scope = TaskScope("simulated cluster")
+        self._lives = 0
+
+    @asynccontextmanager
+    async def running(self, *, masters: int = 2, executors: int = 3) -> AsyncIterator[None]:
+        async with self._scope:
+            session = self.coordination.session()
+            self._rpc = self.network.service("client")
+            self._dispatcher = LeaderRetrieval(session, DISPATCHER)
+            self._scope.spawn("client", self._dispatcher.run())
+            for number in range(masters):
+                self.start_master(f"master-{number}")
+            for number in range(executors):
+                self.start_executor(f"executor-{number}")
+            try:
+                yield
+            finally:
+                for name in list(self.processes):
+                    await self.stop(name)
+
+    # Processes
+
+    def start_master(self, name: str) -> None:
+        session = self.coordination.session()
+        services = MasterServices(
+            resource_id=ResourceId(name),
+            rpc=self.network.service(name),
+            coordinator=session,
+            storage=self.storage,
+            blobs=BlobServer(
+                self.storage, self.folder / name / "uploads", BlobOptions(), off_loop=inline
+            ),
+            ids=self.ids,
+            wall_clock=self.wall_clock,
+            options=PartOptions(heartbeat=HEARTBEAT),
+        )
+        task = self._scope.spawn(name, self._live(MasterParts(services).run()))
+        self.processes[name] = Process(name, session, task)
+
+    def start_executor(self, name: str) -> None:
+        session = self.coordination.session()
+        engine = FakeEngine(name, self.history, self.wall_clock)
+        self._lives += 1
+        folder = self.folder / f"{name}-{self._lives}"
+        blobs = BlobCache(
+            folder / "artifacts", BlobOptions(), storage=self.storage, off_loop=inline
+        )
+        services = TaskExecutorServices(
+            rpc=self.network.service(name),
+            coordinator=session,
+            tasks=TaskServices(
+                engine=engine,
+                blobs=blobs,
+                storage=self.storage,
+                outcomes=OutcomeStore(self.storage),
+                wall_clock=self.wall_clock,
+                work_dir=folder,
+                log_dir=folder / "log",
+            ),
+            resource_id=ResourceId(name),
+            instance=self.ids.instance(),
+            options=TaskExecutorOptions(slots=self.slots),
+            heartbeat=HEARTBEAT,
+            registration=RETRY,
+        )
+        task = self._scope.spawn(name, self._live(self._run_executor(services, blobs)))
+        self.processes[name] = Process(name, session, task, engine)
+
+    async def _run_executor(self, services: TaskExecutorServices, blobs: BlobCache) -> None:
+        async with blobs, running_task_executor(services):
+            await asyncio.get_running_loop().create_future()
+
+    async def _live(self, work: Awaitable[None]) -> None:
+        """What ends a process by itself ends that process alone, as a crash would."""
+        try:
+            await work
+        except StokerError:
+            return
+
+    async def kill(self, name: str) -> None:
+        """As kill -9: no goodbye; the coordinator notices after the session timeout."""
+        process = self.processes.pop(name)
+        self.network.crash(name)
+        self.coordination.suspend(process.session)
+        if process.engine is not None:
+            process.engine.vanish()
+        process.task.cancel()
+        await asyncio.gather(process.task, return_exceptions=True)
+
+    async def stop(self, name: str) -> None:
+        """As SIGTERM."""
+        process = self.processes.pop(name)
+        process.task.cancel()
+        await asyncio.gather(process.task, return_exceptions=True)
+        service = self.network.find(name)
+        if service is not None:
+            await service.close()
+        await process.session.close()
+
+    def leader(self) -> str | None:
+        known = self._dispatcher.leader
+        return str(known.process) if known else None
+
+    # A client
+
+    async def ask(
+        self, call: Callable[[DispatcherGateway], Awaitable[T]], *, patience: float = 300.0
+    ) -> T:
+        """The call's answer from whoever leads, tried again while nobody answers."""
+        async with asyncio.timeout(patience):
+            while True:
+                leader = await self._dispatcher.wait_for_leader()
+                try:
+                    gateway = await self._rpc.connect(
+                        leader.address, DispatcherGateway, token=leader.token
+                    )
+                    return await call(gateway)
+                except StokerError as error:
+                    if error.status < 500 and type(error).__name__ != "FencingTokenMismatch":
+                        raise
+                    await asyncio.sleep(0.5)
+
+    async def submit(self, graph: JobGraph) -> JobId:
+        answer = await self.ask(lambda dispatcher: dispatcher.submit_job(graph))
+        self.history.acknowledged[answer.job_id] = asyncio.get_running_loop().time()
+        return answer.job_id
+
+    async def cancel(self, job_id: JobId) -> None:
+        await self.ask(lambda dispatcher: dispatcher.cancel_job(job_id))
+        self.history.cancelled[job_id] = asyncio.get_running_loop().time()
+
+    async def status(self, job_id: JobId) -> JobStatus:
+        return await self.ask(lambda dispatcher: dispatcher.job_status(job_id))
+
+    async def wait_for_end(self, job_id: JobId, *, patience: float = 900.0) -> JobStatus:
+        status = JobStatus.INITIALIZING
+        async with asyncio.timeout(patience):
+            while not status.globally_terminal:
+                known = status
+                status = await self.ask(lambda d: d.wait_for_change(job_id, known, 5.0))
+        self.history.ends.setdefault(job_id, (status, asyncio.get_running_loop().time()))
+        return status
+
+    async def broken_invariants(self) -> list[str]:
+        jobs = await self.ask(lambda dispatcher: dispatcher.list_jobs())
+        return self.history.broken_invariants({job.job_id: job.status for job in jobs})

@@ -1,0 +1,307 @@
+"""A small dispatcher in memory, and jobs to show, for tests of the REST server and its clients."""
+
+import asyncio
+import hashlib
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from stoker.core.errors import DuplicateJob, InvalidJobGraph, JobAlreadyEnded, JobNotFound
+from stoker.core.graph import (
+    Artifact,
+    ArtifactKind,
+    FormatRead,
+    FormatWrite,
+    JobGraph,
+    JobType,
+    Sink,
+    Source,
+)
+from stoker.core.ids import AttemptId, BlobKey, InstanceId, JobId, RegionId, ResourceId
+from stoker.core.results import (
+    AttemptDetails,
+    Failure,
+    FailureRecord,
+    JobDetails,
+    JobResult,
+    JobSummary,
+    PlanVertex,
+    Progress,
+    RegionDetails,
+    summary_of,
+)
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.gateways.dispatcher import ClusterOverview, DispatcherGateway, Submitted
+from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
+from stoker.rest.app import build_app
+from stoker.rest.options import RestOptions
+from stoker.rest.server import serving
+from stoker.rest.services import RestServices
+
+RUNNING = JobId("1" * 32)
+FINISHED = JobId("2" * 32)
+FAILED = JobId("3" * 32)
+CANCELED = JobId("4" * 32)
+UNKNOWN = JobId("f" * 32)
+NEW = JobId("a" * 32)
+NOW = 1_790_000_100_000
+START = 1_790_000_000_000
+EXECUTOR = ResourceId("task-executor-0badcafe")
+
+
+def job_details(job_id: JobId, status: JobStatus, state: ExecutionState) -> JobDetails:
+    """A source read by two sinks, so two regions that share one vertex."""
+    ended = status.globally_terminal
+    stamps = {ExecutionState.DEPLOYING: START + 20, state: START + 50}
+    progress = Progress(tasks_total=4, tasks_done=2, rows_read=100, rows_written=40, bytes_read=999)
+
+    def region(name: str) -> RegionDetails:
+        attempt = AttemptDetails(
+            attempt=AttemptId(f"{name}-1"),
+            number=0,
+            state=state,
+            task_executor=EXECUTOR,
+            timestamps=stamps,
+            progress=progress,
+        )
+        return RegionDetails(
+            id=RegionId(name), vertices=("orders", name), streaming=False, current=attempt
+        )
+
+    return JobDetails(
+        job_id=job_id,
+        name="orders-per-hour",
+        job_type=JobType.BATCH,
+        status=status,
+        timestamps={JobStatus.CREATED: START, status: START + 60},
+        start=START,
+        end=START + 60 if ended else None,
+        regions=(region("big"), region("small")),
+        failures=tuple(_failures()) if status is JobStatus.FAILED else (),
+        plan=(
+            PlanVertex(name="orders", kind="source", description="json <in/>"),
+            PlanVertex(name="big", kind="sink", inputs=("orders",)),
+            PlanVertex(name="small", kind="sink", inputs=("orders",)),
+        ),
+        configuration={"spark.sql.shuffle.partitions": "4", "spark.hadoop.s3.secret": "hunter2"},
+        parameters={"day": "2026-11-01", "db-password": "hunter2"},
+    )
+
+
+def _failures() -> list[FailureRecord]:
+    return [
+        FailureRecord(
+            failure=Failure(
+                error="AnalysisException",
+                message=f"no column number {number}",
+                labels={"kind": "user" if number % 2 else "system"},
+            ),
+            at=START + number,
+            region=RegionId("big"),
+            attempt_number=number,
+            task_executor=EXECUTOR,
+        )
+        for number in range(3)
+    ]
+
+
+class DispatcherInMemory(DispatcherGateway):
+    """Answers for a few jobs; submitted ones run until somebody says otherwise."""
+
+    def __init__(self) -> None:
+        self.jobs = {
+            job.job_id: job
+            for job in (
+                job_details(RUNNING, JobStatus.RUNNING, ExecutionState.RUNNING),
+                job_details(FINISHED, JobStatus.FINISHED, ExecutionState.FINISHED),
+                job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED),
+                job_details(CANCELED, JobStatus.CANCELED, ExecutionState.CANCELED),
+            )
+        }
+        self.graphs: dict[JobId, JobGraph] = {}
+        self.cancelled: list[JobId] = []
+        self.waits: list[tuple[JobStatus, float]] = []
+        self.asked_to_wait = asyncio.Event()
+        self.changed = asyncio.Event()
+        self.refusal: Exception | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.arrived = asyncio.Event()
+
+    def set_status(self, job_id: JobId, status: JobStatus) -> None:
+        state = ExecutionState.RUNNING
+        if status.globally_terminal:
+            state = ExecutionState(status.value)
+        self.jobs[job_id] = job_details(job_id, status, state)
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def _check(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def submit_job(self, graph: JobGraph) -> Submitted:
+        self._check()
+        if not any(isinstance(vertex, Sink) for vertex in graph.vertices):
+            raise InvalidJobGraph(["the graph has no sink", "add one"])
+        known = self.graphs.get(graph.job_id)
+        if known is None and graph.job_id in self.jobs:
+            raise DuplicateJob(graph.job_id, globally_terminated=True)
+        self.graphs[graph.job_id] = graph
+        self.jobs.setdefault(
+            graph.job_id, job_details(graph.job_id, JobStatus.RUNNING, ExecutionState.RUNNING)
+        )
+        return Submitted(job_id=graph.job_id, repeated=known is not None)
+
+    async def list_jobs(self) -> list[JobSummary]:
+        self.arrived.set()
+        await self.gate.wait()
+        self._check()
+        return [summary_of(job) for job in self.jobs.values()]
+
+    async def job_details(self, job_id: JobId) -> JobDetails:
+        self._check()
+        if job_id not in self.jobs:
+            raise JobNotFound(job_id)
+        return self.jobs[job_id]
+
+    async def job_status(self, job_id: JobId) -> JobStatus:
+        return (await self.job_details(job_id)).status
+
+    async def job_result(self, job_id: JobId) -> JobResult | None:
+        job = await self.job_details(job_id)
+        if job.end is None:
+            return None
+        return JobResult(
+            job_id=job_id,
+            name=job.name,
+            job_type=job.job_type,
+            status=job.status,
+            start=job.start,
+            end=job.end,
+            failure=job.failures[-1].failure if job.failures else None,
+        )
+
+    async def wait_for_change(self, job_id: JobId, known: JobStatus, seconds: float) -> JobStatus:
+        self.waits.append((known, seconds))
+        self.asked_to_wait.set()
+        while (await self.job_status(job_id)) is known:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self.changed.wait()
+            except TimeoutError:
+                break
+        return await self.job_status(job_id)
+
+    async def cancel_job(self, job_id: JobId) -> None:
+        job = await self.job_details(job_id)
+        if job.status in (JobStatus.FINISHED, JobStatus.FAILED):
+            raise JobAlreadyEnded(job_id, job.status)
+        self.cancelled.append(job_id)
+
+    async def cluster_overview(self) -> ClusterOverview:
+        self._check()
+        return ClusterOverview(
+            resources=ResourceOverview(task_executors=1, slots_total=4, slots_free=2),
+            jobs_running=1,
+            jobs_finished=1,
+            jobs_cancelled=1,
+            jobs_failed=1,
+        )
+
+    async def task_executors(self) -> list[TaskExecutorDetails]:
+        self._check()
+        return [
+            TaskExecutorDetails(
+                resource_id=EXECUTOR,
+                instance=InstanceId("9" * 32),
+                address="grpc://127.0.0.1:6122/taskexecutor",
+                slots_total=4,
+                slots_free=2,
+                last_heartbeat=NOW - 500,
+                cores=4,
+                memory_bytes=4 * 1024 * 1024 * 1024,
+                jobs=(RUNNING, RUNNING),
+            )
+        ]
+
+
+class BlobsInMemory:
+    def __init__(self) -> None:
+        self.content: dict[tuple[JobId, str], bytes] = {}
+        self.refusal: Exception | None = None
+
+    async def put(self, job_id: JobId, sha256: str, size: int, local_path: Path) -> BlobKey:
+        if self.refusal is not None:
+            raise self.refusal
+        content = local_path.read_bytes()
+        assert len(content) == size
+        self.content[job_id, sha256] = content
+        return BlobKey(f"{job_id}/{sha256}")
+
+    async def delete_job(self, job_id: JobId) -> None:
+        self.content = {key: value for key, value in self.content.items() if key[0] != job_id}
+
+
+@dataclass(kw_only=True)
+class Master:
+    """A REST server with all that stands behind it."""
+
+    dispatcher: DispatcherInMemory = field(default_factory=DispatcherInMemory)
+    blobs: BlobsInMemory = field(default_factory=BlobsInMemory)
+    options: RestOptions = field(default_factory=lambda: RestOptions(bind_port="0"))
+    leading: bool = True
+    leader: str | None = None
+
+    async def find_dispatcher(self) -> DispatcherGateway:
+        return self.dispatcher
+
+    @property
+    def services(self) -> RestServices:
+        return RestServices(
+            dispatcher=self.find_dispatcher,
+            blobs=self.blobs,
+            leads=lambda: self.leading,
+            leader_url=lambda: self.leader,
+            options=self.options,
+            version="0.1.0",
+            clock=lambda: NOW,
+        )
+
+    def in_process(self) -> httpx.AsyncClient:
+        """Requests without a network."""
+        transport = httpx.ASGITransport(build_app(self.services), raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081")
+
+    def serving(self) -> AbstractAsyncContextManager[str]:
+        return serving(build_app(self.services), self.options)
+
+
+def new_graph(**changes: object) -> JobGraph:
+    facts: dict[str, object] = {
+        "job_id": NEW,
+        "name": "copy",
+        "vertices": (
+            Source(name="numbers", read=FormatRead(format="json", path="in/")),
+            Sink(name="copies", input="numbers", write=FormatWrite(format="json", path="out/")),
+        ),
+    }
+    return JobGraph(**(facts | changes))  # type: ignore[arg-type]
+
+
+def artifact(content: bytes, name: str = "lib.whl") -> Artifact:
+    digest = hashlib.sha256(content).hexdigest()
+    return Artifact(name=name, kind=ArtifactKind.WHEEL, sha256=digest, size=len(content))
+
+
+def parts(graph: JobGraph | bytes, *files: bytes, name: str = "lib.whl") -> list[Any]:
+    """The multipart form of a submission, as httpx takes it."""
+    content = graph if isinstance(graph, bytes) else msgspec.json.encode(graph)
+    return [
+        ("graph", ("graph.json", content, "application/json")),
+        *(("artifact", (name, file)) for file in files),
+    ]

@@ -1,0 +1,371 @@
+"""What every coordinator does. A new driver joins by one more branch of `open_sessions`."""
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.core.errors import (
+    InvalidInput,
+    InvalidOption,
+    KeyExists,
+    NoSuchKey,
+    SessionExpired,
+    StokerError,
+    TooLarge,
+    VersionMismatch,
+)
+from stoker.core.ids import Ids
+from stoker.ha.coordinator import Check, ConnectionState, Coordinator, Create, Delete, Put, Watch
+from stoker.ha.memory import MemoryCoordination
+from stoker.ha.open import open_coordinator
+
+OpenSession = Callable[[], Awaitable[Coordinator]]
+NOTICED_WITHIN = 2.0
+
+
+@pytest.fixture(params=["memory", "embedded"])
+async def open_session(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[OpenSession]:
+    opened: list[Coordinator] = []
+    coordination = MemoryCoordination()
+    ids = Ids(random.Random(1))
+
+    async def open_another() -> Coordinator:
+        if request.param == "memory":
+            session: Coordinator = coordination.session()
+        else:
+            session = await open_coordinator(f"embedded://{tmp_path}/coordinator", ids=ids)
+        opened.append(session)
+        return session
+
+    yield open_another
+    for session in opened:
+        await session.close()
+
+
+@pytest.fixture
+async def one(open_session: OpenSession) -> Coordinator:
+    return await open_session()
+
+
+@pytest.fixture
+async def other(open_session: OpenSession) -> Coordinator:
+    return await open_session()
+
+
+async def fires(watch: Watch) -> None:
+    async with asyncio.timeout(NOTICED_WITHIN):
+        await watch.wait()
+
+
+async def test_a_new_session_is_connected_and_has_an_id_of_its_own(
+    one: Coordinator, other: Coordinator
+):
+    assert one.state is ConnectionState.CONNECTED
+    assert one.session != other.session
+
+
+async def test_what_one_writes_the_other_reads(one: Coordinator, other: Coordinator):
+    assert await one.commit([Create("jobs/a", b"1")]) == [0]
+    await other.sync()
+    found = await other.read("jobs/a")
+    assert found is not None
+    assert (found.value, found.version, found.owner) == (b"1", 0, None)
+
+
+async def test_an_absent_key_is_none_and_has_no_children(one: Coordinator):
+    assert await one.read("absent") is None
+    assert await one.children("absent") == []
+
+
+async def test_versions_count_the_writes(one: Coordinator):
+    await one.commit([Create("a", b"")])
+    assert await one.commit([Put("a", b"1")]) == [1]
+    assert await one.commit([Put("a", b"1", 1)]) == [2]
+    found = await one.read("a")
+    assert found is not None
+    assert found.version == 2
+
+
+async def test_versions_start_again_after_a_deletion(one: Coordinator):
+    await one.commit([Create("a", b""), Put("a", b"1")])
+    assert await one.commit([Delete("a", 1)]) == [-1]
+    assert await one.commit([Create("a", b"")]) == [0]
+
+
+async def test_a_key_is_created_once(one: Coordinator, other: Coordinator):
+    results = await asyncio.gather(
+        one.commit([Create("a", b"one")]),
+        other.commit([Create("a", b"other")]),
+        return_exceptions=True,
+    )
+    assert sorted(isinstance(result, KeyExists) for result in results) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("op", "error"),
+    [
+        (Check("absent", 0), NoSuchKey),
+        (Check("a", 0), VersionMismatch),
+        (Create("a", b""), KeyExists),
+        (Put("absent", b""), NoSuchKey),
+        (Put("a", b"", 0), VersionMismatch),
+        (Delete("absent"), NoSuchKey),
+        (Delete("a", 0), VersionMismatch),
+    ],
+)
+async def test_a_transaction_with_an_op_that_does_not_hold_changes_nothing(
+    one: Coordinator, op: Check | Create | Put | Delete, error: type[StokerError]
+):
+    await one.commit([Create("a", b"old")])
+    with pytest.raises(error) as raised:
+        await one.commit([Create("b", b""), Put("a", b"new", 0), Delete("b"), op, Create("c", b"")])
+    if op.key == "absent":
+        assert raised.value.facts["key"] == "absent"
+    found = await one.read("a")
+    assert found is not None
+    assert (found.value, found.version) == (b"old", 0)
+    assert await one.read("b") is None
+    assert await one.read("c") is None
+
+
+async def test_ops_of_a_transaction_see_those_before_them(one: Coordinator):
+    await one.commit([Create("a", b"")])
+    ops = [Delete("a", 0), Create("a", b"x"), Put("a", b"y", 0), Check("a", 1), Create("b", b"")]
+    assert await one.commit(ops) == [-1, 0, 1, 1, 0]
+
+
+async def test_a_check_guards_other_writes(one: Coordinator, other: Coordinator):
+    """The epoch protocol stands on this."""
+    await one.commit([Create("epoch", b"one")])
+    await other.commit([Put("epoch", b"other", 0)])
+    with pytest.raises(VersionMismatch) as raised:
+        await one.commit([Check("epoch", 0), Create("late", b"")])
+    assert raised.value.facts == {"key": "epoch", "expected": 0}
+    assert await other.read("late") is None
+
+
+async def test_children_are_the_next_parts_of_the_keys_below(one: Coordinator):
+    for key in ("jobs/b", "jobs/a", "jobs/c/d/e", "jobs-of-others/x", "jobsa"):
+        await one.commit([Create(key, b"")])
+    assert await one.children("jobs") == ["a", "b", "c"]
+    assert await one.children("jobs/c") == ["d"]
+    assert await one.children("jobs/a") == []
+
+
+async def test_a_key_with_a_value_has_nothing_below(one: Coordinator):
+    await one.commit([Create("a", b""), Create("b/c", b"")])
+    with pytest.raises(InvalidInput):
+        await one.commit([Create("a/below", b"")])
+    with pytest.raises(InvalidInput):
+        await one.commit([Create("b", b"")])
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a/", "a//b", "a/../b", ".", "a\nb"])
+async def test_a_malformed_key_is_refused(one: Coordinator, key: str):
+    with pytest.raises(InvalidInput):
+        await one.commit([Create(key, b"")])
+    with pytest.raises(InvalidInput):
+        await one.read(key)
+
+
+async def test_values_of_half_a_mebibyte_are_kept_and_greater_ones_refused(one: Coordinator):
+    await one.commit([Create("a", b"x" * 512 * 1024)])
+    with pytest.raises(TooLarge, match="storage"):
+        await one.commit([Put("a", b"x" * (512 * 1024 + 1))])
+    found = await one.read("a")
+    assert found is not None
+    assert len(found.value) == 512 * 1024
+
+
+async def test_a_watch_fires_at_each_kind_of_change(one: Coordinator, other: Coordinator):
+    for op in (Create("a", b""), Put("a", b""), Delete("a")):
+        watch = Watch()
+        await one.read("a", watch=watch)
+        await other.commit([op])
+        await fires(watch)
+
+
+async def test_a_watch_fires_at_the_own_change(one: Coordinator):
+    watch = Watch()
+    await one.read("a", watch=watch)
+    await one.commit([Create("a", b"")])
+    await fires(watch)
+
+
+async def test_a_watch_notices_a_key_that_went_and_came_back(one: Coordinator, other: Coordinator):
+    await other.commit([Create("a", b"")])
+    watch = Watch()
+    await one.read("a", watch=watch)
+    await other.commit([Delete("a"), Create("a", b"")])
+    await fires(watch)
+
+
+async def test_a_watch_fires_only_for_its_key(one: Coordinator, other: Coordinator):
+    watch, of_another = Watch(), Watch()
+    await one.read("a", watch=watch)
+    await one.read("b", watch=of_another)
+    await other.commit([Create("b", b""), Create("a0", b""), Create("a/b", b"")])
+    await fires(of_another)
+    assert not watch.fired
+
+
+async def test_a_watch_of_children_fires_when_they_come_and_go(
+    one: Coordinator, other: Coordinator
+):
+    for op in (Create("jobs/a", b""), Create("jobs/b/c", b""), Delete("jobs/a")):
+        watch = Watch()
+        await one.children("jobs", watch=watch)
+        await other.commit([op])
+        await fires(watch)
+
+
+async def test_a_watch_of_children_does_not_fire_when_a_value_changes(
+    one: Coordinator, other: Coordinator
+):
+    await other.commit([Create("jobs/a", b"")])
+    of_children, of_value = Watch(), Watch()
+    await one.children("jobs", watch=of_children)
+    await one.read("jobs/a", watch=of_value)
+    await other.commit([Put("jobs/a", b"new")])
+    await fires(of_value)
+    assert not of_children.fired
+
+
+async def test_an_ephemeral_key_names_its_session(one: Coordinator, other: Coordinator):
+    await one.commit([Create("leader/a", b"", ephemeral=True)])
+    await other.sync()
+    found = await other.read("leader/a")
+    assert found is not None
+    assert found.owner == one.session
+
+
+async def test_closing_removes_the_ephemeral_keys_and_no_others(
+    one: Coordinator, other: Coordinator
+):
+    # LEAD-13
+    await one.commit([Create("mine", b"", ephemeral=True), Create("kept", b"")])
+    await other.commit([Create("yours", b"", ephemeral=True)])
+    watch, of_children = Watch(), Watch()
+    await other.read("mine", watch=watch)
+    await one.commit([Create("group/mine", b"", ephemeral=True)])
+    assert await other.children("group", watch=of_children) == ["mine"]
+    await one.close()
+    await fires(watch)
+    await fires(of_children)
+    assert await other.read("mine") is None
+    assert await other.children("group") == []
+    assert await other.read("kept") is not None
+    assert await other.read("yours") is not None
+
+
+async def test_an_ephemeral_key_of_another_can_be_replaced(one: Coordinator, other: Coordinator):
+    # X-LEAD-05
+    await one.commit([Create("leader/a", b"one", ephemeral=True)])
+    await other.commit([Delete("leader/a"), Create("leader/a", b"other", ephemeral=True)])
+    await one.close()
+    found = await other.read("leader/a")
+    assert found is not None
+    assert (found.value, found.owner) == (b"other", other.session)
+
+
+async def test_a_closed_session_is_lost_and_does_nothing_more(one: Coordinator):
+    waiting = asyncio.ensure_future(one.wait_for_state_other_than(ConnectionState.CONNECTED))
+    watch = Watch()
+    await one.read("a", watch=watch)
+    await one.close()
+    await one.close()
+    assert await waiting is ConnectionState.LOST
+    assert watch.fired
+    for call in (one.read("a"), one.children("a"), one.commit([]), one.sync()):
+        with pytest.raises(SessionExpired):
+            await call
+
+
+async def test_a_watch_nobody_holds_does_no_harm(one: Coordinator, other: Coordinator):
+    await one.read("a", watch=Watch())
+    await other.commit([Create("a", b"")])
+    watch = Watch()
+    await one.read("b", watch=watch)
+    await other.commit([Create("b", b"")])
+    await fires(watch)
+
+
+async def test_many_writers_lose_no_update(open_session: OpenSession):
+    sessions = [await open_session() for _ in range(3)]
+    await sessions[0].commit([Create("count", b"0")])
+
+    async def add(session: Coordinator, times: int) -> None:
+        while times:
+            await session.sync()
+            found = await session.read("count")
+            assert found is not None
+            try:
+                await session.commit([Put("count", b"%d" % (int(found.value) + 1), found.version)])
+            except VersionMismatch:
+                continue
+            times -= 1
+
+    await asyncio.gather(*(add(session, 5) for session in sessions))
+    found = await sessions[0].read("count")
+    assert found is not None
+    assert (found.value, found.version) == (b"15", 15)
+
+
+@pytest.mark.parametrize("url", ["nosuch://host", "directory", "embedded://relative", ""])
+async def test_a_bad_url_is_explained(url: str):
+    with pytest.raises(InvalidOption, match="embedded://"):
+        await open_coordinator(url, ids=Ids())
+
+
+HOLD_A_KEY = """
+import asyncio, sys
+from stoker.core.ids import Ids
+from stoker.ha.coordinator import Create
+from stoker.ha.open import open_coordinator
+
+async def main():
+    session = await open_coordinator(sys.argv[1], ids=Ids())
+    await session.commit([Create("election", b"child", ephemeral=True), Create("kept", b"")])
+    print(session.session, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_killed_by_kill_9_is_noticed_at_once(tmp_path: Path):
+    # LEAD-13 with real processes: the kernel drops the lock with the process.
+    url = f"embedded://{tmp_path}/coordinator"
+    session = await open_coordinator(url, ids=Ids())
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOLD_A_KEY, url, stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    try:
+        name = (await child.stdout.readline()).decode().strip()
+        watch = Watch()
+        found = await session.read("election", watch=watch)
+        assert found is not None
+        assert found.owner == name
+        loop = asyncio.get_running_loop()
+        child.send_signal(signal.SIGKILL)
+        killed = loop.time()
+        await fires(watch)
+        assert loop.time() - killed < 1.0  # 0.1 s on a quiet machine
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+    assert await session.read("election") is None
+    assert await session.read("kept") is not None
+    await session.commit([Create("election", b"mine", ephemeral=True)])
+    await session.close()
+    assert not list((tmp_path / "coordinator" / "sessions").iterdir())

@@ -1,0 +1,271 @@
+"""Both clients against a real server on loopback: the same calls, the same errors."""
+
+import asyncio
+import hashlib
+import inspect
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.rest_cluster import (
+    EXECUTOR,
+    FAILED,
+    FINISHED,
+    NEW,
+    RUNNING,
+    UNKNOWN,
+    Master,
+    new_graph,
+)
+from stoker.client.asynchronous import StokerClient
+from stoker.client.blocking import BlockingClient
+from stoker.client.options import ClientOptions
+from stoker.core.errors import (
+    CallTimedOut,
+    Conflict,
+    InvalidInput,
+    NoLeader,
+    NotFound,
+    RemoteError,
+    TooLarge,
+    Unavailable,
+)
+from stoker.core.graph import Artifact, ArtifactKind
+from stoker.core.options import ByteSize
+from stoker.core.states import JobStatus
+from stoker.rest.options import RestOptions
+
+QUICK = ClientOptions(retries=2, retry_delay=timedelta(seconds=7))
+
+
+class InThread:
+    """The blocking client with the surface of the async one."""
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+        return lambda *args, **kwargs: asyncio.to_thread(method, *args, **kwargs)
+
+
+class Naps:
+    """Counts pauses instead of making them."""
+
+    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
+        self.seconds: list[float] = []
+        self._then = then
+
+    def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        self._then()
+
+    async def awaited(self, seconds: float) -> None:
+        self(seconds)
+
+
+@pytest.fixture(params=["blocking", "async"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@asynccontextmanager
+async def client(
+    kind: str, url: str, options: ClientOptions = QUICK, naps: Naps | None = None
+) -> AsyncIterator[Any]:
+    naps = naps or Naps()
+    if kind == "blocking":
+        with BlockingClient(url, options, sleep=naps) as blocking:
+            yield InThread(blocking)
+    else:
+        async with StokerClient(url, options, sleep=naps.awaited) as awaiting:
+            yield awaiting
+
+
+def unused_url() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_both_clients_have_the_same_surface() -> None:
+    def surface(kind: type) -> dict[str, list[str]]:
+        return {
+            name: list(inspect.signature(method).parameters)
+            for name, method in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith("_")
+        }
+
+    assert surface(BlockingClient) == surface(StokerClient)
+
+
+async def test_every_question_is_answered(kind: str) -> None:
+    async with Master().serving() as url, client(kind, url) as stoker:
+        assert [job.jid for job in await stoker.jobs()][:2] == [RUNNING, FINISHED]
+        assert (await stoker.job(RUNNING)).regions[0].current.progress.tasks_done == 2
+        assert await stoker.status(RUNNING) is JobStatus.RUNNING
+        assert await stoker.result(RUNNING) is None
+        assert (await stoker.result(FAILED)).failure_cause.error == "AnalysisException"
+        assert len((await stoker.plan(RUNNING)).nodes) == 3
+        assert len((await stoker.exceptions(FAILED)).entries) == 3
+        assert (await stoker.overview()).slots_total == 4
+        assert (await stoker.task_executors())[0].id == EXECUTOR
+
+
+async def test_a_job_is_submitted_with_its_files_and_again(kind: str, tmp_path: Path) -> None:
+    content = b"library" * 500_000
+    file = tmp_path / "my lib.whl"
+    file.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    artifact = Artifact(
+        name="my lib.whl", kind=ArtifactKind.WHEEL, sha256=digest, size=len(content)
+    )
+    graph = new_graph(artifacts=(artifact,))
+    master = Master()
+    async with master.serving() as url, client(kind, url) as stoker:
+        first = await stoker.submit(graph, {digest: file})
+        second = await stoker.submit(graph, {digest: file})
+    assert (first.job_id, first.repeated, second.repeated) == (NEW, False, True)
+    assert master.blobs.content[NEW, digest] == content
+
+
+async def test_a_missing_or_changed_file_is_noticed_before_anything_is_sent(
+    kind: str, tmp_path: Path
+) -> None:
+    artifact = Artifact(name="lib.py", kind=ArtifactKind.PYTHON, sha256="ab" * 32, size=3)
+    graph = new_graph(artifacts=(artifact,))
+    changed = tmp_path / "lib.py"
+    changed.write_bytes(b"other")
+    async with client(kind, unused_url()) as stoker:
+        with pytest.raises(InvalidInput, match=r"no file was given for artifact lib\.py"):
+            await stoker.submit(graph, {})
+        with pytest.raises(InvalidInput, match="there is no file"):
+            await stoker.submit(graph, {artifact.sha256: tmp_path / "gone"})
+        with pytest.raises(InvalidInput, match="has 5 bytes, but had 3"):
+            await stoker.submit(graph, {artifact.sha256: changed})
+
+
+async def test_an_end_is_awaited_through_a_change_of_leader(kind: str) -> None:
+    """REST-26"""
+    master = Master()
+    seen = []
+    changes = iter((JobStatus.SUSPENDED, JobStatus.RUNNING, JobStatus.FINISHED))
+    loop = asyncio.get_running_loop()
+
+    def tell(status: JobStatus) -> None:
+        seen.append(status)
+        loop.call_soon_threadsafe(master.dispatcher.set_status, RUNNING, next(changes))
+
+    async with master.serving() as url, client(kind, url) as stoker:
+        assert await stoker.wait(RUNNING, tell) is JobStatus.FINISHED
+    assert seen == [JobStatus.RUNNING, JobStatus.SUSPENDED, JobStatus.RUNNING]
+
+
+async def test_errors_arrive_with_their_kind_and_words(kind: str) -> None:
+    naps = Naps()
+    async with Master().serving() as url, client(kind, url, naps=naps) as stoker:
+        with pytest.raises(NotFound, match=f"no job with id {UNKNOWN}"):
+            await stoker.job(UNKNOWN)
+        with pytest.raises(Conflict, match="has ended as FINISHED"):
+            await stoker.cancel(FINISHED)
+        with pytest.raises(InvalidInput, match="32 hexadecimal digits"):
+            await stoker.status("x/../y")
+        with pytest.raises(InvalidInput, match="the graph has no sink"):
+            await stoker.submit(new_graph(vertices=()))
+    assert naps.seconds == []
+
+
+async def test_nobody_there_is_explained_after_the_retries(kind: str) -> None:
+    """REST-25"""
+    naps = Naps()
+    url = unused_url()
+    async with client(kind, url, naps=naps) as stoker:
+        with pytest.raises(Unavailable) as raised:
+            await stoker.jobs()
+    message = str(raised.value)
+    assert f"cannot reach a Stoker master at {url}: connection refused" in message
+    assert "is it running? (stoker cluster up)" in message
+    assert naps.seconds == [7.0, 7.0]
+
+
+async def test_a_call_is_repeated_until_there_is_a_leader(kind: str) -> None:
+    """REST-25"""
+    master = Master()
+    master.dispatcher.refusal = NoLeader("no master leads")
+
+    def elect() -> None:
+        master.dispatcher.refusal = None
+
+    naps = Naps(then=elect)
+    async with master.serving() as url, client(kind, url, naps=naps) as stoker:
+        assert len(await stoker.jobs()) == 4
+    assert naps.seconds == [7.0]
+
+
+async def test_no_leader_for_too_long_is_told_in_the_servers_words(kind: str) -> None:
+    """REST-25"""
+    async with Master(leading=False).serving() as url, client(kind, url) as stoker:
+        with pytest.raises(Unavailable, match="no master leads at the moment"):
+            await stoker.overview()
+
+
+async def test_the_next_master_is_asked_without_a_pause(kind: str) -> None:
+    naps = Naps()
+    async with (
+        Master().serving() as url,
+        client(kind, f"{unused_url()},{url}", naps=naps) as stoker,
+    ):
+        assert len(await stoker.jobs()) == 4
+        assert len(await stoker.jobs()) == 4
+    assert set(naps.seconds) <= {0.0}
+    assert len(naps.seconds) == 1
+
+
+async def test_an_upload_above_the_limit_is_told_with_the_option_to_raise(
+    kind: str, tmp_path: Path
+) -> None:
+    """REST-04"""
+    content = b"x" * 20_000_000
+    file = tmp_path / "big"
+    file.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    artifact = Artifact(name="big", kind=ArtifactKind.FILE, sha256=digest, size=len(content))
+    options = RestOptions(bind_port="0", max_content_length=ByteSize(1_000_000))
+    async with Master(options=options).serving() as url, client(kind, url) as stoker:
+        with pytest.raises(TooLarge, match=r"rest\.server\.max-content-length"):
+            await stoker.submit(new_graph(artifacts=(artifact,)), {digest: file})
+
+
+async def test_an_answer_above_the_limit_is_told_with_the_option_to_raise(kind: str) -> None:
+    """REST-04"""
+    options = ClientOptions(max_content_length=ByteSize(100))
+    async with Master().serving() as url, client(kind, url, options) as stoker:
+        with pytest.raises(TooLarge, match=r"rest\.client\.max-content-length"):
+            await stoker.jobs()
+
+
+async def test_an_answer_that_does_not_come_is_a_timeout(kind: str) -> None:
+    options = ClientOptions(timeout=timedelta(seconds=0.05))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        async with client(kind, url, options) as stoker:
+            with pytest.raises(CallTimedOut, match=r"no answer within 0\.05 s"):
+                await stoker.jobs()
+
+
+async def test_a_server_that_is_no_stoker_is_recognized(kind: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with client(kind, f"http://127.0.0.1:{port}") as stoker:
+            with pytest.raises(RemoteError, match="not one of a Stoker master"):
+                await stoker.jobs()

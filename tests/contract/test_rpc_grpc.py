@@ -1,0 +1,150 @@
+"""What only a transport between processes can show."""
+
+import asyncio
+import signal
+import socket
+import sys
+from datetime import timedelta
+
+import pytest
+
+from contract.rpc_services import Stock, StockGateway
+from stoker.core.errors import CallTimedOut, InvalidOption, RecipientUnreachable, StartupFailed
+from stoker.rpc.grpc_transport import open_grpc
+from stoker.rpc.ports import read_ports
+
+CHILD = """
+import asyncio, sys
+sys.path.insert(0, {tests!r})
+from contract.rpc_services import Stock
+from stoker.rpc.grpc_transport import open_grpc
+
+async def main():
+    service = await open_grpc("127.0.0.1", {ports!r})
+    async with service.running(Stock()) as address:
+        print(address, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def start_child(ports="0"):
+    tests = __file__.rpartition("/contract/")[0]
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CHILD.format(tests=tests, ports=ports), stdout=asyncio.subprocess.PIPE
+    )
+    address = (await child.stdout.readline()).decode().strip()
+    return child, address
+
+
+async def kill(child):
+    child.kill()
+    await child.communicate()
+
+
+@pytest.fixture
+async def here():
+    service = await open_grpc("127.0.0.1")
+    yield service
+    await service.close()
+
+
+def listening_socket():
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    taken.listen()
+    return taken, taken.getsockname()[1]
+
+
+async def test_an_occupied_port_is_named_and_nothing_starts():
+    """X-RPC-08"""
+    first = await open_grpc("127.0.0.1")
+    port = first.address.rpartition(":")[2]
+    with pytest.raises(StartupFailed, match=rf"port {port}.*set another port"):
+        await open_grpc("127.0.0.1", port)
+    await first.close()
+    second = await open_grpc("127.0.0.1", port)
+    await second.close()
+
+
+async def test_of_a_range_the_first_free_port_is_taken():
+    """X-RPC-08"""
+    taken, port = listening_socket()
+    with taken:
+        service = await open_grpc("127.0.0.1", f"{port}-{port + 20}")
+        chosen = int(service.address.rpartition(":")[2])
+        await service.close()
+    assert port < chosen <= port + 20
+
+
+def test_ports_are_read_as_users_write_them():
+    assert list(read_ports("0")) == [0]
+    assert list(read_ports("7-9, 20")) == [7, 8, 9, 20]
+    for wrong in ("", "x", "9-7", "70000", "1-", "-1"):
+        with pytest.raises(InvalidOption, match="is not a port"):
+            list(read_ports(wrong))
+
+
+async def test_the_death_of_a_process_fails_calls_in_flight_and_ends_the_wait(here):
+    """RPC-08"""
+    child, address = await start_child()
+    try:
+        stock = await here.connect(address, StockGateway, timeout=timedelta(hours=1))
+        call = asyncio.create_task(stock.wait())
+        gone = asyncio.create_task(here.wait_until_gone(address))
+        await stock.items()
+        assert not call.done()
+        assert not gone.done()
+    finally:
+        await kill(child)
+    async with asyncio.timeout(5):
+        with pytest.raises(RecipientUnreachable):
+            await call
+        await gone
+        with pytest.raises(RecipientUnreachable):
+            await stock.items()
+
+
+async def test_a_frozen_process_is_silent_but_not_gone(here):
+    """RPC-09"""
+    child, address = await start_child()
+    try:
+        stock = await here.connect(address, StockGateway, timeout=timedelta(milliseconds=100))
+        gone = asyncio.create_task(here.wait_until_gone(address))
+        await stock.items()
+        child.send_signal(signal.SIGSTOP)
+        with pytest.raises(CallTimedOut):
+            await stock.items()
+        with pytest.raises(RecipientUnreachable, match="answered within"):
+            await here.connect(address, StockGateway, timeout=timedelta(milliseconds=100))
+        assert not gone.done()
+    finally:
+        await kill(child)
+    async with asyncio.timeout(5):
+        await gone
+
+
+async def test_a_proxy_reaches_the_next_process_on_the_same_port_without_delay(here):
+    child, address = await start_child()
+    stock = await here.connect(address, StockGateway)
+    await kill(child)
+    with pytest.raises(RecipientUnreachable):
+        await stock.items()
+    child, again = await start_child(address.split(":")[2].partition("/")[0])
+    try:
+        assert again == address
+        assert await stock.items() == []
+    finally:
+        await kill(child)
+
+
+async def test_an_advertised_host_is_part_of_the_address():
+    service = await open_grpc("127.0.0.1", advertised_host="localhost")
+    try:
+        async with service.running(Stock()) as address:
+            assert address.startswith("grpc://localhost:")
+            stock = await service.connect(address, StockGateway)
+            assert await stock.items() == []
+    finally:
+        await service.close()

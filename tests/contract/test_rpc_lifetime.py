@@ -1,0 +1,186 @@
+"""Start, stop and absence of endpoints, on every RpcService."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from contract.rpc_services import KINDS, Stock, StockGateway, nobody, services
+from stoker.core.errors import RecipientUnreachable
+from stoker.core.ids import SessionId
+from stoker.core.tokens import FencingToken
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+async def open_service(kind):
+    async with services(kind) as opener:
+        yield opener
+
+
+async def run_until(service, endpoint, end):
+    async with service.running(endpoint):
+        await end.wait()
+
+
+async def test_work_scheduled_under_an_old_token_is_not_done(open_service):
+    """RPC-04"""
+    service = await open_service()
+    done = []
+    endpoint = Stock(token=FencingToken(epoch=1, session=SessionId("a")))
+    async with service.running(endpoint):
+        endpoint.schedule(timedelta(0), lambda: done.append("old"))
+        endpoint.token = FencingToken(epoch=2, session=SessionId("b"))
+        endpoint.schedule(timedelta(0), lambda: done.append("new"))
+        await asyncio.sleep(0.01)
+    assert done == ["new"]
+
+
+async def test_scheduled_work_is_not_done_after_the_end_or_when_cancelled(open_service):
+    """X-RPC-07"""
+    service = await open_service()
+    done = []
+    endpoint = Stock()
+    async with service.running(endpoint):
+        endpoint.schedule(timedelta(0), lambda: done.append("cancelled")).cancel()
+        await asyncio.sleep(0.01)
+        endpoint.schedule(timedelta(milliseconds=5), lambda: done.append("late"))
+    await asyncio.sleep(0.02)
+    assert done == []
+    with pytest.raises(RuntimeError):
+        endpoint.schedule(timedelta(0), lambda: None)
+
+
+async def test_a_start_hook_that_fails_fails_the_start(open_service):
+    """RPC-05"""
+    service = await open_service()
+    endpoint = Stock()
+    endpoint.fail_at = "start"
+    with pytest.raises(LookupError, match="the start hook failed"):
+        async with service.running(endpoint):
+            pytest.fail("the body must not run")
+    assert endpoint.hooks == ["start"]
+    with pytest.raises(RecipientUnreachable):
+        await service.connect(f"{service.address}/stock", StockGateway)
+
+
+async def test_termination_waits_for_the_stop_hook(open_service):
+    """RPC-06"""
+    service, end = await open_service(), asyncio.Event()
+    endpoint = Stock()
+    endpoint.stop_gate = asyncio.Event()
+    running = asyncio.create_task(run_until(service, endpoint, end))
+    await asyncio.sleep(0)
+    end.set()
+    done, _ = await asyncio.wait({running}, timeout=0.02)
+    assert not done
+    assert endpoint.hooks == ["start", "stop"]
+    endpoint.stop_gate.set()
+    await running
+
+
+async def test_closing_stops_all_endpoints_even_when_some_fail(open_service):
+    """RPC-11"""
+    service, end = await open_service(), asyncio.Event()
+    endpoints = [Stock(f"stock-{number}") for number in range(3)]
+    endpoints[1].fail_at = "stop"
+    running = [asyncio.create_task(run_until(service, e, end)) for e in endpoints]
+    await asyncio.sleep(0)
+    with pytest.raises(LookupError, match="the stop hook failed"):
+        await service.close()
+    assert [e.hooks for e in endpoints] == [["start", "stop"]] * 3
+    end.set()
+    outcomes = await asyncio.gather(*running, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), LookupError, type(None)]
+    with pytest.raises(RuntimeError, match="closed"):
+        async with service.running(Stock()):
+            pass
+
+
+async def test_the_stop_hook_runs_once_however_often_the_end_comes(open_service):
+    """X-RPC-01"""
+    service = await open_service()
+    endpoint = Stock()
+    async with service.running(endpoint):
+        await asyncio.gather(service.close(), service.close())
+        await service.close()
+    assert endpoint.hooks == ["start", "stop"]
+
+
+async def test_a_stop_hook_that_fails_fails_the_termination(open_service):
+    """X-RPC-02"""
+    service = await open_service()
+    endpoint = Stock()
+    endpoint.fail_at = "stop"
+    with pytest.raises(LookupError, match="the stop hook failed"):
+        async with service.running(endpoint):
+            pass
+
+
+async def test_a_close_during_the_start_hook_still_runs_the_stop_hook(open_service):
+    service, end = await open_service(), asyncio.Event()
+    endpoint = Stock()
+    endpoint.start_gate = asyncio.Event()
+    running = asyncio.create_task(run_until(service, endpoint, end))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(service.close())
+    await asyncio.sleep(0)
+    endpoint.start_gate.set()
+    with pytest.raises(RecipientUnreachable):
+        await running
+    await closing
+    assert endpoint.hooks == ["start", "stop"]
+
+
+async def test_a_name_is_taken_while_in_use_and_free_afterwards(open_service):
+    """X-RPC-06"""
+    service = await open_service()
+    async with service.running(Stock()):
+        with pytest.raises(ValueError, match="an endpoint named stock is running"):
+            async with service.running(Stock()):
+                pass
+    second = Stock()
+    async with service.running(second) as address:
+        stock = await service.connect(address, StockGateway)
+        assert await stock.items() == []
+
+
+async def test_the_wait_for_an_absent_endpoint_ends_at_once(kind, open_service):
+    here, there = await open_service(), await open_service()
+    async with asyncio.timeout(3):
+        await here.wait_until_gone(f"{nobody(kind)}/stock")
+        await here.wait_until_gone(f"{there.address}/stock")
+
+
+@pytest.mark.parametrize("whole_service", [False, True])
+async def test_the_end_of_an_endpoint_is_seen_at_once(open_service, whole_service):
+    here, there = await open_service(), await open_service()
+    end, endpoint = asyncio.Event(), Stock()
+    endpoint.stop_gate = asyncio.Event()
+    running = asyncio.create_task(run_until(there, endpoint, end))
+    gone = asyncio.create_task(here.wait_until_gone(f"{there.address}/stock"))
+    done, _ = await asyncio.wait({gone}, timeout=0.05)
+    assert not done
+    closing = asyncio.create_task(there.close()) if whole_service else None
+    end.set()
+    # Before the stop hook has ended: nobody answers there any more.
+    async with asyncio.timeout(3):
+        await gone
+    endpoint.stop_gate.set()
+    await running
+    if closing:
+        await closing
+
+
+async def test_a_wait_can_be_cancelled(open_service):
+    here, there = await open_service(), await open_service()
+    async with there.running(Stock()) as address:
+        waiting = asyncio.create_task(here.wait_until_gone(address))
+        await asyncio.wait({waiting}, timeout=0.02)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting

@@ -1,0 +1,133 @@
+"""What every storage does. STORE-01, STORE-10 and X-STORE-10 stand on it."""
+
+import asyncio
+import secrets
+from pathlib import Path
+
+import pytest
+
+from stoker.core.errors import InvalidInput, KeyExists, NotFound
+from stoker.storage.contract import Storage
+from stoker.storage.memory import MemoryStorage
+from stoker.storage.open import open_storage
+
+
+@pytest.fixture(params=["memory", "file", "fsspec"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    match request.param:
+        case "memory":
+            return MemoryStorage()
+        case "file":
+            return open_storage((tmp_path / "storage").as_uri())
+        case _:
+            return open_storage(f"memory://{secrets.token_hex(4)}/storage")
+
+
+async def test_what_was_written_is_read(storage: Storage):
+    await storage.write("jobs/a/graph", b"\0content")
+    assert await storage.read("jobs/a/graph") == b"\0content"
+    assert await storage.size("jobs/a/graph") == 8
+    assert await storage.exists("jobs/a/graph")
+
+
+async def test_a_later_write_replaces_the_content(storage: Storage):
+    await storage.write("a", b"first")
+    await storage.write("a", b"2nd")
+    assert await storage.read("a") == b"2nd"
+    assert await storage.list("") == ["a"]
+
+
+async def test_an_empty_file_is_a_file(storage: Storage):
+    await storage.write("folder/empty", b"")
+    assert await storage.exists("folder/empty")
+    assert await storage.read("folder/empty") == b""
+
+
+async def test_a_file_is_created_once(storage: Storage):
+    await storage.create("outcomes/a", b"first")
+    with pytest.raises(KeyExists):
+        await storage.create("outcomes/a", b"second")
+    assert await storage.read("outcomes/a") == b"first"
+
+
+async def test_of_many_that_create_at_once_exactly_one_succeeds(storage: Storage):
+    contents = [f"{number}".encode() for number in range(8)]
+    results = await asyncio.gather(
+        *(storage.create("winner/name", content) for content in contents), return_exceptions=True
+    )
+    winners = [content for content, result in zip(contents, results, strict=True) if result is None]
+    assert winners == [await storage.read("winner/name")]
+    assert sum(isinstance(result, KeyExists) for result in results) == 7
+
+
+async def test_a_file_that_is_not_there_is_not_found(storage: Storage, tmp_path: Path):
+    with pytest.raises(NotFound, match="absent"):
+        await storage.read("folder/absent")
+    with pytest.raises(NotFound):
+        await storage.size("absent")
+    with pytest.raises(NotFound):
+        await storage.download("absent", tmp_path / "target")
+    assert not await storage.exists("absent")
+    assert not (tmp_path / "target").exists()
+
+
+async def test_a_folder_is_not_a_file(storage: Storage):
+    await storage.write("folder/file", b"")
+    assert not await storage.exists("folder")
+
+
+async def test_files_are_listed_at_any_depth_and_sorted(storage: Storage):
+    for path in ("jobs/b/1", "jobs/a/deep/er/2", "jobs/a/1", "jobs-of-others/1", "z"):
+        await storage.write(path, b"")
+    assert await storage.list("jobs") == ["jobs/a/1", "jobs/a/deep/er/2", "jobs/b/1"]
+    assert await storage.list("jobs/a/deep") == ["jobs/a/deep/er/2"]
+    assert await storage.list("absent") == []
+    assert len(await storage.list("")) == 5
+
+
+async def test_deleting_what_is_absent_is_fine(storage: Storage):
+    await storage.delete("absent/file")
+    await storage.delete_tree("absent/folder")
+
+
+async def test_a_deleted_file_is_gone_and_its_neighbours_stay(storage: Storage):
+    await storage.write("jobs/a/1", b"")
+    await storage.write("jobs/a/2", b"")
+    await storage.delete("jobs/a/1")
+    assert await storage.list("") == ["jobs/a/2"]
+    await storage.create("jobs/a/1", b"again")
+
+
+async def test_a_deleted_tree_is_gone_and_its_neighbours_stay(storage: Storage):
+    for path in ("jobs/a/1", "jobs/a/b/2", "jobs/ab/3"):
+        await storage.write(path, b"")
+    await storage.delete_tree("jobs/a")
+    assert await storage.list("") == ["jobs/ab/3"]
+
+
+async def test_local_files_go_up_and_come_down(storage: Storage, tmp_path: Path):
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 300_000)
+    await storage.upload(source, "blobs/x")
+    await storage.download("blobs/x", tmp_path / "target")
+    assert (tmp_path / "target").read_bytes() == source.read_bytes()
+    assert await storage.size("blobs/x") == 300_000
+
+
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "../up", "a/../b", "a//b", "a/", "a/./b"])
+async def test_a_path_that_leaves_the_storage_is_refused(storage: Storage, path: str):
+    with pytest.raises(InvalidInput):
+        await storage.write(path, b"")
+    with pytest.raises(InvalidInput):
+        await storage.delete_tree(path)
+
+
+async def test_names_may_be_any_text(storage: Storage):
+    await storage.write("jobs/größe 100%/ü", b"1")
+    assert await storage.list("jobs") == ["jobs/größe 100%/ü"]
+
+
+async def test_a_file_has_a_url(storage: Storage):
+    await storage.write("jobs/a", b"")
+    assert storage.url("jobs/a").endswith("/jobs/a")
+    assert "://" in storage.url("jobs/a")

@@ -1,0 +1,416 @@
+"""What the stores do, on every coordinator and storage.
+
+STORE-05, STORE-06 and STORE-12 speak of locks on entries. Here the epoch does their work: only the
+leader of the newest epoch changes an entry, and one that a leader gives up simply stays.
+"""
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stoker.core.errors import JobNotFound, KeyExists, LeadershipLost, NotFound
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source
+from stoker.core.ids import AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
+from stoker.core.results import AttemptOutcome, Failure, JobDetails, JobResult
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.ha.coordinator import Coordinator, Create, Put
+from stoker.ha.leadership import Leadership
+from stoker.ha.memory import MemoryCoordination
+from stoker.ha.open import open_coordinator
+from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
+from stoker.ha.stores.job_graphs import Conflicts, JobGraphStore, SameAgain, Stored, StoredJob
+from stoker.ha.stores.job_results import JobResultStore, ResultRecord
+from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.unreadable import Unreadable
+from stoker.ha.stores.wishes import Wish, WishStore
+from stoker.storage.contract import Storage
+from stoker.storage.memory import MemoryStorage
+from stoker.storage.open import open_storage
+from stoker.testing.leadership import seize_leadership
+
+
+@dataclass
+class Stores:
+    coordinator: Coordinator
+    storage: Storage
+    leadership: Leadership
+    ids: Ids
+
+    @property
+    def graphs(self) -> JobGraphStore:
+        return JobGraphStore(self.leadership, self.storage, self.ids)
+
+    @property
+    def results(self) -> JobResultStore:
+        return JobResultStore(self.leadership, self.storage, self.ids)
+
+    @property
+    def wishes(self) -> WishStore:
+        return WishStore(self.leadership, self.ids)
+
+    @property
+    def attempts(self) -> AttemptStore:
+        return AttemptStore(self.leadership)
+
+    @property
+    def outcomes(self) -> OutcomeStore:
+        return OutcomeStore(self.storage)
+
+
+@pytest.fixture(params=["memory", "embedded"])
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    ids = Ids(random.Random(3))
+    if request.param == "memory":
+        coordinator: Coordinator = MemoryCoordination().session()
+        storage: Storage = MemoryStorage()
+    else:
+        coordinator = await open_coordinator(f"embedded://{tmp_path}/coordinator", ids=ids)
+        storage = open_storage(str(tmp_path / "storage"))
+    leadership = await seize_leadership(coordinator, ids=ids)
+    yield Stores(coordinator, storage, leadership, ids)
+    await coordinator.close()
+
+
+def graph_of(ids: Ids, name: str = "orders", key: str | None = None) -> JobGraph:
+    source = Source(name="raw", read=FormatRead(format="json", path="in"))
+    sink = Sink(name="out", input="raw", write=FormatWrite(format="parquet", path="out"))
+    return JobGraph(job_id=ids.job(), name=name, vertices=(source, sink), idempotency_key=key)
+
+
+def ending(
+    job_id: JobId, status: JobStatus = JobStatus.FINISHED, end: int = 2000
+) -> tuple[JobResult, JobDetails]:
+    result = JobResult(
+        job_id=job_id, name="orders", job_type=JobType.BATCH, status=status, start=1000, end=end
+    )
+    details = JobDetails(
+        job_id=job_id,
+        name="orders",
+        job_type=JobType.BATCH,
+        status=status,
+        timestamps={status: end},
+        start=1000,
+        end=end,
+    )
+    return result, details
+
+
+async def test_a_job_is_stored_by_content_and_pointer(stores: Stores):
+    # STORE-01
+    graph = graph_of(stores.ids)
+    outcome = await stores.graphs.put(graph, submitted_at=5)
+    assert isinstance(outcome, Stored)
+    assert await stores.storage.exists(outcome.record.pointer)
+    record = await stores.coordinator.read(f"jobs/{graph.job_id}")
+    assert record is not None
+    assert b"parquet" not in record.value
+    assert msgspec.json.decode(record.value)["v"] == 1
+
+
+async def test_a_stored_job_comes_back_the_same(stores: Stores):
+    # STORE-02
+    graph = graph_of(stores.ids)
+    await stores.graphs.put(graph, submitted_at=5)
+    found = await stores.graphs.get(graph.job_id)
+    assert isinstance(found, StoredJob)
+    assert found.graph == graph
+    assert found.record.submitted_at == 5
+    assert await stores.graphs.get(stores.ids.job()) is None
+    assert await stores.graphs.read_all() == [found]
+
+
+async def test_the_same_job_again_is_answered_with_the_first(stores: Stores):
+    graph = graph_of(stores.ids)
+    first = await stores.graphs.put(graph, submitted_at=5)
+    again = await stores.graphs.put(graph, submitted_at=9)
+    assert isinstance(first, Stored)
+    assert again == SameAgain(job_id=graph.job_id, record=first.record)
+    assert await stores.storage.list("jobs") == [first.record.pointer]
+
+
+async def test_another_job_of_the_same_id_conflicts(stores: Stores):
+    # STORE-03: a stored job is never replaced by another one.
+    graph = graph_of(stores.ids)
+    await stores.graphs.put(graph, submitted_at=5)
+    other = msgspec.structs.replace(graph, name="another")
+    outcome = await stores.graphs.put(other, submitted_at=5)
+    assert outcome == Conflicts(job_id=graph.job_id, ended=False)
+    [stored] = await stores.graphs.read_all()
+    assert isinstance(stored, StoredJob)
+    assert stored.graph == graph
+
+
+async def test_an_idempotency_key_is_answered_with_the_first_job(stores: Stores):
+    first = graph_of(stores.ids, key="every/day 2026-11-01")
+    second = graph_of(stores.ids, key="every/day 2026-11-01")
+    await stores.graphs.put(first, submitted_at=5)
+    outcome = await stores.graphs.put(second, submitted_at=6)
+    assert isinstance(outcome, SameAgain)
+    assert outcome.job_id == first.job_id
+    assert len(await stores.graphs.read_all()) == 1
+
+
+async def test_an_ended_job_is_never_stored_again(stores: Stores):
+    # STORE-14, design invariant 2
+    graph = graph_of(stores.ids, key="once")
+    await stores.graphs.put(graph, submitted_at=5)
+    await stores.results.create_dirty(*ending(graph.job_id))
+    await stores.graphs.remove(graph.job_id)
+    await stores.results.mark_clean(graph.job_id)
+    again = SameAgain(job_id=graph.job_id, record=None)
+    assert await stores.graphs.put(graph, submitted_at=9) == again
+    other = msgspec.structs.replace(graph, name="another")
+    conflict = Conflicts(job_id=graph.job_id, ended=True)
+    assert await stores.graphs.put(other, submitted_at=9) == conflict
+    same_key = graph_of(stores.ids, key="once")
+    assert await stores.graphs.put(same_key, submitted_at=9) == again
+    assert await stores.graphs.read_all() == []
+
+
+async def test_removing_a_job_takes_pointer_content_and_wishes(stores: Stores):
+    # STORE-04, X-STORE-11
+    graph, other = graph_of(stores.ids), graph_of(stores.ids)
+    await stores.graphs.put(graph, submitted_at=5)
+    await stores.graphs.put(other, submitted_at=5)
+    await stores.wishes.cancel(graph.job_id, at=6)
+    await stores.wishes.cancel(other.job_id, at=6)
+    await stores.graphs.remove(graph.job_id)
+    await stores.graphs.remove(graph.job_id)
+    [left] = await stores.graphs.read_all()
+    assert isinstance(left, StoredJob)
+    assert left.graph == other
+    assert set(await stores.wishes.all()) == {other.job_id}
+    assert await stores.storage.list("jobs") == [left.record.pointer]
+
+
+async def test_a_removal_that_was_interrupted_is_finished_by_repeating_it(stores: Stores):
+    # STORE-11
+    graph = graph_of(stores.ids)
+    outcome = await stores.graphs.put(graph, submitted_at=5)
+    assert isinstance(outcome, Stored)
+    await stores.graphs.remove(graph.job_id)
+    await stores.storage.write(outcome.record.pointer, b"left over")
+    await stores.graphs.remove(graph.job_id)
+    assert await stores.storage.list("") == []
+
+
+async def test_a_job_whose_content_is_damaged_is_quarantined_and_harms_no_other(stores: Stores):
+    # X-STORE-01, X-STORE-08, design invariant 7
+    graphs = [graph_of(stores.ids, name) for name in ("good", "gone", "broken", "swapped")]
+    outcomes = [await stores.graphs.put(graph, submitted_at=5) for graph in graphs]
+    pointers = [outcome.record.pointer for outcome in outcomes if isinstance(outcome, Stored)]
+    await stores.storage.delete(pointers[1])
+    await stores.storage.write(pointers[2], b"{")
+    await stores.storage.write(pointers[3], await stores.storage.read(pointers[0]))
+    unreadable_record = stores.ids.job()
+    await stores.coordinator.commit([Create(f"jobs/{unreadable_record}", b'{"v":7}')])
+    await stores.coordinator.commit([Create("jobs/no-id", b"")])  # X-STORE-03
+    loaded = await stores.graphs.read_all()
+    assert [job.graph.name for job in loaded if isinstance(job, StoredJob)] == ["good"]
+    quarantined = {job.job_id: job for job in loaded if isinstance(job, Unreadable)}
+    assert set(quarantined) == {*(graph.job_id for graph in graphs[1:]), unreadable_record}
+    assert quarantined[graphs[1].job_id].pointer == pointers[1]
+    assert "no file" in quarantined[graphs[1].job_id].reason
+    assert "cannot be understood" in quarantined[graphs[2].job_id].reason
+    assert "not the graph that was accepted" in quarantined[graphs[3].job_id].reason
+    assert await stores.storage.exists(pointers[2])
+
+
+async def test_a_former_leader_changes_nothing(stores: Stores):
+    # Design invariant 4; STORE-05 in our form
+    graph = graph_of(stores.ids)
+    await stores.graphs.put(graph, submitted_at=5)
+    await stores.results.create_dirty(*ending(graph.job_id))
+    old = Stores(stores.coordinator, stores.storage, stores.leadership, stores.ids)
+    await seize_leadership(stores.coordinator, ids=stores.ids)
+    before = await stores.storage.list("")
+    late = graph_of(stores.ids)
+    for write in (
+        old.graphs.put(late, submitted_at=5),
+        old.graphs.remove(graph.job_id),
+        old.results.create_dirty(*ending(late.job_id)),
+        old.results.mark_clean(graph.job_id),
+        old.wishes.cancel(graph.job_id, at=1),
+        old.attempts.put(attempt_of(graph.job_id)),
+    ):
+        with pytest.raises(LeadershipLost):
+            await write
+    assert await stores.storage.list("") == before
+    assert await stores.coordinator.children("wishes") == []
+    assert await stores.coordinator.children("attempts") == []
+
+
+async def test_a_result_is_dirty_first_and_clean_later(stores: Stores):
+    # STORE-13, STORE-15, STORE-16
+    job_id, other = stores.ids.job(), stores.ids.job()
+    assert await stores.results.all() == []
+    await stores.results.create_dirty(*ending(job_id))
+    await stores.results.create_dirty(*ending(other, JobStatus.FAILED))
+    await stores.results.mark_clean(job_id)
+    await stores.results.mark_clean(job_id)
+    assert [record.result.job_id for record in await stores.results.dirty()] == [other]
+    record = await stores.results.get(job_id)
+    assert record is not None
+    assert not record.dirty
+    assert len(await stores.results.all()) == 2
+
+
+async def test_a_result_is_recorded_once(stores: Stores):
+    # STORE-14
+    job_id = stores.ids.job()
+    await stores.results.create_dirty(*ending(job_id))
+    for _ in range(2):
+        with pytest.raises(KeyExists):
+            await stores.results.create_dirty(*ending(job_id, JobStatus.CANCELED))
+        await stores.results.mark_clean(job_id)
+    record = await stores.results.get(job_id)
+    assert record is not None
+    assert record.result.status is JobStatus.FINISHED
+    assert len(await stores.storage.list("results")) == 1
+
+
+async def test_marking_an_unknown_result_clean_is_refused(stores: Stores):
+    # X-STORE-09
+    with pytest.raises(JobNotFound):
+        await stores.results.mark_clean(stores.ids.job())
+
+
+async def test_a_result_and_its_details_come_back_the_same(stores: Stores):
+    # STORE-18, STORE-20
+    job_id = stores.ids.job()
+    failure = Failure(error="AnalysisException", message="no column x", stack_trace="line 1")
+    result, details = ending(job_id, JobStatus.FAILED)
+    result = msgspec.structs.replace(result, failure=failure)
+    await stores.results.create_dirty(result, details)
+    record = await stores.results.get(job_id)
+    assert record is not None
+    assert (record.v, record.result) == (1, result)
+    assert record.result.net_runtime == 1000
+    assert await stores.results.details(job_id) == details
+    assert await stores.results.get(stores.ids.job()) is None
+    with pytest.raises(NotFound):
+        await stores.results.details(stores.ids.job())
+
+
+async def test_a_huge_stack_trace_does_not_keep_a_job_from_ending(stores: Stores):
+    job_id = stores.ids.job()
+    result, details = ending(job_id, JobStatus.FAILED)
+    failure = Failure(error="Error", message="m" * 600_000, stack_trace="s" * 600_000)
+    await stores.results.create_dirty(msgspec.structs.replace(result, failure=failure), details)
+    record = await stores.results.get(job_id)
+    assert record is not None
+    assert record.result.failure is not None
+    assert record.result.failure.stack_trace.startswith("ssss")
+
+
+async def test_a_result_that_cannot_be_understood_still_says_that_the_job_ended(stores: Stores):
+    job_id = stores.ids.job()
+    await stores.results.create_dirty(*ending(job_id))
+    await stores.coordinator.commit([Put(f"results/{job_id}", b"?")])
+    [record] = await stores.results.all()
+    assert isinstance(record, Unreadable)
+    assert record.job_id == job_id
+    graph = msgspec.structs.replace(graph_of(stores.ids), job_id=job_id)
+    outcome = await stores.graphs.put(graph, submitted_at=1)
+    assert outcome == Conflicts(job_id=job_id, ended=True)
+
+
+async def test_old_and_superfluous_clean_results_are_pruned(stores: Stores):
+    # STORE-21
+    jobs = [stores.ids.job() for _ in range(5)]
+    for number, job_id in enumerate(jobs):
+        await stores.results.create_dirty(*ending(job_id, end=1000 * number))
+    for job_id in jobs[1:]:
+        await stores.results.mark_clean(job_id)
+    pruned = await stores.results.prune(5000, max_age=timedelta(seconds=3), max_count=2)
+    assert set(pruned) == {jobs[1], jobs[2]}
+    left = {
+        record.result.job_id
+        for record in await stores.results.all()
+        if isinstance(record, ResultRecord)
+    }
+    assert left == {jobs[0], jobs[3], jobs[4]}
+    assert len(await stores.storage.list("results")) == 3
+    assert await stores.results.prune(5000, max_age=None, max_count=None) == []
+
+
+async def test_a_pruned_job_and_its_key_may_run_again(stores: Stores):
+    graph = graph_of(stores.ids, key="daily")
+    await stores.graphs.put(graph, submitted_at=5)
+    await stores.results.create_dirty(*ending(graph.job_id))
+    await stores.graphs.remove(graph.job_id)
+    await stores.results.mark_clean(graph.job_id)
+    await stores.results.prune(10_000_000, max_age=timedelta(0), max_count=None)
+    assert isinstance(await stores.graphs.put(graph, submitted_at=9), Stored)
+
+
+async def test_a_wish_is_kept_and_repeating_it_is_harmless(stores: Stores):
+    graph = graph_of(stores.ids)
+    await stores.graphs.put(graph, submitted_at=5)
+    assert await stores.wishes.get(graph.job_id) is None
+    await stores.wishes.cancel(graph.job_id, at=7)
+    await stores.wishes.cancel(graph.job_id, at=8)
+    wish = await stores.wishes.get(graph.job_id)
+    assert wish is not None
+    assert (wish.wish, wish.at) == (Wish.CANCEL, 7)
+    await stores.wishes.remove(graph.job_id)
+    await stores.wishes.remove(graph.job_id)
+    assert await stores.wishes.all() == {}
+
+
+async def test_a_wish_for_an_unknown_job_is_refused(stores: Stores):
+    with pytest.raises(JobNotFound):
+        await stores.wishes.cancel(stores.ids.job(), at=7)
+
+
+def attempt_of(job_id: JobId, region: str = "out", number: int = 1) -> AttemptRecord:
+    return AttemptRecord(
+        job_id=job_id,
+        region=RegionId(region),
+        attempt=AttemptId(f"{number:032x}"),
+        number=number,
+        task_executor=ResourceId("task-executor-1"),
+        instance=InstanceId("1" * 32),
+        address="127.0.0.1:1",
+    )
+
+
+async def test_the_last_attempt_of_each_region_is_known(stores: Stores):
+    job_id, other = stores.ids.job(), stores.ids.job()
+    names = ["out", "a/b", "..", ".", "größe 100%", "a%2Fb"]
+    for name in names:
+        await stores.attempts.put(attempt_of(job_id, name))
+    await stores.attempts.put(attempt_of(job_id, "out", 2))
+    await stores.attempts.put(attempt_of(other))
+    known = await stores.attempts.of_job(job_id)
+    assert [record.region for record in known] == sorted(names)
+    assert await stores.attempts.get(job_id, RegionId("out")) == attempt_of(job_id, "out", 2)
+    await stores.attempts.remove_job(job_id)
+    await stores.attempts.remove_job(job_id)
+    assert await stores.attempts.of_job(job_id) == []
+    assert len(await stores.attempts.of_job(other)) == 1
+
+
+async def test_the_first_outcome_of_an_attempt_stands(stores: Stores):
+    job_id, region = stores.ids.job(), RegionId("../größe")
+    first = AttemptOutcome(
+        job_id=job_id,
+        region=region,
+        attempt=AttemptId("1"),
+        state=ExecutionState.FINISHED,
+        at=5,
+    )
+    second = msgspec.structs.replace(first, state=ExecutionState.FAILED, at=6)
+    assert await stores.outcomes.read(job_id, region, first.attempt) is None
+    assert await stores.outcomes.write(first) == first
+    assert await stores.outcomes.write(second) == first
+    assert await stores.outcomes.read(job_id, region, first.attempt) == first
+    assert await stores.outcomes.of_region(job_id, region) == [first]
+    assert await stores.outcomes.of_region(job_id, RegionId("another")) == []
+    await stores.outcomes.remove_job(job_id)
+    assert await stores.storage.list("") == []

@@ -1,0 +1,98 @@
+"""The means to run a job on a real engine."""
+
+import itertools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark import cloudpickle
+
+from stoker.core.graph import (
+    FormatWrite,
+    JobGraph,
+    PythonFunction,
+    Sink,
+    Source,
+    Sql,
+    Vertex,
+)
+from stoker.core.ids import AttemptId, JobId
+from stoker.core.regions import regions_of
+from stoker.core.results import AttemptOutcome
+from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.contract import Progressed, StateChanged, Task, TaskEvent
+from stoker.engine.options import EngineOptions
+
+OPTIONS = EngineOptions(
+    cancellation_grace=timedelta(seconds=3), replenish_delay=timedelta(milliseconds=50)
+)
+TEN_ROWS = Source(name="numbers", read=Sql(query="SELECT id FROM range(10)"))
+TO_NOWHERE = Sink(name="out", input="numbers", write=FormatWrite(format="noop"))
+
+
+def function(body: Callable[..., Any], *parameters: str) -> PythonFunction:
+    """A function as the authoring API would send it: by value."""
+    module = sys.modules[body.__module__]
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        payload = cloudpickle.dumps(body)
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+    return PythonFunction(name=body.__name__, payload=payload, parameters=parameters)
+
+
+def job(*vertices: Vertex, **more: Any) -> JobGraph:
+    return JobGraph(job_id=JobId("0" * 32), name="job", vertices=vertices, **more)
+
+
+@dataclass
+class Launched:
+    running: Any
+    directory: Path
+    events: list[TaskEvent]
+
+    @property
+    def states(self) -> list[str]:
+        return [event.state.value for event in self.events if isinstance(event, StateChanged)]
+
+    @property
+    def last_progress(self) -> Any:
+        return [event.progress for event in self.events if isinstance(event, Progressed)][-1]
+
+
+@dataclass
+class Bench:
+    engine: ConnectEngine
+    root: Path
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    async def launch(
+        self, graph: JobGraph, region: str | None = None, artifacts: dict[str, Path] | None = None
+    ) -> Launched:
+        attempt = f"attempt-{next(self.numbers)}"
+        directory = self.root / attempt
+        directory.mkdir()
+        regions = regions_of(graph)
+        chosen = next((one for one in regions if one.id == region), regions[-1])
+        events: list[TaskEvent] = []
+        task = Task(
+            graph=graph,
+            region=chosen,
+            attempt=AttemptId(attempt),
+            attempt_number=1,
+            directory=directory,
+            materialized_root=(self.root / "materialized").as_uri(),
+            checkpoint_root=(self.root / "checkpoints").as_uri(),
+            artifacts=artifacts or {},
+        )
+        running = await self.engine.launch(task, events.append)
+        return Launched(running, directory, events)
+
+    async def run(
+        self, graph: JobGraph, region: str | None = None, artifacts: dict[str, Path] | None = None
+    ) -> AttemptOutcome:
+        launched = await self.launch(graph, region, artifacts)
+        return await launched.running.outcome()

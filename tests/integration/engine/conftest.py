@@ -1,0 +1,22 @@
+"""One warm engine for all tests of this folder."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from integration.engine.bench import OPTIONS, Bench
+
+from stoker.engine.connect_engine import ConnectEngine
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ConnectEngine]:
+    root = tmp_path_factory.mktemp("engine")
+    async with ConnectEngine.open(OPTIONS, root / "work", root / "logs") as opened:
+        yield opened
+
+
+@pytest.fixture
+def bench(engine: ConnectEngine, tmp_path: Path) -> Bench:
+    return Bench(engine, tmp_path)

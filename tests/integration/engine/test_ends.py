@@ -1,0 +1,256 @@
+"""How tasks end against their will: cancelled, killed, or left behind by what they stand on."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
+
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.states import ExecutionState
+from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.contract import EngineState
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def python_job(body: Callable[..., object]) -> JobGraph:
+    return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def active_tasks_at(engine: ConnectEngine) -> int:
+    """Asked of Spark's own monitoring."""
+    api = engine.description["web-ui"] + "/api/v1/applications"
+    with urllib.request.urlopen(api, timeout=5) as answer:
+        application = json.load(answer)[0]["id"]
+    with urllib.request.urlopen(f"{api}/{application}/executors", timeout=5) as answer:
+        return sum(executor["activeTasks"] for executor in json.load(answer))
+
+
+async def cancel(launched: Launched) -> None:
+    async with asyncio.timeout(10):
+        await launched.running.cancel()
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.CANCELED
+    assert outcome.failure is None
+    await launched.running.cancel()
+
+
+async def test_a_sleeping_function_is_cancelled_at_once(bench: Bench, tmp_path: Path) -> None:
+    marker = tmp_path / "cleaned-up"
+
+    def sleepy(spark):
+        import time
+
+        print("asleep", flush=True)
+        try:
+            time.sleep(600)
+        finally:
+            marker.touch()
+
+    launched = await bench.launch(python_job(sleepy))
+    log = launched.directory / "stdout.log"
+    await until(lambda: log.exists() and "asleep" in log.read_text())
+    await cancel(launched)
+    assert marker.exists()
+
+
+async def test_a_function_that_will_not_end_is_killed_with_its_subprocesses(
+    bench: Bench, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "pid"
+
+    def stubborn(spark):
+        import subprocess
+        import time
+
+        child = subprocess.Popen(["sleep", "600"])
+        pid_file.write_text(str(child.pid))
+        while True:
+            try:
+                time.sleep(600)
+            except BaseException:
+                print("no")
+
+    launched = await bench.launch(python_job(stubborn))
+    await until(lambda: pid_file.exists() and pid_file.read_text() != "")
+    await cancel(launched)
+    assert is_gone(int(pid_file.read_text()))
+
+
+async def test_a_long_stage_is_cancelled_and_leaves_no_work_at_the_server(
+    bench: Bench, engine: ConnectEngine
+) -> None:
+    def slow(spark):
+        from pyspark.sql.functions import udf
+
+        @udf("long")
+        def slowly(value):
+            import time
+
+            time.sleep(600)
+            return value
+
+        return spark.range(4).select(slowly("id"))
+
+    launched = await bench.launch(python_job(slow))
+    await until(lambda: active_tasks_at(engine) > 0)
+    await cancel(launched)
+    await until(lambda: active_tasks_at(engine) == 0, seconds=5)
+
+
+async def test_an_endless_stream_is_cancelled_and_stops_at_the_server(
+    bench: Bench, engine: ConnectEngine, tmp_path: Path
+) -> None:
+    rate = FormatRead(format="rate", options={"rowsPerSecond": "10"})
+    sink = Sink(
+        name="out",
+        input="rate",
+        write=FormatWrite(format="json", path=str(tmp_path / "out")),
+        trigger="200 milliseconds",
+    )
+    launched = await bench.launch(job(Source(name="rate", read=rate, streaming=True), sink))
+    commits = tmp_path / "checkpoints" / "out" / "commits"
+    await until(lambda: commits.exists() and len(list(commits.iterdir())) > 3)
+    await until(lambda: launched.last_progress.batch_id is not None)
+    await cancel(launched)
+    before = sorted(commits.iterdir())
+    await asyncio.sleep(1)
+    assert sorted(commits.iterdir()) == before
+    assert active_tasks_at(engine) == 0
+
+
+async def test_a_runner_that_ends_itself_fails_its_task_with_the_exit_code(bench: Bench) -> None:
+    def abrupt(spark):
+        import os
+
+        os._exit(3)
+
+    outcome = await bench.run(python_job(abrupt))
+    assert outcome.state is ExecutionState.FAILED
+    assert outcome.failure is not None
+    assert outcome.failure.error == "RunnerDied"
+    assert "exit code 3" in outcome.failure.message
+
+
+async def test_the_stream_of_a_dead_runner_is_stopped_at_the_server(
+    bench: Bench, engine: ConnectEngine, tmp_path: Path
+) -> None:
+    checkpoint, target = str(tmp_path / "checkpoint"), str(tmp_path / "out")
+
+    def abandoned(spark):
+        import os
+        import time
+
+        stream = spark.readStream.format("rate").load().writeStream
+        stream.option("checkpointLocation", checkpoint).format("json").start(target)
+        commits = checkpoint + "/commits"
+        while not (os.path.exists(commits) and os.listdir(commits)):
+            time.sleep(0.05)
+        os.kill(os.getpid(), 9)
+
+    outcome = await bench.run(python_job(abandoned))
+    assert outcome.failure is not None
+    assert "SIGKILL" in outcome.failure.message
+    before = sorted((tmp_path / "checkpoint" / "commits").iterdir())
+    await asyncio.sleep(1)
+    assert sorted((tmp_path / "checkpoint" / "commits").iterdir()) == before
+
+
+async def test_the_death_of_the_zygote_fails_its_tasks_and_another_is_started(
+    bench: Bench, engine: ConnectEngine
+) -> None:
+    def sleepy(spark):
+        import time
+
+        time.sleep(600)
+
+    launched = await bench.launch(python_job(sleepy))
+    await until(lambda: "INITIALIZING" in launched.states)
+    os.kill(int(engine.description["zygote-pid"]), signal.SIGKILL)
+    outcome = await launched.running.outcome()
+    assert outcome.failure is not None
+    assert "process it was forked from ended (killed by SIGKILL)" in outcome.failure.message
+    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+
+
+async def test_the_death_of_the_server_fails_its_tasks_and_the_engine_comes_back(
+    bench: Bench, engine: ConnectEngine
+) -> None:
+    def sleepy(spark):
+        import time
+
+        while True:
+            spark.range(1).count()
+            time.sleep(0.01)
+
+    launched = await bench.launch(python_job(sleepy))
+    await until(lambda: "INITIALIZING" in launched.states)
+    os.kill(int(engine.description["server-pid"]), signal.SIGKILL)
+    async with asyncio.timeout(5):
+        outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.FAILED
+    assert outcome.failure is not None
+    assert outcome.failure.error == "SparkServerDied"
+    assert "killed by SIGKILL" in outcome.failure.message
+    assert outcome.failure.retriable
+    assert engine.state is EngineState.RESTARTING
+    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+    assert engine.state is EngineState.READY
+
+
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.options import EngineOptions
+
+async def main(root):
+    async with ConnectEngine.open(EngineOptions(), root / "work", root / "logs") as engine:
+        while engine.description["server-pid"] == "" or engine.description["zygote-pid"] == "":
+            await asyncio.sleep(0.05)
+        print(engine.description["server-pid"], engine.description["zygote-pid"], flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+async def test_a_killed_owner_takes_server_and_runners_with_it(tmp_path: Path) -> None:
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OWNER, str(tmp_path), stdout=subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            pids = [int(pid) for pid in (await owner.stdout.readline()).split()]
+            zygote = pids[1]
+            children = Path(f"/proc/{zygote}/task/{zygote}/children")
+            while not children.read_text().split():
+                await asyncio.sleep(0.05)
+            pids += [int(pid) for pid in children.read_text().split()]
+    finally:
+        owner.kill()
+        await owner.wait()
+    assert len(pids) == 3
+    await until(lambda: all(is_gone(pid) for pid in pids), seconds=5)

@@ -1,0 +1,235 @@
+"""Two masters, three task executors, a fake engine: on virtual time, from a seed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, RestartPolicy, Sink, Source
+from stoker.core.ids import JobId
+from stoker.core.states import JobStatus
+from stoker.testing.simulated_cluster import SimulatedCluster
+from stoker.testing.virtual_time import run_virtual
+
+
+def job(
+    cluster: SimulatedCluster,
+    *,
+    seconds: float = 1,
+    fails: int = 0,
+    sinks: int = 1,
+    restart: RestartPolicy | None = None,
+) -> JobGraph:
+    return JobGraph(
+        job_id=cluster.ids.job(),
+        name="simulated",
+        vertices=(
+            Source(name="numbers", read=FormatRead(format="parquet", path="/in")),
+            *(
+                Sink(name=f"sink-{number}", input="numbers", write=FormatWrite(format="noop"))
+                for number in range(sinks)
+            ),
+        ),
+        configuration={"fake.seconds": str(seconds), "fake.fails": str(fails)},
+        restart=restart,
+    )
+
+
+def simulate(
+    folder: Path, story: Callable[[SimulatedCluster], Awaitable[None]], *, seed: int = 1
+) -> SimulatedCluster:
+    clusters: list[SimulatedCluster] = []
+
+    async def play() -> None:
+        cluster = SimulatedCluster(seed, folder)
+        clusters.append(cluster)
+        async with cluster.running():
+            await story(cluster)
+            assert await cluster.broken_invariants() == []
+
+    run_virtual(play, seed=seed)
+    return clusters[0]
+
+
+def test_a_job_goes_through_every_part_and_ends_with_a_recorded_result(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, sinks=3))
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+        result = await cluster.ask(lambda dispatcher: dispatcher.job_result(job_id))
+        assert result is not None
+        assert result.status is JobStatus.FINISHED
+        await asyncio.sleep(5)
+        left = [key for key in cluster.coordination.all_keys() if job_id in key]
+        assert left == [f"results/{job_id}"]
+        assert [path for path in await cluster.storage.list("") if job_id in path] == [
+            path for path in await cluster.storage.list(f"results/{job_id}")
+        ]
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 3
+
+
+def test_more_jobs_than_slots_wait_and_say_why_and_all_end(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        jobs = [await cluster.submit(job(cluster, seconds=10)) for _ in range(9)]
+        await asyncio.sleep(5)
+        details = [await cluster.ask(lambda d, j=each: d.job_details(j)) for each in jobs]
+        waiting = [each.waiting for each in details if each.waiting]
+        assert len(waiting) == 3
+        assert "needs 1 more slot; 0 of 6 are free" in waiting[0]
+        for each in jobs:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_a_failing_job_restarts_as_its_strategy_says_and_ends_with_its_failures(
+    tmp_path: Path,
+) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        twice = RestartPolicy(strategy="fixed-delay", attempts=2, delay_seconds=1)
+        good = await cluster.submit(job(cluster, fails=2, restart=twice))
+        bad = await cluster.submit(job(cluster, fails=3, restart=twice))
+        assert await cluster.wait_for_end(good) is JobStatus.FINISHED
+        assert await cluster.wait_for_end(bad) is JobStatus.FAILED
+        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(bad))
+        assert [record.attempt_number for record in details.failures] == [2, 1, 0]
+
+    simulate(tmp_path, story)
+
+
+def test_the_same_submission_again_is_answered_as_the_first_time(tmp_path: Path) -> None:
+    """DISP-04, and idempotent retries after a lost answer."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster)
+        answers = await asyncio.gather(
+            *(cluster.ask(lambda dispatcher: dispatcher.submit_job(graph)) for _ in range(4))
+        )
+        assert [answer.repeated for answer in answers].count(False) == 1
+        cluster.history.acknowledged[graph.job_id] = 0
+        await cluster.wait_for_end(graph.job_id)
+        again = await cluster.ask(lambda dispatcher: dispatcher.submit_job(graph))
+        assert again.repeated
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 1
+
+
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.5, 1.5])
+def test_cancel_works_at_every_stage(tmp_path: Path, after: float) -> None:
+    """DISP-07"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=100))
+        await asyncio.sleep(after)
+        await cluster.cancel(job_id)
+        assert await cluster.wait_for_end(job_id, patience=30) is JobStatus.CANCELED
+        await cluster.cancel(job_id)
+
+    simulate(tmp_path, story)
+
+
+def test_work_goes_on_when_the_leading_master_dies(tmp_path: Path) -> None:
+    """RUN-16, LEAD-20, LEAD-22: attempts are adopted, not started again."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        jobs = [await cluster.submit(job(cluster, seconds=60)) for _ in range(8)]
+        await asyncio.sleep(10)
+        leader = cluster.leader()
+        assert leader is not None
+        await cluster.kill(leader)
+        for each in jobs:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 8
+
+
+def test_the_only_master_dies_and_comes_back_and_no_job_is_lost(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.stop("master-1")
+        jobs = [await cluster.submit(job(cluster, seconds=20)) for _ in range(10)]
+        await cluster.kill("master-0")
+        await asyncio.sleep(30)
+        cluster.start_master("master-0")
+        for each in jobs:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_a_job_on_a_dead_task_executor_fails_with_the_true_reason(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=60))
+        await asyncio.sleep(5)
+        executor = cluster.history.attempts[0].executor
+        await cluster.kill(executor)
+        assert await cluster.wait_for_end(job_id) is JobStatus.FAILED
+        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        assert details.failures[0].failure.error == "TaskExecutorLost"
+        assert executor in details.failures[0].failure.message
+
+    simulate(tmp_path, story)
+
+
+def test_a_task_executor_that_is_cut_off_ends_its_attempt_before_another_begins(
+    tmp_path: Path,
+) -> None:
+    """Leases: without proof of death nobody takes over before they have surely run out."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        again = RestartPolicy(strategy="fixed-delay", attempts=3, delay_seconds=1)
+        job_id = await cluster.submit(job(cluster, seconds=300, restart=again))
+        await asyncio.sleep(5)
+        cut_off = cluster.history.attempts[0].executor
+        for other in (*cluster.processes, "client"):
+            if other != cut_off:
+                cluster.network.partition(cut_off, other)
+        cluster.coordination.suspend(cluster.processes[cut_off].session)
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_deaths_break_no_invariant(tmp_path: Path, seed: int) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        again = RestartPolicy(strategy="fixed-delay", attempts=100, delay_seconds=1)
+        jobs: list[JobId] = []
+
+        async def submit_some() -> None:
+            for _ in range(6):
+                await asyncio.sleep(cluster.random.uniform(0, 10))
+                seconds = cluster.random.uniform(0.1, 40)
+                jobs.append(
+                    await cluster.submit(
+                        job(
+                            cluster,
+                            seconds=seconds,
+                            sinks=cluster.random.randint(1, 3),
+                            restart=again,
+                        )
+                    )
+                )
+                if cluster.random.random() < 0.3:
+                    await asyncio.sleep(cluster.random.uniform(0, 5))
+                    await cluster.cancel(jobs[-1])
+
+        async def break_some() -> None:
+            for _ in range(cluster.random.randint(1, 6)):
+                await asyncio.sleep(cluster.random.uniform(0, 15))
+                name = cluster.random.choice(sorted(cluster.processes))
+                await cluster.kill(name)
+                await asyncio.sleep(cluster.random.uniform(0, 20))
+                if name.startswith("master"):
+                    cluster.start_master(name)
+                else:
+                    cluster.start_executor(name)
+
+        await asyncio.gather(submit_some(), break_some())
+        for each in jobs:
+            await cluster.wait_for_end(each)
+
+    simulate(tmp_path, story, seed=seed)

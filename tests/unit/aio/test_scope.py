@@ -1,0 +1,89 @@
+import asyncio
+
+import pytest
+
+from stoker.aio.scope import TaskScope
+from stoker.testing.virtual_time import run_virtual
+
+
+async def fail_after(delay, error):
+    await asyncio.sleep(delay)
+    raise error
+
+
+def test_tasks_are_named_and_cancelled_quietly_at_the_end():
+    async def main():
+        async with TaskScope("keeper") as scope:
+            task = scope.spawn("forever", asyncio.sleep(1e9))
+            short = scope.spawn("short", asyncio.sleep(1, "done"))
+            assert await short == "done"
+        assert task.cancelled()
+        assert task.get_name() == "keeper/forever"
+        assert asyncio.get_running_loop().time() == 1
+
+    run_virtual(main)
+
+
+def test_the_failure_of_a_task_ends_the_scope_and_comes_out_as_it_is():
+    async def main():
+        async with TaskScope("keeper") as scope:
+            scope.spawn("neighbour", asyncio.sleep(1e9))
+            scope.spawn("bad", fail_after(1, LookupError("bad")))
+            await asyncio.sleep(1e9)
+
+    with pytest.raises(LookupError, match="bad"):
+        run_virtual(main)
+
+
+def test_an_error_of_the_body_comes_out_as_it_is():
+    error = LookupError("body")
+
+    async def main():
+        async with TaskScope("keeper") as scope:
+            scope.spawn("neighbour", asyncio.sleep(1e9))
+            raise error
+
+    with pytest.raises(LookupError) as caught:
+        run_virtual(main)
+    assert caught.value is error
+
+
+def test_several_failures_come_out_together():
+    async def main():
+        async with TaskScope("keeper") as scope:
+            scope.spawn("one", fail_after(1, LookupError("one")))
+            scope.spawn("two", fail_after(1, ValueError("two")))
+            await asyncio.sleep(1e9)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run_virtual(main)
+    assert len(caught.value.exceptions) == 2
+
+
+def test_cancelling_the_owner_cancels_the_tasks_and_the_owner():
+    async def main():
+        tasks = []
+
+        async def owner():
+            async with TaskScope("keeper") as scope:
+                tasks.append(scope.spawn("forever", asyncio.sleep(1e9)))
+                await asyncio.sleep(1e9)
+
+        running = asyncio.create_task(owner())
+        await asyncio.sleep(1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert tasks[0].cancelled()
+
+    run_virtual(main)
+
+
+def test_nothing_starts_in_a_scope_that_has_ended():
+    async def main():
+        async with TaskScope("keeper") as scope:
+            pass
+        with pytest.raises(RuntimeError, match="keeper is not open"):
+            scope.spawn("late", asyncio.sleep(1))
+
+    run_virtual(main)

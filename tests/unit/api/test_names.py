@@ -1,0 +1,37 @@
+"""Names on the wire."""
+
+import msgspec
+import pytest
+
+from stoker.api import cluster, jobs, submission
+from stoker.api.shape import Answer, Errors
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (jobs.FailureCause, {"class", "stack-trace"}),
+        (submission.JobSubmitted, {"jobUrl", "jobId", "repeated"}),
+        (jobs.QueueStatus, {"id"}),
+        (Errors, {"errors"}),
+    ],
+)
+def test_fields_have_their_names_of_the_wire(kind: type[Answer], names: set[str]) -> None:
+    assert {field.encode_name for field in msgspec.structs.fields(kind)} == names
+
+
+def test_what_is_absent_is_not_written() -> None:
+    answer = jobs.ExecutionResultAnswer(status=jobs.QueueStatus(id="IN_PROGRESS"))
+    assert msgspec.json.encode(answer) == b'{"status":{"id":"IN_PROGRESS"}}'
+
+
+def test_a_field_of_a_newer_server_does_not_disturb_an_older_client() -> None:
+    body = b'{"jobs": [], "pages": 3}'
+    assert msgspec.json.decode(body, type=jobs.JobsOverview).jobs == []
+
+
+def test_a_task_manager_with_details_has_all_fields_of_the_short_form() -> None:
+    def names(kind: type[Answer]) -> set[str]:
+        return {field.encode_name for field in msgspec.structs.fields(kind)}
+
+    assert names(cluster.TaskManagerAnswer) > names(cluster.TaskManager)

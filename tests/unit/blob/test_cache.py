@@ -1,0 +1,324 @@
+"""Artifacts at a task executor, on virtual time. BLOB-05, -08, -09, -10, -12, X-BLOB-03."""
+
+import asyncio
+import errno
+import hashlib
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.blob.cache import BlobCache
+from stoker.blob.content import inline
+from stoker.blob.keys import path_of
+from stoker.blob.options import BlobOptions
+from stoker.core.errors import (
+    BlobNotFound,
+    CorruptContent,
+    RecipientUnreachable,
+    StartupFailed,
+    StorageUnavailable,
+    Unavailable,
+)
+from stoker.core.ids import BlobKey, JobId
+from stoker.core.options import ByteSize
+from stoker.storage.memory import MemoryStorage
+from stoker.testing.virtual_time import run_virtual
+
+JOB = JobId("a" * 32)
+OTHER = JobId("b" * 32)
+HOUR = timedelta(hours=1).total_seconds()
+
+Body = Callable[[BlobCache], Coroutine[Any, Any, None]]
+
+
+class Master:
+    """Serves artifacts when the storage is not shared."""
+
+    def __init__(self, content: bytes | Exception) -> None:
+        self.content = content
+        self.asked = 0
+
+    async def __call__(self, _job_id: JobId, _key: BlobKey, target: Path) -> None:
+        self.asked += 1
+        await asyncio.sleep(1)
+        if isinstance(self.content, Exception):
+            raise self.content
+        target.write_bytes(self.content)
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.storage = MemoryStorage()
+        self.downloads = 0
+
+    def stored(self, content: bytes, job: JobId = JOB) -> BlobKey:
+        key = BlobKey(hashlib.sha256(content).hexdigest())
+        self.storage.files[path_of(job, key)] = content
+        return key
+
+    def files(self) -> set[Path]:
+        return {path for path in self.folder.rglob("*") if path.is_file()}
+
+    def run(
+        self, body: Body, *, fetch: Any = None, storage: bool = True, **options: Any
+    ) -> BlobCache:
+        cache = BlobCache(
+            self.folder,
+            BlobOptions(**options),
+            storage=self.storage if storage else None,
+            fetch=fetch,
+            off_loop=inline,
+        )
+
+        async def main() -> None:
+            async with cache:
+                await body(cache)
+            assert self.files() == set()
+
+        run_virtual(main())
+        return cache
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "cache")
+
+
+def test_an_artifact_is_fetched_once_from_the_storage(bench: Bench) -> None:
+    # BLOB-09
+    key = bench.stored(b"content")
+
+    async def body(cache: BlobCache) -> None:
+        path = await cache.get(JOB, key)
+        assert path.read_bytes() == b"content"
+        bench.storage.go_away()
+        assert await cache.get(JOB, key) == path
+
+    bench.run(body)
+
+
+def test_what_the_storage_does_not_have_comes_from_the_master(bench: Bench) -> None:
+    # BLOB-09
+    master = Master(b"content")
+    key = BlobKey(hashlib.sha256(b"content").hexdigest())
+
+    async def body(cache: BlobCache) -> None:
+        assert (await cache.get(JOB, key)).read_bytes() == b"content"
+
+    bench.run(body, fetch=master)
+    bench.run(body, fetch=master, storage=False)
+    assert master.asked == 2
+
+
+def test_a_corrupt_copy_in_the_storage_is_passed_over_for_the_master(bench: Bench) -> None:
+    # BLOB-05
+    key = bench.stored(b"content")
+    bench.storage.files[path_of(JOB, key)] = b"c0ntent"
+
+    async def body(cache: BlobCache) -> None:
+        assert (await cache.get(JOB, key)).read_bytes() == b"content"
+
+    bench.run(body, fetch=Master(b"content"))
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [
+        (BlobNotFound("not there"), BlobNotFound),
+        (RecipientUnreachable("nobody"), StorageUnavailable),
+        (b"other content", CorruptContent),
+    ],
+)
+def test_after_the_last_try_the_artifact_is_named(
+    bench: Bench, failure: bytes | Exception, raised: type[Exception]
+) -> None:
+    # BLOB-09
+    master = Master(failure)
+
+    async def body(cache: BlobCache) -> None:
+        with pytest.raises(raised, match=r"artifact lib.whl of job a+ .*in 6 tries"):
+            await cache.get(JOB, BlobKey("0" * 64), name="lib.whl")
+
+    bench.run(body, fetch=master)
+    assert master.asked == 6
+
+
+def test_a_passing_failure_is_retried(bench: Bench) -> None:
+    # BLOB-09
+    key = bench.stored(b"content")
+    for _ in range(5):
+        bench.storage.fail_next("download")
+
+    async def body(cache: BlobCache) -> None:
+        assert (await cache.get(JOB, key)).read_bytes() == b"content"
+
+    bench.run(body)
+
+
+def test_a_full_disk_is_said_to_be_full(bench: Bench) -> None:
+    key = bench.stored(b"content")
+    bench.storage.go_away(errno.ENOSPC)
+
+    async def body(cache: BlobCache) -> None:
+        with pytest.raises(StorageUnavailable, match="disk is full"):
+            await cache.get(JOB, key)
+
+    bench.run(body)
+
+
+def test_all_who_ask_at_once_share_one_transfer(bench: Bench) -> None:
+    # BLOB-08
+    master = Master(b"content")
+    key = BlobKey(hashlib.sha256(b"content").hexdigest())
+
+    async def body(cache: BlobCache) -> None:
+        first = asyncio.create_task(cache.get(JOB, key))
+        others = [asyncio.create_task(cache.get(JOB, key)) for _ in range(10)]
+        await asyncio.sleep(0.5)
+        first.cancel()
+        paths = await asyncio.gather(*others)
+        assert {path.read_bytes() for path in paths} == {b"content"}
+        assert bench.files() == {paths[0]}
+
+    bench.run(body, fetch=master)
+    assert master.asked == 1
+
+
+def test_all_who_ask_at_once_share_one_failure(bench: Bench) -> None:
+    master = Master(BlobNotFound("not there"))
+
+    async def body(cache: BlobCache) -> None:
+        asked = [cache.get(JOB, BlobKey("0" * 64)) for _ in range(10)]
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {BlobNotFound}
+
+    bench.run(body, fetch=master)
+    assert master.asked == 6
+
+
+def test_a_local_copy_gone_bad_is_fetched_again(bench: Bench) -> None:
+    # BLOB-05
+    key = bench.stored(b"content")
+
+    async def body(cache: BlobCache) -> None:
+        path = await cache.get(JOB, key)
+        path.write_bytes(b"damaged")
+        assert (await cache.get(JOB, key)).read_bytes() == b"content"
+        path.unlink()
+        assert (await cache.get(JOB, key)).read_bytes() == b"content"
+        assert cache.size == 7
+
+    bench.run(body)
+
+
+def test_files_go_only_when_the_interval_has_passed_after_the_last_release(bench: Bench) -> None:
+    # BLOB-10, BLOB-12
+    key = bench.stored(b"content")
+
+    async def body(cache: BlobCache) -> None:
+        cache.register(JOB)
+        cache.register(JOB)
+        path = await cache.get(JOB, key)
+        cache.release(JOB)
+        await asyncio.sleep(10 * HOUR)
+        assert path.exists()
+        cache.release(JOB)
+        await asyncio.sleep(HOUR - 1)
+        assert path.exists()
+        await asyncio.sleep(2)
+        assert not path.parent.exists()
+        assert cache.size == 0
+
+    bench.run(body)
+
+
+def test_a_job_that_comes_back_in_time_finds_its_files(bench: Bench) -> None:
+    # BLOB-10
+    key = bench.stored(b"content")
+
+    async def body(cache: BlobCache) -> None:
+        cache.register(JOB)
+        path = await cache.get(JOB, key)
+        cache.release(JOB)
+        await asyncio.sleep(HOUR / 2)
+        cache.register(JOB)
+        await asyncio.sleep(10 * HOUR)
+        assert path.exists()
+
+    bench.run(body)
+
+
+def test_a_transfer_that_ends_after_the_release_is_cleaned_up_too(bench: Bench) -> None:
+    # BLOB-12
+    key = BlobKey(hashlib.sha256(b"content").hexdigest())
+
+    async def body(cache: BlobCache) -> None:
+        cache.register(JOB)
+        transfer = asyncio.create_task(cache.get(JOB, key))
+        await asyncio.sleep(0.5)
+        cache.release(JOB)
+        path = await transfer
+        await asyncio.sleep(HOUR + 1)
+        assert not path.exists()
+
+    bench.run(body, fetch=Master(b"content"))
+
+
+def test_a_full_cache_gives_up_what_was_not_used_for_longest(bench: Bench) -> None:
+    # X-BLOB-03
+    first, second = bench.stored(b"1" * 40), bench.stored(b"2" * 40)
+    third = bench.stored(b"3" * 40, OTHER)
+
+    async def body(cache: BlobCache) -> None:
+        used, unused = await cache.get(JOB, first), await cache.get(JOB, second)
+        await cache.get(JOB, first)
+        last = await cache.get(OTHER, third)
+        assert bench.files() == {used, last}
+        assert not unused.exists()
+        assert cache.size == 80
+
+    bench.run(body, cache_size_limit=ByteSize(100))
+
+
+def test_a_full_cache_never_gives_up_what_a_running_job_uses(bench: Bench) -> None:
+    # X-BLOB-03
+    first, second = bench.stored(b"1" * 80), bench.stored(b"2" * 80, OTHER)
+
+    async def body(cache: BlobCache) -> None:
+        cache.register(JOB)
+        kept = await cache.get(JOB, first)
+        await cache.get(OTHER, second)
+        assert kept.exists()
+        assert cache.size == 160
+
+    bench.run(body, cache_size_limit=ByteSize(100))
+
+
+def test_one_who_waits_while_the_cache_closes_is_told(bench: Bench) -> None:
+    async def main() -> None:
+        cache = BlobCache(bench.folder, BlobOptions(), fetch=Master(b""), off_loop=inline)
+        async with cache:
+            waiting = asyncio.create_task(cache.get(JOB, BlobKey("0" * 64)))
+            await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="closing"):
+            await waiting
+        cache.release(JOB)
+        assert bench.files() == set()
+
+    run_virtual(main())
+
+
+def test_an_unusable_folder_stops_the_start_with_a_clear_error(tmp_path: Path) -> None:
+    # X-BLOB-06
+    (tmp_path / "file").write_bytes(b"")
+    bench = Bench(tmp_path / "file" / "cache")
+
+    async def body(_cache: BlobCache) -> None:
+        raise AssertionError("must not start")
+
+    with pytest.raises(StartupFailed, match="for artifacts cannot be used"):
+        bench.run(body)

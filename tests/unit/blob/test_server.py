@@ -1,0 +1,250 @@
+"""Artifacts at the master. BLOB-01 to BLOB-05, BLOB-07, BLOB-08, X-BLOB-01, -02, -04, -06."""
+
+import asyncio
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.blob.content import inline
+from stoker.blob.options import BlobOptions
+from stoker.blob.server import BlobServer
+from stoker.core.errors import (
+    BlobNotFound,
+    CorruptContent,
+    InvalidInput,
+    StartupFailed,
+    StorageUnavailable,
+    TooLarge,
+)
+from stoker.core.ids import BlobKey, JobId
+from stoker.core.options import ByteSize
+from stoker.storage.files import FileStorage
+from stoker.storage.memory import MemoryStorage
+
+Uploads = Any
+
+
+async def put(server: BlobServer, job: JobId, upload: Any, name: str = "lib.py") -> BlobKey:
+    return await server.put(job, upload.chunks(), sha256=upload.sha256, name=name)
+
+
+async def test_what_was_put_comes_back(server: BlobServer, job: JobId, upload: Uploads) -> None:
+    # BLOB-01
+    for content in (b"", b"x", b"hello world" * 100):
+        key = await put(server, job, upload(content))
+        assert await server.read(job, key) == content
+        async with server.opened(job, key) as path:
+            assert path.read_bytes() == content
+
+
+async def test_equal_content_of_one_job_is_stored_once(
+    server: BlobServer, job: JobId, other_job: JobId, upload: Uploads, storage: MemoryStorage
+) -> None:
+    # BLOB-01, changed: see docs/decisions/blob-keys.md
+    first = await put(server, job, upload(b"same"))
+    assert await put(server, job, upload(b"same")) == first
+    await put(server, other_job, upload(b"same"))
+    assert sorted(storage.files) == [f"blobs/{job}/{first}", f"blobs/{other_job}/{first}"]
+
+
+async def test_nothing_is_acknowledged_that_the_storage_did_not_take(
+    server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, incoming: Path
+) -> None:
+    # BLOB-02
+    storage.fail_next("upload", errno.ENOSPC)
+    with pytest.raises(StorageUnavailable, match="disk is full"):
+        await put(server, job, upload(b"content"))
+    assert storage.files == {}
+    assert list(incoming.iterdir()) == []
+
+
+async def test_another_master_serves_what_was_put_at_this_one(
+    server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, tmp_path: Path
+) -> None:
+    # BLOB-03
+    key = await put(server, job, upload(b"content"))
+    elsewhere = tmp_path / "elsewhere"
+    async with BlobServer(storage, elsewhere, BlobOptions(), off_loop=inline) as second:
+        assert await second.read(job, key) == b"content"
+
+
+async def test_the_artifacts_of_one_job_are_not_visible_to_another(
+    server: BlobServer, job: JobId, other_job: JobId, upload: Uploads
+) -> None:
+    # BLOB-04
+    key = await put(server, job, upload(b"content"))
+    with pytest.raises(BlobNotFound, match=r"artifact lib.py of job b+"):
+        await server.read(other_job, key, name="lib.py")
+    with pytest.raises(BlobNotFound):
+        await server.read(job, BlobKey("0" * 64))
+    assert await server.missing(job, [key, BlobKey("0" * 64)]) == ("0" * 64,)
+    assert await server.missing(other_job, [key]) == (key,)
+
+
+@pytest.mark.parametrize("bad", ["../../etc/passwd", "", "A" * 64, "0" * 63])
+async def test_a_key_that_is_no_digest_is_refused(
+    server: BlobServer, job: JobId, upload: Uploads, bad: str
+) -> None:
+    with pytest.raises(InvalidInput, match="not a SHA-256 digest"):
+        await server.read(job, BlobKey(bad))
+    with pytest.raises(InvalidInput):
+        await server.put(job, upload(b"x").chunks(), sha256=bad)
+    with pytest.raises(InvalidInput, match="not a job id"):
+        await server.delete_job(JobId(bad))
+
+
+async def test_a_damaged_upload_is_refused_with_its_name(
+    server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage
+) -> None:
+    # BLOB-05
+    with pytest.raises(CorruptContent, match=r"lib.py .*arrived damaged: 3 bytes.*upload it again"):
+        await server.put(job, upload(b"bad").chunks(), sha256=upload(b"good").sha256, name="lib.py")
+    assert storage.files == {}
+
+
+async def test_a_stored_copy_gone_bad_is_noticed_and_healed_by_a_new_upload(
+    server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage
+) -> None:
+    # BLOB-05
+    key = await put(server, job, upload(b"content"))
+    storage.files[f"blobs/{job}/{key}"] = b"c0ntent"
+    with pytest.raises(CorruptContent, match=r"lib\.py"):
+        await server.read(job, key, name="lib.py")
+    await put(server, job, upload(b"content"))
+    assert await server.read(job, key) == b"content"
+
+
+async def test_an_upload_over_the_limit_is_refused_before_it_is_complete(
+    storage: MemoryStorage, incoming: Path, job: JobId, upload: Uploads
+) -> None:
+    options = BlobOptions(upload_size_limit=ByteSize(20))
+    large = upload(b"x" * 1000)
+    seen = 0
+
+    async def counted() -> Any:
+        nonlocal seen
+        async for chunk in large.chunks():
+            seen += len(chunk)
+            yield chunk
+
+    async with BlobServer(storage, incoming, options, off_loop=inline) as server:
+        with pytest.raises(TooLarge, match=r"20 bytes that blob\.upload\.size-limit allows"):
+            await server.put(job, counted(), sha256=large.sha256)
+        assert seen == 21
+        assert list(incoming.iterdir()) == []
+        fits = upload(b"x" * 20)
+        await server.put(job, fits.chunks(), sha256=fits.sha256)
+
+
+async def test_an_upload_that_breaks_off_leaves_nothing(
+    server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, incoming: Path
+) -> None:
+    # X-BLOB-04
+    with pytest.raises(ConnectionResetError):
+        await put(server, job, upload(b"x" * 100, breaks_after=50))
+    assert storage.files == {}
+    assert list(incoming.iterdir()) == []
+
+
+async def test_an_upload_that_is_cancelled_leaves_nothing(
+    server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, incoming: Path
+) -> None:
+    # X-BLOB-04
+    started = asyncio.Event()
+
+    async def endless() -> Any:
+        yield b"begin"
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(server.put(job, endless(), sha256="0" * 64))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert storage.files == {}
+    assert list(incoming.iterdir()) == []
+
+
+async def test_racing_uploads_and_reads_of_one_artifact_all_succeed(
+    job: JobId, upload: Uploads, tmp_path: Path
+) -> None:
+    # BLOB-08, on real files and threads
+    directory = tmp_path / "storage"
+    directory.mkdir()
+    content = upload(b"0123456789" * 5000)
+    async with BlobServer(FileStorage(directory), tmp_path / "incoming", BlobOptions()) as server:
+        puts = [server.put(job, content.chunks(size=9999), sha256=content.sha256) for _ in range(8)]
+        keys = set(await asyncio.gather(*puts))
+        key = keys.pop()
+        assert not keys
+        gets = await asyncio.gather(*(server.read(job, key) for _ in range(8)))
+        assert set(gets) == {content.content}
+        files = [path for path in directory.rglob("*") if path.is_file()]
+        assert files == [directory / "blobs" / job / key]
+
+
+async def test_a_file_of_this_machine_can_be_put(
+    server: BlobServer, job: JobId, upload: Uploads, tmp_path: Path
+) -> None:
+    source = tmp_path / "lib.py"
+    source.write_bytes(b"content")
+    key = await server.put_file(job, source, sha256=upload(b"content").sha256)
+    assert await server.read(job, key) == b"content"
+    assert source.exists()
+
+
+async def test_the_end_of_a_job_removes_its_artifacts_and_no_others(
+    server: BlobServer, job: JobId, other_job: JobId, upload: Uploads, storage: MemoryStorage
+) -> None:
+    # BLOB-07, BLOB-12
+    await put(server, job, upload(b"1"))
+    await put(server, job, upload(b"2"))
+    kept = await put(server, other_job, upload(b"3"))
+    await server.delete_job(job)
+    await server.delete_job(job)
+    assert list(storage.files) == [f"blobs/{other_job}/{kept}"]
+
+
+async def test_a_failed_removal_is_an_error_and_can_be_repeated(
+    server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage
+) -> None:
+    # X-BLOB-01
+    await put(server, job, upload(b"1"))
+    storage.fail_next("delete_tree")
+    with pytest.raises(StorageUnavailable):
+        await server.delete_job(job)
+    await server.delete_job(job)
+    assert storage.files == {}
+
+
+async def test_artifacts_of_jobs_that_are_not_retained_go(
+    server: BlobServer, job: JobId, other_job: JobId, upload: Uploads, storage: MemoryStorage
+) -> None:
+    # X-BLOB-02
+    kept = await put(server, job, upload(b"1"))
+    await put(server, other_job, upload(b"2"))
+    storage.files["jobs/unrelated"] = b""
+    assert await server.retain_only([job]) == (other_job,)
+    assert sorted(storage.files) == [f"blobs/{job}/{kept}", "jobs/unrelated"]
+
+
+async def test_an_unusable_folder_stops_the_start_with_a_clear_error(
+    storage: MemoryStorage, tmp_path: Path
+) -> None:
+    # X-BLOB-06
+    (tmp_path / "file").write_bytes(b"")
+    server = BlobServer(storage, tmp_path / "file" / "incoming", BlobOptions(), off_loop=inline)
+    with pytest.raises(StartupFailed, match=r"file/incoming for uploads cannot be used.*writable"):
+        await server.__aenter__()
+
+
+async def test_leftovers_of_an_earlier_process_are_swept_at_the_start(
+    storage: MemoryStorage, incoming: Path
+) -> None:
+    incoming.mkdir()
+    (incoming / "incoming-old").write_bytes(b"half an upload")
+    async with BlobServer(storage, incoming, BlobOptions(), off_loop=inline):
+        assert list(incoming.iterdir()) == []

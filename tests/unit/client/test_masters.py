@@ -1,0 +1,50 @@
+"""Which master is asked, and after what pause."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.client.masters import Attempts, Masters, parse_masters
+from stoker.client.options import ClientOptions
+from stoker.core.errors import InvalidOption, Unavailable
+
+
+def test_masters_are_named_by_urls_with_or_without_scheme() -> None:
+    assert parse_masters("http://a:8081, b:8082,https://c/") == (
+        "http://a:8081",
+        "http://b:8082",
+        "https://c",
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", " , ", "ftp://a", "http://", "http://a:port", "http://a:99999"]
+)
+def test_a_master_that_cannot_be_one_is_refused(text: str) -> None:
+    with pytest.raises(InvalidOption, match="http://localhost:8081"):
+        parse_masters(text)
+
+
+def test_a_call_is_repeated_20_times_3_seconds_apart_by_default() -> None:
+    """REST-25"""
+    attempts = Attempts(Masters(("http://a",)), ClientOptions())
+    pauses = [attempts.unreachable("refused") for _ in range(20)]
+    assert pauses == [3.0] * 20
+    with pytest.raises(Unavailable, match="cannot reach a Stoker master at http://a: refused"):
+        attempts.unreachable("refused")
+
+
+@given(st.integers(1, 5), st.integers(0, 5))
+def test_every_master_is_asked_in_every_round(masters: int, retries: int) -> None:
+    urls = tuple(f"http://m{number}" for number in range(masters))
+    options = ClientOptions(retries=retries, retry_delay=timedelta(seconds=1))
+    attempts = Attempts(Masters(urls), options)
+    asked, pauses = [], []
+    with pytest.raises(Unavailable):
+        while True:
+            asked.append(attempts.url)
+            pauses.append(attempts.unavailable("no leader"))
+    assert asked == list(urls) * (retries + 1)
+    assert sum(pauses) == retries

@@ -1,0 +1,660 @@
+"""Leader election among simulated processes, on virtual time."""
+
+import asyncio
+import functools
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import LeadershipLost, SessionExpired
+from stoker.core.ids import Ids, ResourceId, SessionId
+from stoker.ha import keys
+from stoker.ha.coordinator import Create, Delete, Put
+from stoker.ha.election import LeaderElection
+from stoker.ha.leadership import Leadership
+from stoker.ha.memory import Loss, MemoryCoordination
+from stoker.ha.publication import LeaderAddress
+from stoker.ha.record import decode_record
+from stoker.testing.virtual_time import run_virtual
+
+AsyncTest = Callable[[], Coroutine[Any, Any, None]]
+
+
+def virtual(test: AsyncTest) -> Callable[[], None]:
+    @functools.wraps(test)
+    def run() -> None:
+        run_virtual(test)
+
+    return run
+
+
+class Process:
+    """A process whose components note what happens to them."""
+
+    def __init__(self, cluster: "Cluster", name: str) -> None:
+        self.name = name
+        self.cluster = cluster
+        self.session = cluster.coordination.session()
+        self.election = LeaderElection(self.session, process=ResourceId(name), ids=cluster.ids)
+        self.granted: list[Leadership] = []
+        self.ended: list[Leadership] = []
+        self.errors: list[Exception] = []
+        self.running: asyncio.Task[None] | None = None
+        self.takes_long_to_stop = 0.0
+
+    def start(self, *components: str) -> "Process":
+        self.running = self.cluster.scope.spawn(self.name, self.noting(self.election.run()))
+        for component in components:
+            self.contend(component)
+        return self
+
+    def contend(self, component: str) -> asyncio.Task[None]:
+        contending = self.noting(self.election.contend(component, self.lead))
+        return self.cluster.scope.spawn(f"{self.name}/{component}", contending)
+
+    async def noting(self, part: Coroutine[Any, Any, None]) -> None:
+        """A real process dies of an error; here, the others go on."""
+        try:
+            await part
+        except Exception as error:
+            self.errors.append(error)
+
+    async def lead(self, leadership: Leadership) -> None:
+        self.granted.append(leadership)
+        try:
+            await leadership.publish(f"{self.name}/{leadership.component}")
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(self.takes_long_to_stop)
+            self.ended.append(leadership)
+
+    @property
+    def leads(self) -> bool:
+        return len(self.granted) > len(self.ended)
+
+
+class Cluster:
+    def __init__(self, scope: TaskScope) -> None:
+        self.scope = scope
+        self.coordination = MemoryCoordination(session_timeout=10)
+        self.ids = Ids(random.Random(7))
+        self.observer = self.coordination.session()
+        self.processes: list[Process] = []
+
+    def process(self) -> Process:
+        process = Process(self, f"master-{len(self.processes)}")
+        self.processes.append(process)
+        return process
+
+    @property
+    def leaders(self) -> list[Process]:
+        return [process for process in self.processes if process.leads]
+
+    async def published(self, component: str = "dispatcher") -> LeaderAddress | None:
+        found = await self.observer.read(keys.leader(component))
+        return decode_record(found.value, LeaderAddress, "leader") if found else None
+
+
+@asynccontextmanager
+async def new_cluster() -> AsyncIterator[Cluster]:
+    async with TaskScope("cluster") as scope:
+        yield Cluster(scope)
+
+
+async def all_is_quiet() -> None:
+    """Virtual time: whatever follows from what happened has happened afterwards."""
+    await asyncio.sleep(2)
+
+
+async def contact_is_lost_and_found(cluster: Cluster, process: Process) -> None:
+    cluster.coordination.suspend(process.session)
+    await all_is_quiet()
+    cluster.coordination.resume(process.session)
+    await all_is_quiet()
+
+
+@virtual
+async def test_an_address_is_published_only_after_its_owner_confirmed():
+    """LEAD-01"""
+    async with new_cluster() as cluster:
+        process = cluster.process()
+        confirm = asyncio.Event()
+
+        async def lead(leadership: Leadership) -> None:
+            process.granted.append(leadership)
+            await confirm.wait()
+            await leadership.publish("here")
+            await asyncio.Event().wait()
+
+        process.start()
+        cluster.scope.spawn("contend", process.election.contend("dispatcher", lead))
+        await all_is_quiet()
+        [leadership] = process.granted
+        assert process.election.has_leadership(leadership.token.session)
+        assert await cluster.published() is None
+        confirm.set()
+        await all_is_quiet()
+        published = await cluster.published()
+        assert published is not None
+        assert (published.address, published.token) == ("here", leadership.token)
+        assert published.process == "master-0"
+
+
+@virtual
+async def test_a_revoked_leader_is_told_and_its_session_counts_no_more():
+    """LEAD-02"""
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher", "rest")
+        await all_is_quiet()
+        sessions = [leadership.token.session for leadership in process.granted]
+        assert len(set(sessions)) == 2
+        cluster.coordination.suspend(process.session)
+        assert not any(map(process.election.has_leadership, sessions))
+        await all_is_quiet()
+        assert len(process.ended) == 2
+        assert not any(map(process.election.has_leadership, sessions))
+
+
+@virtual
+async def test_all_components_of_a_process_share_one_election():
+    """LEAD-03"""
+    async with new_cluster() as cluster:
+        first = cluster.process().start("dispatcher", "resourcemanager", "rest")
+        second = cluster.process().start("dispatcher", "resourcemanager", "rest")
+        await all_is_quiet()
+        assert {leadership.component for leadership in first.granted} == {
+            "dispatcher",
+            "resourcemanager",
+            "rest",
+        }
+        assert len({leadership.token.epoch for leadership in first.granted}) == 1
+        assert not second.granted
+
+
+@virtual
+async def test_a_contender_that_joins_a_leading_process_is_granted_at_once():
+    """LEAD-04"""
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        process.contend("jobmaster/1")
+        await all_is_quiet()
+        assert [leadership.component for leadership in process.granted] == [
+            "dispatcher",
+            "jobmaster/1",
+        ]
+        assert process.granted[0].token.epoch == process.granted[1].token.epoch
+
+
+@virtual
+async def test_a_contender_that_leaves_stops_leading_and_its_address_goes():
+    """LEAD-05; X-LEAD-03: what comes later does not reach it."""
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        job = process.contend("jobmaster/1")
+        await all_is_quiet()
+        assert await cluster.published("jobmaster/1") is not None
+        job.cancel()
+        await all_is_quiet()
+        assert [leadership.component for leadership in process.ended] == ["jobmaster/1"]
+        assert await cluster.published("jobmaster/1") is None
+        assert await cluster.published("dispatcher") is not None
+        await contact_is_lost_and_found(cluster, process)
+        assert [leadership.component for leadership in process.granted].count("jobmaster/1") == 1
+
+
+@virtual
+async def test_a_confirmation_that_comes_too_late_is_ignored():
+    """LEAD-06"""
+    async with new_cluster() as cluster:
+        old, new = cluster.process().start("dispatcher"), cluster.process().start("dispatcher")
+        await all_is_quiet()
+        [leadership] = old.granted
+        cluster.coordination.expire(old.session)
+        await all_is_quiet()
+        await leadership.publish("too late")
+        published = await cluster.published()
+        assert published is not None
+        assert published.address == "master-1/dispatcher"
+        assert new.leads
+
+
+@virtual
+async def test_a_confirmation_of_the_grant_before_is_ignored():
+    """LEAD-06, with the same process leading again."""
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        cluster.coordination.suspend(process.session)
+        await all_is_quiet()
+        cluster.coordination.resume(process.session)
+        await all_is_quiet()
+        first, second = process.granted
+        assert second.token.epoch > first.token.epoch
+        assert second.token.session != first.token.session
+        await first.publish("too late")
+        published = await cluster.published()
+        assert published is not None
+        assert published.token == second.token
+
+
+@virtual
+async def test_an_address_that_somebody_changes_or_deletes_is_written_back():
+    """LEAD-07, X-LEAD-05: also one that a foreign session owns."""
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        before = await cluster.published()
+        key = keys.leader("dispatcher")
+        for ops in (
+            [Delete(key)],
+            [Put(key, b"rubbish")],
+            [Delete(key), Create(key, b"foreign", ephemeral=True)],
+            [Delete(key), Create(key, b"nobody's")],
+        ):
+            await cluster.observer.commit(ops)
+            await all_is_quiet()
+            assert await cluster.published() == before
+            found = await cluster.observer.read(key)
+            assert found is not None
+            assert found.owner == process.session.session
+
+
+@virtual
+async def test_an_address_is_written_once_for_each_leadership():
+    """X-LEAD-05"""
+    async with new_cluster() as cluster:
+        cluster.process().start("dispatcher")
+        await asyncio.sleep(1000)
+        found = await cluster.observer.read(keys.leader("dispatcher"))
+        assert found is not None
+        assert found.version == 0
+
+
+@virtual
+async def test_a_standby_writes_nothing_and_leaves_the_leaders_address_when_it_goes():
+    """LEAD-07, LEAD-08"""
+    async with new_cluster() as cluster:
+        leader, standby = cluster.process().start("dispatcher"), cluster.process()
+        await all_is_quiet()
+        standby.start("dispatcher")
+        await all_is_quiet()
+        await cluster.observer.commit([Put(keys.leader("dispatcher"), b"rubbish")])
+        await all_is_quiet()
+        await standby.session.close()
+        await all_is_quiet()
+        published = await cluster.published()
+        assert published is not None
+        assert published.process == leader.name
+        assert leader.leads
+
+
+@virtual
+async def test_a_session_check_needs_both_the_backend_and_the_grant():
+    """LEAD-09"""
+    async with new_cluster() as cluster:
+        process = cluster.process()
+        assert not process.election.has_leadership(SessionId("0" * 32))
+        process.start("dispatcher")
+        await all_is_quiet()
+        session = process.granted[0].token.session
+        assert process.election.has_leadership(session)
+        assert not process.election.has_leadership(SessionId("0" * 32))
+
+
+@virtual
+async def test_a_slow_component_blocks_no_other_and_its_next_term_waits_for_it():
+    """LEAD-10; leadership is a scope: the old one has ended before the next begins."""
+    async with new_cluster() as cluster:
+        process = cluster.process()
+        slow = cluster.process()
+        slow.session, slow.election = process.session, process.election
+        slow.takes_long_to_stop = 100.0
+        process.start("dispatcher")
+        slow.contend("slow")
+        await all_is_quiet()
+        await contact_is_lost_and_found(cluster, process)
+        assert len(process.granted) == 2
+        assert (len(slow.granted), len(slow.ended)) == (1, 0)
+        await asyncio.sleep(100)
+        assert (len(slow.granted), len(slow.ended)) == (2, 1)
+
+
+@virtual
+async def test_the_end_of_the_session_reaches_every_contender():
+    """LEAD-11"""
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher", "rest")
+        await all_is_quiet()
+        cluster.coordination.expire(process.session)
+        await all_is_quiet()
+        assert [type(error) for error in process.errors] == [SessionExpired] * 3
+        assert len(process.ended) == 2
+
+
+@virtual
+async def test_an_error_of_a_component_leaves_its_contend():
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+
+        async def lead(_leadership: Leadership) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await process.election.contend("broken", lead)
+        assert process.leads
+
+
+@virtual
+async def test_a_component_that_has_nothing_more_to_do_is_not_started_again():
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        terms: list[int] = []
+
+        async def lead(leadership: Leadership) -> None:
+            terms.append(leadership.token.epoch)
+
+        cluster.scope.spawn("short", process.election.contend("short", lead))
+        await all_is_quiet()
+        assert len(terms) == 1
+        await contact_is_lost_and_found(cluster, process)
+        assert len(terms) == 2
+
+
+@virtual
+async def test_whenever_the_leader_goes_exactly_one_other_leads_until_none_is_left():
+    """LEAD-12, LEAD-17"""
+    async with new_cluster() as cluster:
+        epochs: list[int] = []
+        for _ in range(5):
+            cluster.process().start("dispatcher")
+        for _ in range(5):
+            await all_is_quiet()
+            [leader] = cluster.leaders
+            published = await cluster.published()
+            assert published is not None
+            assert published.process == leader.name
+            epochs.append(published.token.epoch)
+            cluster.coordination.expire(leader.session)
+        await all_is_quiet()
+        assert cluster.leaders == []
+        assert await cluster.published() is None
+        assert epochs == sorted(set(epochs))
+
+
+@virtual
+async def test_the_addresses_of_a_dead_session_disappear():
+    """LEAD-13"""
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        cluster.coordination.expire(process.session, tell=False)
+        assert await cluster.published() is None
+
+
+@virtual
+async def test_a_suspended_leader_is_revoked_at_once_and_regains_a_new_epoch():
+    """LEAD-14"""
+    async with new_cluster() as cluster:
+        first, second = cluster.process().start("dispatcher"), cluster.process()
+        await all_is_quiet()
+        second.start("dispatcher")
+        cluster.coordination.suspend(first.session)
+        await asyncio.sleep(0.001)
+        assert not first.leads
+        await asyncio.sleep(5)
+        assert cluster.leaders == []
+        cluster.coordination.resume(first.session)
+        await all_is_quiet()
+        assert cluster.leaders == [first]
+        assert [leadership.token.epoch for leadership in first.granted] == [0, 1]
+        published = await cluster.published()
+        assert published is not None
+        assert published.token == first.granted[-1].token
+
+
+@virtual
+async def test_a_leader_suspended_for_longer_than_its_session_lasts_is_followed_by_another():
+    async with new_cluster() as cluster:
+        first, second = cluster.process().start("dispatcher"), cluster.process()
+        await all_is_quiet()
+        second.start("dispatcher")
+        cluster.coordination.suspend(first.session)
+        await asyncio.sleep(20)
+        assert cluster.leaders == [second]
+        cluster.coordination.resume(first.session)
+        await all_is_quiet()
+        assert cluster.leaders == [second]
+        assert {type(error) for error in first.errors} == {SessionExpired}
+
+
+@virtual
+async def test_a_frozen_leaders_late_write_is_refused_in_the_same_transaction():
+    """The epoch protocol; design invariant 4."""
+    async with new_cluster() as cluster:
+        old = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        [leadership] = old.granted
+        # The old leader is frozen: its session lives on, and it notices nothing of all this.
+        cluster.coordination.delay_reads(old.session)
+        await cluster.observer.commit([Delete(keys.ELECTION)])
+        new = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        assert new.leads
+        assert old.leads
+        assert leadership.is_valid
+        with pytest.raises(LeadershipLost, match="master-0 does not lead any more"):
+            await leadership.commit([Create("jobs/late", b"")])
+        assert await cluster.observer.read("jobs/late") is None
+        await all_is_quiet()
+        assert cluster.leaders == [new]
+        published = await cluster.published()
+        assert published is not None
+        assert published.process == "master-1"
+
+
+@virtual
+async def test_a_leader_that_reads_its_old_candidacy_does_not_lead_again():
+    """Every leader's election key has version 0, so only the epoch tells whose it is."""
+    async with new_cluster() as cluster:
+        old = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        cluster.coordination.delay_reads(old.session)
+        cluster.coordination.suspend(old.session)
+        await cluster.observer.commit([Delete(keys.ELECTION)])
+        new = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        cluster.coordination.resume(old.session)
+        await all_is_quiet()
+        assert cluster.leaders == [new]
+        assert (len(old.granted), len(new.granted)) == (1, 1)
+        epoch = await cluster.observer.read(keys.EPOCH)
+        assert epoch is not None
+        assert epoch.version == new.granted[0].token.epoch
+
+
+@virtual
+async def test_a_leader_whose_election_key_is_deleted_gives_way():
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        await cluster.observer.commit([Delete(keys.ELECTION)])
+        await all_is_quiet()
+        first, second = process.granted
+        assert process.ended == [first]
+        assert second.token.epoch == first.token.epoch + 1
+
+
+@virtual
+async def test_an_error_of_another_key_is_no_loss_of_leadership():
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        [leadership] = process.granted
+        assert await leadership.commit([Create("a", b""), Put("a", b"")]) == [0, 1]
+        with pytest.raises(Exception, match="not at version 7"):
+            await leadership.commit([Put("a", b"", 7)])
+        assert leadership.is_valid
+
+
+@virtual
+async def test_a_write_that_meets_the_suspension_ends_the_term_and_not_the_process():
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        terms: list[Leadership] = []
+
+        async def lead(leadership: Leadership) -> None:
+            terms.append(leadership)
+            if len(terms) == 1:
+                cluster.coordination.lose_next_commit(process.session, Loss.BEFORE_APPLYING)
+                await leadership.commit([Create("a", b"")])
+            await asyncio.Event().wait()
+
+        contending = cluster.scope.spawn("writer", process.election.contend("writer", lead))
+        await all_is_quiet()
+        cluster.coordination.resume(process.session)
+        await all_is_quiet()
+        assert len(terms) == 2
+        assert not contending.done()
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_an_election_whose_outcome_is_unknown_is_read_back(loss: Loss):
+    async def test() -> None:
+        async with new_cluster() as cluster:
+            process = cluster.process()
+            cluster.coordination.lose_next_commit(process.session, loss)
+            process.start("dispatcher")
+            await all_is_quiet()
+            assert not process.leads
+            cluster.coordination.resume(process.session)
+            await all_is_quiet()
+            assert process.leads
+            epoch = await cluster.observer.read(keys.EPOCH)
+            assert epoch is not None
+            assert process.granted[0].token.epoch == epoch.version
+
+    run_virtual(test)
+
+
+@virtual
+async def test_a_leader_that_shuts_down_hands_over_at_once():
+    async with new_cluster() as cluster:
+        first, second = cluster.process().start("dispatcher"), cluster.process()
+        await all_is_quiet()
+        second.start("dispatcher")
+        await all_is_quiet()
+        assert first.running is not None
+        first.running.cancel()
+        await asyncio.sleep(0.01)
+        assert cluster.leaders == [second]
+        assert [type(error) for error in first.errors] == [LeadershipLost]
+
+
+@virtual
+async def test_two_contenders_of_one_name_are_refused():
+    """X-LEAD-01"""
+    async with new_cluster() as cluster:
+        process = cluster.process().start("dispatcher")
+        await all_is_quiet()
+        with pytest.raises(ValueError, match="dispatcher contends already"):
+            await process.election.contend("dispatcher", process.lead)
+        assert process.leads
+
+
+@virtual
+async def test_a_process_without_contenders_does_not_lead():
+    """X-LEAD-02"""
+    async with new_cluster() as cluster:
+        idle = cluster.process().start()
+        await all_is_quiet()
+        assert cluster.coordination.all_keys() == []
+        contending = idle.contend("dispatcher")
+        other = cluster.process()
+        await all_is_quiet()
+        other.start("dispatcher")
+        await all_is_quiet()
+        assert cluster.leaders == [idle]
+        contending.cancel()
+        await all_is_quiet()
+        assert cluster.leaders == [other]
+
+
+FAULTS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["suspend", "resume", "expire", "lose", "lose-applied", "delay", "depose", "wait"]
+        ),
+        st.integers(0, 2),
+        st.floats(0, 12),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(faults=FAULTS)
+def test_under_any_faults_epochs_rise_and_only_the_newest_writes(
+    faults: list[tuple[str, int, float]],
+):
+    """X-LEAD-07, LEAD-12; design invariant 4."""
+
+    async def test() -> None:
+        async with new_cluster() as cluster:
+            processes = [cluster.process().start("dispatcher") for _ in range(3)]
+            for fault, number, pause in faults:
+                await inject(cluster, processes, fault, number)
+                await asyncio.sleep(pause)
+                await only_the_newest_writes(cluster)
+            for process in processes:
+                cluster.coordination.heal(process.session)
+            # The sessions of all others may have ended.
+            cluster.process().start("dispatcher")
+            await asyncio.sleep(60)
+            await only_the_newest_writes(cluster)
+            assert len(cluster.leaders) == 1
+            published = await cluster.published()
+            assert published is not None
+            assert published.process == cluster.leaders[0].name
+
+    run_virtual(test)
+
+
+async def inject(cluster: Cluster, processes: list[Process], fault: str, number: int) -> None:
+    session = processes[number].session
+    match fault:
+        case "suspend":
+            cluster.coordination.suspend(session)
+        case "resume":
+            cluster.coordination.resume(session)
+        case "expire":
+            cluster.coordination.expire(session)
+            processes[number] = cluster.process().start("dispatcher")
+        case "lose":
+            cluster.coordination.lose_next_commit(session, Loss.BEFORE_APPLYING)
+        case "lose-applied":
+            cluster.coordination.lose_next_commit(session, Loss.AFTER_APPLYING)
+        case "delay":
+            cluster.coordination.delay_reads(session)
+        case "depose":
+            if await cluster.observer.read(keys.ELECTION) is not None:
+                await cluster.observer.commit([Delete(keys.ELECTION)])
+
+
+async def only_the_newest_writes(cluster: Cluster) -> None:
+    epoch = await cluster.observer.read(keys.EPOCH)
+    granted = [leadership for process in cluster.processes for leadership in process.granted]
+    epochs = [leadership.token.epoch for leadership in granted]
+    assert len(set(epochs)) == len(epochs)
+    for leadership in granted:
+        if epoch is not None and leadership.token.epoch < epoch.version:
+            with pytest.raises(Exception, match=r"lead any more|no contact|connection was lost"):
+                # Past what the process itself knows: the coordinator must refuse it.
+                await leadership.grant.commit_until_superseded([Create("late", b"")])
+    assert "late" not in cluster.coordination.all_keys()

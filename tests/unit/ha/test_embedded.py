@@ -1,0 +1,148 @@
+"""What is particular to the coordinator of one machine."""
+
+import asyncio
+import fcntl
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from stoker.core.errors import CoordinatorUnavailable, SessionExpired
+from stoker.core.ids import Ids
+from stoker.ha.coordinator import ConnectionState, Create, Watch
+from stoker.ha.embedded.coordinator import EmbeddedCoordinator
+from stoker.ha.embedded.database import Database
+from stoker.ha.embedded.liveness import Liveness
+from stoker.ha.open import open_coordinator
+
+
+async def test_many_processes_may_open_it_at_the_same_time(tmp_path: Path):
+    sessions = await asyncio.gather(
+        *(EmbeddedCoordinator.open(tmp_path / "new", session=f"s{number}") for number in range(8))
+    )
+    await asyncio.gather(
+        *(session.commit([Create(f"a/{session.session}", b"")]) for session in sessions)
+    )
+    assert len(await sessions[0].children("a")) == 8
+    await asyncio.gather(*(session.close() for session in sessions))
+    assert not any(thread.name.startswith("coordinator") for thread in threading.enumerate())
+
+
+async def test_a_file_that_is_no_database_is_named(tmp_path: Path):
+    (tmp_path / "records.sqlite").write_bytes(b"rubbish" * 1000)
+    with pytest.raises(CoordinatorUnavailable, match=r"records\.sqlite.*not a database"):
+        await EmbeddedCoordinator.open(tmp_path, session="s")
+    assert not any((tmp_path / "sessions").iterdir())
+
+
+async def test_records_of_a_later_release_are_left_alone(tmp_path: Path):
+    connection = sqlite3.connect(tmp_path / "records.sqlite")
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(CoordinatorUnavailable, match="version 99"):
+        await EmbeddedCoordinator.open(tmp_path, session="s")
+
+
+async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(CoordinatorUnavailable, match="file/c"):
+        await open_coordinator(f"embedded://{tmp_path}/file/c", ids=Ids())
+
+
+def test_a_full_disk_refuses_the_write_and_keeps_the_rest(tmp_path: Path):
+    database = Database(tmp_path / "records.sqlite")
+    with database.exclusively():
+        database.apply([Create("a", b"kept")], session="s")
+    (pages,) = database._connection.execute("PRAGMA page_count").fetchone()
+    database._connection.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(CoordinatorUnavailable, match="disk is full"), database.exclusively():
+        database.apply([Create("b", b"x" * 400_000)], session="s")
+    assert database.get("b") is None
+    kept = database.get("a")
+    assert kept is not None
+    assert kept.value == b"kept"
+    database.close()
+
+
+async def test_a_database_that_vanished_is_unavailable_and_not_empty(tmp_path: Path):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    await session.commit([Create("a", b"")])
+    await session._thread.run(session._machine._database.close)
+    for call in (session.read("a"), session.children("a"), session.commit([Create("b", b"")])):
+        with pytest.raises(CoordinatorUnavailable):
+            await call
+    await session.close()
+
+
+async def test_a_session_whose_file_was_removed_is_over(tmp_path: Path):
+    """To all others it is dead, so it must not go on."""
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    await session.commit([Create("election", b"", ephemeral=True)])
+    (tmp_path / "sessions" / "s").unlink()
+    with pytest.raises(SessionExpired):
+        await session.commit([Create("late", b"")])
+    assert session.state is ConnectionState.LOST
+    await session.close()
+
+
+async def test_one_that_only_watches_learns_that_its_session_file_was_removed(tmp_path: Path):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    watch = Watch()
+    await session.read("a", watch=watch)
+    (tmp_path / "sessions" / "s").unlink()
+    async with asyncio.timeout(5):
+        await session.wait_for_state_other_than(ConnectionState.CONNECTED)
+    assert watch.fired
+    await session.close()
+
+
+async def test_nobody_looks_for_changes_when_nobody_waits(tmp_path: Path):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    watch: Watch | None = Watch()
+    await session.read("a", watch=watch)
+    observer = session._observer
+    assert observer is not None
+    del watch
+    async with asyncio.timeout(5):
+        await observer
+    await session.close()
+
+
+async def test_an_opening_that_is_cancelled_leaves_no_session(tmp_path: Path):
+    opening = asyncio.ensure_future(EmbeddedCoordinator.open(tmp_path, session="s"))
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert not (tmp_path / "sessions" / "s").exists()
+    assert not any(thread.name.startswith("coordinator") for thread in threading.enumerate())
+
+
+def test_a_session_lives_as_long_as_its_lock(tmp_path: Path):
+    liveness = Liveness(tmp_path)
+    assert not liveness.is_alive("s")
+    held = liveness.begin("s")
+    assert liveness.is_alive("s")
+    liveness.forget("s")
+    assert liveness.is_alive("s")
+    assert liveness.dead() == []
+    held.end()
+    held.end()
+    assert not liveness.is_alive("s")
+
+
+def test_the_file_of_a_dead_session_is_found_and_forgotten(tmp_path: Path):
+    (tmp_path / "dead").write_bytes(b"")
+    liveness = Liveness(tmp_path)
+    assert liveness.dead() == ["dead"]
+    liveness.forget("dead")
+    assert liveness.dead() == []
+
+
+def test_the_lock_is_not_inherited_by_programs_that_are_started(tmp_path: Path):
+    held = Liveness(tmp_path).begin("s")
+    descriptor = held._descriptor
+    assert descriptor is not None
+    assert fcntl.fcntl(descriptor, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+    held.end()

@@ -1,0 +1,99 @@
+"""The faults that simulations make."""
+
+import asyncio
+
+import pytest
+
+from stoker.core.errors import ConnectionLost, CoordinatorUnavailable, SessionExpired
+from stoker.ha.coordinator import ConnectionState, Create, Put, Watch
+from stoker.ha.memory import Loss, MemoryCoordination
+
+
+@pytest.fixture
+def coordination() -> MemoryCoordination:
+    return MemoryCoordination()
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+async def test_a_commit_whose_connection_is_lost_may_have_been_applied(
+    coordination: MemoryCoordination, loss: Loss
+):
+    session, other = coordination.session(), coordination.session()
+    coordination.lose_next_commit(session, loss)
+    with pytest.raises(ConnectionLost):
+        await session.commit([Create("a", b"")])
+    assert session.state is ConnectionState.SUSPENDED
+    with pytest.raises(CoordinatorUnavailable):
+        await session.read("a")
+    coordination.resume(session)
+    assert (await session.read("a") is not None) == (loss is Loss.AFTER_APPLYING)
+    assert (await other.read("a") is not None) == (loss is Loss.AFTER_APPLYING)
+
+
+async def test_a_delayed_session_reads_old_values_until_it_syncs(
+    coordination: MemoryCoordination,
+):
+    writer, reader = coordination.session(), coordination.session()
+    await writer.commit([Create("a", b"old")])
+    watch = Watch()
+    await reader.read("a", watch=watch)
+    coordination.delay_reads(reader)
+    await writer.commit([Put("a", b"new"), Create("b/c", b"")])
+    found = await reader.read("a")
+    assert found is not None
+    assert (found.value, watch.fired) == (b"old", False)
+    assert await reader.children("b") == []
+    await reader.sync()
+    found = await reader.read("a")
+    assert found is not None
+    assert (found.value, watch.fired) == (b"new", True)
+
+
+async def test_a_delayed_session_sees_its_own_write(coordination: MemoryCoordination):
+    writer, reader = coordination.session(), coordination.session()
+    coordination.delay_reads(reader)
+    await writer.commit([Create("a", b"")])
+    await reader.commit([Create("b", b"")])
+    assert await reader.read("a") is not None
+    assert await reader.read("b") is not None
+
+
+async def test_a_suspended_session_keeps_its_keys_and_its_watches_fire(
+    coordination: MemoryCoordination,
+):
+    session, other = coordination.session(), coordination.session()
+    await session.commit([Create("a", b"", ephemeral=True)])
+    watch = Watch()
+    await session.read("a", watch=watch)
+    coordination.suspend(session)
+    assert watch.fired
+    assert await other.read("a") is not None
+    coordination.resume(session)
+    assert session.state is ConnectionState.CONNECTED
+
+
+async def test_a_session_that_expired_unawares_learns_it_at_its_next_call(
+    coordination: MemoryCoordination,
+):
+    session, other = coordination.session(), coordination.session()
+    await session.commit([Create("a", b"", ephemeral=True)])
+    coordination.expire(session, tell=False)
+    assert session.state is ConnectionState.CONNECTED
+    assert await other.read("a") is None
+    with pytest.raises(SessionExpired):
+        await session.commit([Create("b", b"")])
+    assert session.state is ConnectionState.LOST
+
+
+async def test_a_session_ends_after_its_timeout_and_learns_it_when_resumed():
+    coordination = MemoryCoordination(session_timeout=0.01)
+    session, other = coordination.session(), coordination.session()
+    await session.commit([Create("a", b"", ephemeral=True)])
+    watch = Watch()
+    await other.read("a", watch=watch)
+    coordination.suspend(session)
+    async with asyncio.timeout(5):
+        await watch.wait()
+    assert session.state is ConnectionState.SUSPENDED
+    coordination.resume(session)
+    assert session.state is ConnectionState.LOST

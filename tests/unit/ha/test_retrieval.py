@@ -1,0 +1,156 @@
+"""Leader retrieval, on virtual time."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import SessionExpired
+from stoker.core.ids import Ids, ResourceId, SessionId
+from stoker.core.tokens import FencingToken
+from stoker.ha import keys
+from stoker.ha.coordinator import Create, Delete, Put
+from stoker.ha.memory import MemoryCoordination
+from stoker.ha.publication import LeaderAddress
+from stoker.ha.record import encode
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.testing.leadership import seize_leadership
+from stoker.testing.virtual_time import run_virtual
+
+KEY = keys.leader("dispatcher")
+
+
+def address(name: str, epoch: int = 1) -> LeaderAddress:
+    return LeaderAddress(
+        component="dispatcher",
+        address=name,
+        token=FencingToken(epoch=epoch, session=SessionId("s")),
+        process=ResourceId(name),
+    )
+
+
+class Setting:
+    def __init__(self, scope: TaskScope) -> None:
+        self.coordination = MemoryCoordination()
+        self.writer = self.coordination.session()
+        self.session = self.coordination.session()
+        self.retrieval = LeaderRetrieval(self.session, "dispatcher")
+        self.told: list[str | None] = []
+        self.running = scope.spawn("retrieval", self._run())
+        scope.spawn("listener", self._listen())
+        self.error: SessionExpired | None = None
+
+    async def _run(self) -> None:
+        try:
+            await self.retrieval.run()
+        except SessionExpired as error:
+            self.error = error
+
+    async def _listen(self) -> None:
+        async for leader in self.retrieval.leaders():
+            self.told.append(leader.address if leader else None)
+
+    async def publish(self, value: bytes) -> None:
+        there = await self.writer.read(KEY)
+        await self.writer.commit([Put(KEY, value) if there else Create(KEY, value)])
+        await asyncio.sleep(1)
+
+
+@asynccontextmanager
+async def new_setting() -> AsyncIterator[Setting]:
+    async with TaskScope("setting") as scope:
+        setting = Setting(scope)
+        await asyncio.sleep(1)
+        yield setting
+
+
+def test_each_true_change_is_told_once():
+    """LEAD-18"""
+
+    async def test() -> None:
+        async with new_setting() as setting:
+            assert setting.told == [None]
+            await setting.publish(encode(address("one")))
+            await setting.publish(encode(address("one")))
+            assert setting.told == [None, "one"]
+            await setting.publish(encode(address("one", epoch=2)))
+            assert setting.told == [None, "one", "one"]
+            await setting.writer.commit([Delete(KEY)])
+            await asyncio.sleep(1)
+            assert setting.told == [None, "one", "one", None]
+            assert setting.retrieval.leader is None
+
+    run_virtual(test)
+
+
+def test_a_suspended_listener_knows_no_leader_and_is_told_again_afterwards():
+    """LEAD-19"""
+
+    async def test() -> None:
+        async with new_setting() as setting:
+            await setting.publish(encode(address("one")))
+            setting.coordination.suspend(setting.session)
+            await asyncio.sleep(1)
+            assert setting.told == [None, "one", None]
+            setting.coordination.resume(setting.session)
+            await asyncio.sleep(1)
+            assert setting.told == [None, "one", None, "one"]
+
+    run_virtual(test)
+
+
+def test_a_leader_that_changed_meanwhile_is_told_after_reconnection():
+    """LEAD-19"""
+
+    async def test() -> None:
+        async with new_setting() as setting:
+            await setting.publish(encode(address("one")))
+            setting.coordination.suspend(setting.session)
+            await setting.publish(encode(address("two")))
+            setting.coordination.resume(setting.session)
+            await asyncio.sleep(1)
+            assert setting.told == [None, "one", None, "two"]
+
+    run_virtual(test)
+
+
+def test_nobody_leads_for_a_session_that_is_over():
+    """X-LEAD-08"""
+
+    async def test() -> None:
+        async with new_setting() as setting:
+            await setting.publish(encode(address("one")))
+            setting.coordination.expire(setting.session)
+            await asyncio.sleep(1)
+            assert setting.told == [None, "one", None]
+            assert setting.error is not None
+
+    run_virtual(test)
+
+
+def test_an_address_that_cannot_be_understood_is_no_leader():
+    async def test() -> None:
+        async with new_setting() as setting:
+            await setting.publish(encode(address("one")))
+            await setting.publish(b"rubbish")
+            await setting.publish(encode(address("two")))
+            assert setting.told == [None, "one", None, "two"]
+
+    run_virtual(test)
+
+
+def test_one_can_wait_for_a_leader():
+    async def test() -> None:
+        async with new_setting() as setting:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(100):
+                    await setting.retrieval.wait_for_leader()
+            leadership = await seize_leadership(setting.writer, ids=Ids(random.Random(1)))
+            await leadership.publish("here")
+            leader = await setting.retrieval.wait_for_leader()
+            assert (leader.address, leader.token) == ("here", leadership.token)
+
+    run_virtual(test)

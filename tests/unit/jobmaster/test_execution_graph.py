@@ -1,0 +1,356 @@
+"""The execution graph, event by event, and under random events (JM-*, FAIL-*, POOL-*)."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, RestartPolicy, Sink, Source
+from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
+from stoker.core.results import AttemptOutcome, Failure
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.jobmaster.attempts import SlotHandle
+from stoker.jobmaster.commands import (
+    CancelAttempt,
+    Command,
+    Deploy,
+    FormerAttempt,
+    ReleaseSlots,
+    RestartAfter,
+)
+from stoker.jobmaster.execution_graph import ExecutionGraph
+
+JOB = JobId("a" * 32)
+BOOM = Failure(error="Boom", message="it went wrong")
+HOPELESS = Failure(error="Missing", message="no such column", retriable=False)
+
+
+def graph_of(*sinks: str, streaming: bool = False, materialized: bool = False) -> JobGraph:
+    source = Source(
+        name="numbers",
+        read=FormatRead(format="rate"),
+        streaming=streaming,
+        materialized=materialized,
+    )
+    trigger = "1 second" if streaming else None
+    return JobGraph(
+        job_id=JOB,
+        name="test",
+        vertices=(
+            source,
+            *(
+                Sink(name=name, input="numbers", write=FormatWrite(format="noop"), trigger=trigger)
+                for name in sinks
+            ),
+        ),
+    )
+
+
+def execution(graph: JobGraph, policy: RestartPolicy | None = None) -> ExecutionGraph:
+    return ExecutionGraph(
+        graph,
+        ids=Ids(random.Random(1)),
+        policy=policy or RestartPolicy(),
+        submitted_at=1,
+        now=2,
+    )
+
+
+def slot(number: int, executor: str = "te") -> SlotHandle:
+    return SlotHandle(
+        allocation=AllocationId(f"slot-{number}"),
+        resource_id=ResourceId(executor),
+        instance=InstanceId(f"{executor}-1"),
+    )
+
+
+def ended(deploy: Deploy, state: ExecutionState, failure: Failure | None = None) -> AttemptOutcome:
+    return AttemptOutcome(
+        job_id=JOB, region=deploy.region, attempt=deploy.attempt, state=state, at=9, failure=failure
+    )
+
+
+def deployments(commands: list[Command]) -> list[Deploy]:
+    return [command for command in commands if isinstance(command, Deploy)]
+
+
+def started(graph: JobGraph, policy: RestartPolicy | None = None, slots: int = 1) -> tuple[
+    ExecutionGraph, list[Deploy]
+]:
+    job = execution(graph, policy)
+    job.start({}, cancel_wanted=False, now=3)
+    _, commands = job.slots_offered([slot(number) for number in range(slots)], 4)
+    return job, deployments(commands)
+
+
+def test_a_job_with_one_region_goes_from_created_to_finished() -> None:
+    job, [deploy] = started(graph_of("out"))
+    assert job.status is JobStatus.RUNNING
+    assert job.attempt_changed(deploy.attempt, ExecutionState.RUNNING, 5)
+    known, commands = job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 6)
+    assert known
+    assert job.status is JobStatus.FINISHED
+    assert commands == [ReleaseSlots((slot(0),))]
+    assert job.details().end == 6
+
+
+def test_regions_of_a_batch_job_run_one_after_the_other_on_a_single_slot() -> None:
+    job, [first] = started(graph_of("one", "two"))
+    assert job.slots_needed() == 2
+    _, commands = job.attempt_ended(ended(first, ExecutionState.FINISHED), 6)
+    [second] = deployments(commands)
+    assert second.slot == first.slot
+    job.attempt_ended(ended(second, ExecutionState.FINISHED), 7)
+    assert job.status is JobStatus.FINISHED
+
+
+def test_a_region_waits_for_the_materialized_vertex_that_it_reads() -> None:
+    job, [first] = started(graph_of("one", materialized=True), slots=1)
+    assert first.region == "numbers"
+    assert job.slots_needed() == 1
+    _, commands = job.attempt_ended(ended(first, ExecutionState.FINISHED), 6)
+    assert [deploy.region for deploy in deployments(commands)] == ["one"]
+
+
+def test_streaming_regions_start_together_or_not_at_all() -> None:
+    """JM-13"""
+    job, none = started(graph_of("one", "two", streaming=True), slots=1)
+    assert none == []
+    _, commands = job.slots_offered([slot(1)], 5)
+    assert {deploy.region for deploy in deployments(commands)} == {"one", "two"}
+
+
+def test_surplus_slots_are_declined_and_a_repeated_offer_is_accepted_again() -> None:
+    """POOL-04"""
+    job, [deploy] = started(graph_of("out"))
+    accepted, commands = job.slots_offered([slot(0), slot(1)], 5)
+    assert accepted == [deploy.slot.allocation]
+    assert commands == []
+
+
+def test_without_a_restart_strategy_a_failure_ends_the_job_with_its_cause() -> None:
+    job, [one, two] = started(graph_of("one", "two"), slots=2)
+    _, commands = job.attempt_ended(ended(one, ExecutionState.FAILED, BOOM), 6)
+    assert job.status is JobStatus.FAILING
+    assert CancelAttempt(two.attempt, two.slot) in commands
+    job.attempt_ended(ended(two, ExecutionState.CANCELED), 7)
+    assert job.status is JobStatus.FAILED
+    assert job.root_failure == BOOM
+    assert job.details().failures[0].attempt == one.attempt
+
+
+def test_a_failed_region_restarts_after_the_delay_while_others_go_on() -> None:
+    """FAIL-07, JM-17"""
+    policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=2)
+    job, [one, two] = started(graph_of("one", "two"), policy, slots=2)
+    _, commands = job.attempt_ended(ended(one, ExecutionState.FAILED, BOOM), 6)
+    [restart] = [command for command in commands if isinstance(command, RestartAfter)]
+    assert job.status is JobStatus.RESTARTING
+    assert restart.seconds == 2
+    [again] = deployments(job.restart_due(restart.region, restart.attempt, 8))
+    assert (again.region, again.number) == ("one", 1)
+    assert job.status is JobStatus.RUNNING
+    assert job.attempt(two.attempt) is not None
+    _, commands = job.attempt_ended(ended(again, ExecutionState.FAILED, BOOM), 9)
+    assert job.status is JobStatus.FAILING
+
+
+def test_a_failure_that_a_retry_cannot_help_is_not_retried() -> None:
+    """FAIL-08"""
+    policy = RestartPolicy(strategy="fixed-delay", attempts=5)
+    job, [deploy] = started(graph_of("out"), policy)
+    job.attempt_ended(ended(deploy, ExecutionState.FAILED, HOPELESS), 6)
+    assert job.status is JobStatus.FAILED
+
+
+def test_a_lost_executor_takes_its_slots_and_fails_its_attempts() -> None:
+    """JM-04, POOL-09"""
+    policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=0)
+    job, [deploy] = started(graph_of("out"), policy)
+    [restart] = job.executor_lost(deploy.slot.instance, BOOM, 6)
+    assert isinstance(restart, RestartAfter)
+    assert deployments(job.restart_due(restart.region, restart.attempt, 7)) == []
+    assert job.slots_needed() == 1
+    _, commands = job.slots_offered([slot(5, "other")], 8)
+    assert deployments(commands)[0].slot.resource_id == "other"
+
+
+def test_cancel_before_anything_was_deployed_ends_the_job_at_once() -> None:
+    job = execution(graph_of("out"))
+    job.start({}, cancel_wanted=False, now=3)
+    assert job.cancel(4) == []
+    assert job.status is JobStatus.CANCELED
+
+
+def test_cancel_waits_for_what_still_runs_and_wins_over_a_late_success() -> None:
+    """JM-16"""
+    job, [deploy] = started(graph_of("out"))
+    assert job.cancel(5) == [CancelAttempt(deploy.attempt, deploy.slot)]
+    assert job.status is JobStatus.CANCELLING
+    job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 6)
+    assert job.status is JobStatus.CANCELED
+
+
+def test_a_report_of_another_attempt_changes_nothing() -> None:
+    """JM-14"""
+    job, [deploy] = started(graph_of("out"))
+    stranger = AttemptId("f" * 32)
+    assert not job.attempt_changed(stranger, ExecutionState.RUNNING, 5)
+    outcome = AttemptOutcome(
+        job_id=JOB, region=deploy.region, attempt=stranger, state=ExecutionState.FINISHED, at=5
+    )
+    assert job.attempt_ended(outcome, 5) == (False, [])
+    assert job.status is JobStatus.RUNNING
+
+
+def former(state: ExecutionState | None = None) -> dict[RegionId, FormerAttempt]:
+    attempt = AttemptId("e" * 32)
+    outcome = None
+    if state is not None:
+        outcome = AttemptOutcome(
+            job_id=JOB, region=RegionId("out"), attempt=attempt, state=state, at=1, failure=BOOM
+        )
+    return {
+        RegionId("out"): FormerAttempt(attempt=attempt, number=3, slot=slot(0), outcome=outcome)
+    }
+
+
+def test_a_new_master_waits_for_attempts_of_the_former_one_and_adopts_them() -> None:
+    job = execution(graph_of("out"))
+    assert job.start(former(), cancel_wanted=False, now=3) == []
+    assert job.status is JobStatus.RECONCILING
+    accepted, commands = job.slots_offered([slot(0)], 4)
+    assert (accepted, commands) == ([slot(0).allocation], [])
+    assert job.attempt_changed(AttemptId("e" * 32), ExecutionState.RUNNING, 5)
+    assert job.status is JobStatus.RUNNING
+    assert job.details().regions[0].current.number == 3
+
+
+def test_a_region_whose_outcome_is_on_record_never_runs_again() -> None:
+    job = execution(graph_of("out"))
+    commands = job.start(former(ExecutionState.FINISHED), cancel_wanted=False, now=3)
+    assert deployments(commands) == []
+    assert job.status is JobStatus.FINISHED
+
+
+def test_a_job_whose_cancel_was_on_record_ends_as_canceled() -> None:
+    job = execution(graph_of("out"))
+    commands = job.start(former(), cancel_wanted=True, now=3)
+    assert commands == [CancelAttempt(AttemptId("e" * 32), slot(0))]
+    job.attempt_failed(AttemptId("e" * 32), BOOM, 4)
+    assert job.status is JobStatus.CANCELED
+
+
+def test_nothing_leaves_a_terminal_status() -> None:
+    job, [deploy] = started(graph_of("out"))
+    job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 6)
+    assert job.cancel(7) == []
+    assert job.fail(BOOM, 7) == []
+    job.suspend(7)
+    assert job.status is JobStatus.FINISHED
+    with pytest.raises(ValueError, match="cannot go"):
+        job._move(JobStatus.RUNNING, 8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5)), max_size=40),
+)
+def test_whatever_happens_the_invariants_hold(
+    sinks: int, streaming: bool, materialized: bool, events: list[tuple[int, int]]
+) -> None:
+    policy = RestartPolicy(strategy="fixed-delay", attempts=3, delay_seconds=0)
+    graph = graph_of(
+        *(f"sink-{number}" for number in range(sinks)),
+        streaming=streaming,
+        materialized=materialized and not streaming,
+    )
+    job = execution(graph, policy)
+    world = _World(job)
+    world.note(job.start({}, cancel_wanted=False, now=1))
+    for now, (kind, number) in enumerate(events, start=2):
+        world.happen(kind, number, now)
+        world.check()
+    world.run_to_the_end(len(events) + 3)
+    assert job.status.globally_terminal
+    if world.cancelled:
+        assert job.status is JobStatus.CANCELED
+
+
+class _World:
+    """Plays the task executors: what is deployed runs until an event ends it."""
+
+    def __init__(self, job: ExecutionGraph) -> None:
+        self.job = job
+        self.running: dict[AttemptId, Deploy] = {}
+        self.restarts: list[RestartAfter] = []
+        self.finished: set[RegionId] = set()
+        self.cancelled = False
+        self.slots = 0
+
+    def note(self, commands: list[Command]) -> None:
+        for command in commands:
+            match command:
+                case Deploy():
+                    assert command.region not in self.finished, "a finished region ran again"
+                    busy = {other.slot.allocation for other in self.running.values()}
+                    regions = {other.region for other in self.running.values()}
+                    assert command.slot.allocation not in busy, "a slot has two owners"
+                    assert command.region not in regions, "attempts of a region overlap"
+                    self.running[command.attempt] = command
+                case RestartAfter():
+                    self.restarts.append(command)
+                case CancelAttempt() | ReleaseSlots():
+                    pass
+
+    def happen(self, kind: int, number: int, now: int) -> None:
+        deploy = list(self.running.values())[number] if number < len(self.running) else None
+        match kind:
+            case 0:
+                self.slots += 1
+                self.note(self.job.slots_offered([slot(self.slots)], now)[1])
+            case 1 if deploy:
+                self.end(deploy, ExecutionState.FINISHED, None, now)
+            case 2 if deploy:
+                self.end(deploy, ExecutionState.FAILED, BOOM, now)
+            case 3 if deploy:
+                self.job.attempt_changed(deploy.attempt, ExecutionState.RUNNING, now)
+            case 4 if self.restarts:
+                restart = self.restarts.pop(0)
+                self.note(self.job.restart_due(restart.region, restart.attempt, now))
+            case 5 if deploy:
+                lost = [d for d in self.running.values() if d.slot.instance == deploy.slot.instance]
+                for each in lost:
+                    del self.running[each.attempt]
+                self.note(self.job.executor_lost(deploy.slot.instance, BOOM, now))
+            case 6 if number == 5 and not self.job.status.terminal:
+                self.cancelled = self.job.status is not JobStatus.FAILING
+                self.note(self.job.cancel(now))
+                self.cancelled = True
+            case _:
+                pass
+
+    def end(
+        self, deploy: Deploy, state: ExecutionState, failure: Failure | None, now: int
+    ) -> None:
+        del self.running[deploy.attempt]
+        if state is ExecutionState.FINISHED:
+            self.finished.add(deploy.region)
+        self.note(self.job.attempt_ended(ended(deploy, state, failure), now)[1])
+
+    def check(self) -> None:
+        deployed = {run.current.id for run in self.job.runs if run.current.deployed}
+        assert deployed == set(self.running)
+
+    def run_to_the_end(self, now: int) -> None:
+        for _ in range(50):
+            if self.job.status.globally_terminal:
+                return
+            self.happen(4, 0, now)
+            for _ in range(5):
+                self.happen(0, 0, now)
+            for deploy in list(self.running.values()):
+                self.end(deploy, ExecutionState.FINISHED, None, now)

@@ -1,0 +1,231 @@
+import pickle
+import sqlite3
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from stoker import Pipeline
+from stoker.core.graph import JobGraph, PythonFunction, Sink, Source, Transform
+from stoker.pipeline.loading import load_job
+
+Refusal = Callable[[Callable[[], object]], str]
+WriteFile = Callable[[str, str], Path]
+
+LOCK = threading.Lock()
+
+
+def through_a_helper() -> object:
+    return LOCK
+
+
+def job_with(function: Callable[..., Any]) -> Pipeline:
+    p = Pipeline("p")
+    p.source(name="raw")(function)
+    p.sink("raw", format="noop", mode="append")
+    return p
+
+
+def payload_of(graph: JobGraph, name: str) -> bytes:
+    vertex = graph.vertex(name)
+    work = vertex.read if isinstance(vertex, Source) else vertex.compute  # type: ignore[union-attr]
+    assert isinstance(work, PythonFunction)
+    return work.payload
+
+
+def test_an_open_connection_is_named_as_what_cannot_travel(refusal: Refusal) -> None:
+    connection = sqlite3.connect(":memory:")
+
+    def load(spark: Any) -> Any:
+        return connection.execute("SELECT 1")
+
+    told = refusal(job_with(load).build)
+    connection.close()
+    assert told == (
+        "the job cannot be accepted: source 'raw': function 'load' cannot be serialized: it "
+        "captures 'connection', which is a sqlite3.Connection (open it inside the function)"
+    )
+
+
+def test_a_captured_object_is_found_through_helper_functions(refusal: Refusal) -> None:
+    def load(spark: Any) -> Any:
+        return [through_a_helper() for _ in range(2)]
+
+    told = refusal(job_with(load).build)
+    assert "it captures 'through_a_helper.LOCK', which is a _thread.lock" in told
+
+
+def test_a_captured_session_should_be_a_parameter(refusal: Refusal) -> None:
+    class SparkSession:
+        def __reduce__(self) -> str:
+            raise RuntimeError("not for workers")
+
+    SparkSession.__module__ = "pyspark.sql.session"
+    session = SparkSession()
+
+    def load() -> Any:
+        return session
+
+    told = refusal(job_with(load).build)
+    assert "take the session as the parameter 'spark'" in told
+
+
+def test_a_function_of_a_job_loads_where_the_job_is_not_installed(
+    write: WriteFile, tmp_path: Path
+) -> None:
+    (tmp_path / "shop").mkdir()
+    write("shop/__init__.py", "")
+    write("shop/prices.py", "FACTOR = 3\ndef raised(x):\n    return x * FACTOR\n")
+    write("names.py", "def shout(text):\n    return text.upper()\n")
+    job = write(
+        "job.py",
+        "import names\n"
+        "from dataclasses import dataclass\n"
+        "from shop.prices import raised\n"
+        "from stoker import Pipeline\n"
+        "p = Pipeline('p')\n"
+        "@dataclass\n"
+        "class Price:\n"
+        "    value: int\n"
+        "def helper(x):\n"
+        "    return Price(raised(x))\n"
+        "@p.source\n"
+        "def raw(spark, params):\n"
+        "    return names.shout(params['who']), helper(spark).value\n"
+        "p.sink('raw', format='noop')\n",
+    )
+    payload = payload_of(load_job(job).graph, "raw")
+    elsewhere = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import pickle, sys\n"
+            "f = pickle.loads(bytes.fromhex(sys.stdin.read()))\n"
+            "print(*f(2, {'who': 'me'}))",
+        ],
+        input=payload.hex(),
+        capture_output=True,
+        text=True,
+        cwd="/",
+        check=True,
+    )
+    assert elsewhere.stdout == "ME 6\n"
+    assert not {"names", "shop", "shop.prices", "stoker_job_job"} & set(sys.modules)
+
+
+def test_the_environment_names_python_and_the_libraries_that_the_job_imports(
+    write: WriteFile,
+) -> None:
+    job = write(
+        "job.py",
+        "import json, yaml\n"
+        "from stoker import Pipeline\n"
+        "p = Pipeline('p')\n"
+        "@p.source\n"
+        "def raw(spark):\n"
+        "    import pandas as pd\n"
+        "    return spark.createDataFrame(pd.DataFrame())\n"
+        "p.sink('raw', format='noop')\n",
+    )
+    environment = load_job(job).graph.environment
+    assert environment is not None
+    assert environment.python == f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert set(environment.libraries) == {"pandas", "pyspark", "PyYAML"}
+    assert environment.libraries["pandas"] == pd.__version__
+
+
+def test_what_the_job_brings_as_a_wheel_is_not_expected_at_the_other_end(
+    write: WriteFile, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "PyYAML-6.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("PyYAML-6.0.dist-info/METADATA", "")
+    job = write(
+        "job.py",
+        "import yaml\n"
+        "from stoker import Pipeline\n"
+        "p = Pipeline('p', wheels=['PyYAML-6.0-py3-none-any.whl'])\n"
+        "@p.source\n"
+        "def raw(spark):\n"
+        "    return yaml\n"
+        "p.sink('raw', format='noop')\n",
+    )
+    environment = load_job(job).graph.environment
+    assert environment is not None
+    assert set(environment.libraries) == {"pyspark"}
+
+
+def test_the_function_of_a_sink_takes_its_parameters_along() -> None:
+    p = Pipeline("p", parameters={"day": "1"})
+    p.source("ticks", format="rate", streaming=True)
+
+    @p.sink("ticks", trigger=" 1  SECOND ")
+    def tell(df: Any, batch_id: int, params: Any) -> Any:
+        return df, batch_id, params
+
+    graph = p.build(params={"day": "2"})
+    sink = graph.vertex("tell")
+    assert isinstance(sink, Sink)
+    assert isinstance(sink.write, PythonFunction)
+    assert sink.write.parameters == ("df", "batch_id")
+    assert pickle.loads(sink.write.payload)("frame", 7) == ("frame", 7, {"day": "2"})
+    assert sink.trigger == "1 second"
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda df, spark: df, "use df.sparkSession instead"),
+        (lambda params, df: df, "'params' is not its last parameter (write it last)"),
+    ],
+)
+def test_what_spark_would_not_give_to_a_sink_is_refused(
+    function: Callable[..., Any], told: str, refusal: Refusal
+) -> None:
+    assert told in refusal(lambda: Pipeline("p").sink("raw", name="tell")(function))
+
+
+def test_a_job_without_functions_is_bound_to_no_environment() -> None:
+    p = Pipeline("p")
+    p.source("raw", format="csv", path="x")
+    p.sink("raw", format="noop")
+    assert p.build().environment is None
+
+
+def test_a_function_that_captures_large_data_is_too_large(refusal: Refusal) -> None:
+    table = bytes(9 * 2**20)
+
+    def load(spark: Any) -> Any:
+        return table
+
+    told = refusal(job_with(load).build)
+    assert "the largest part is source 'raw' with 12.0 MiB" in told
+    assert "add it as an artifact" in told
+
+
+def test_installed_functions_travel_by_reference() -> None:
+    p = Pipeline("p")
+    p.source("raw", format="csv", path="x")
+
+    @p.transform
+    def parsed(raw: Any) -> Any:
+        return pd.read_csv(raw)
+
+    p.sink("parsed", format="noop")
+    payload = payload_of(p.build(), "parsed")
+    assert len(payload) < 2000
+    assert isinstance(p.build().vertex("parsed"), Transform)
+    assert pickle.loads(payload).__name__ == "parsed"
+
+
+@pytest.mark.parametrize("value", [3, "text", [1, 2], {"a": (1,)}, None])
+def test_plain_captured_values_travel(value: object) -> None:
+    def load() -> object:
+        return value
+
+    assert pickle.loads(payload_of(job_with(load).build(), "raw"))() == value

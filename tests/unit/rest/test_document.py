@@ -1,0 +1,71 @@
+"""GET /openapi.json"""
+
+import jsonschema
+import pytest
+from litestar import Litestar, get
+from litestar.exceptions import ImproperlyConfiguredException
+
+from contract.rest_cluster import EXECUTOR, FAILED, FINISHED, RUNNING, Master
+from stoker.rest.app import HANDLERS
+
+
+async def test_the_document_describes_every_handler_once() -> None:
+    async with Master().in_process() as http:
+        answer = await http.get("/openapi.json")
+    document = answer.json()
+    described = {
+        (method.upper(), path)
+        for path, operations in document["paths"].items()
+        for method in operations
+    }
+    expected = {
+        (method, next(iter(handler.paths)).replace(":str", ""))
+        for handler in HANDLERS
+        for method in handler.http_methods
+    }
+    assert answer.headers["content-type"].startswith("application/json")
+    assert document["openapi"].startswith("3.1")
+    assert described == expected
+
+
+async def test_answers_are_valid_by_the_document() -> None:
+    requests = {
+        "/jobs": "/jobs",
+        "/jobs/overview": "/jobs/overview",
+        "/overview": "/overview",
+        "/config": "/config",
+        "/taskmanagers": "/taskmanagers",
+        "/taskmanagers/{taskmanagerid}": f"/taskmanagers/{EXECUTOR}",
+    }
+    of_a_job = ["", "/details", "/status", "/execution-result", "/plan", "/exceptions", "/config"]
+    async with Master().in_process() as http:
+        document = (await http.get("/openapi.json")).json()
+        for template, path in requests.items():
+            _validate(document, template, (await http.get(path)).json())
+        for job_id in (RUNNING, FINISHED, FAILED):
+            for suffix in of_a_job:
+                answer = await http.get(f"/jobs/{job_id}{suffix}")
+                _validate(document, "/jobs/{jobid}" + suffix, answer.json())
+
+
+def _validate(document: dict, path: str, answer: object) -> None:
+    content = document["paths"][path]["get"]["responses"]["200"]["content"]
+    schema = content["application/json"]["schema"]
+    jsonschema.Draft202012Validator({"components": document["components"], **schema}).validate(
+        answer
+    )
+
+
+async def test_the_submission_is_described_as_multipart() -> None:
+    async with Master().in_process() as http:
+        document = (await http.get("/v1/openapi.json")).json()
+    body = document["paths"]["/jobs"]["post"]["requestBody"]["content"]
+    assert set(body["multipart/form-data"]["schema"]["properties"]) == {"graph", "artifact"}
+
+
+def test_two_handlers_for_one_path_are_refused_at_the_start() -> None:
+    @get("/overview")
+    async def second() -> None: ...
+
+    with pytest.raises(ImproperlyConfiguredException):
+        Litestar([*HANDLERS, second], openapi_config=None)

@@ -1,0 +1,151 @@
+import asyncio
+import contextlib
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import CallTimedOut, RecipientUnreachable
+from stoker.rpc.options import RegistrationOptions
+from stoker.rpc.registration import (
+    RegisteredConnection,
+    Verdict,
+    after_error,
+    after_refusal,
+    after_timeout,
+    first_attempt,
+    register,
+)
+from stoker.testing.virtual_time import run_virtual
+
+OPTIONS = RegistrationOptions()
+
+
+@given(st.lists(st.sampled_from(["timeout", "error", "refusal"]), max_size=40))
+def test_the_timeout_doubles_from_the_first_to_the_longest_and_starts_again(events):
+    """RPC-13, RPC-14, RPC-15"""
+    attempt, timeouts_in_a_row = first_attempt(OPTIONS), 0
+    for event in events:
+        match event:
+            case "timeout":
+                attempt, timeouts_in_a_row = after_timeout(attempt, OPTIONS), timeouts_in_a_row + 1
+                assert attempt.pause == timedelta(0)
+            case "error":
+                attempt, timeouts_in_a_row = after_error(OPTIONS), 0
+                assert (attempt.pause, attempt.reconnect) == (timedelta(seconds=10), True)
+            case "refusal":
+                attempt, timeouts_in_a_row = after_refusal(OPTIONS), 0
+                assert (attempt.pause, attempt.reconnect) == (timedelta(seconds=30), False)
+        doubled = timedelta(milliseconds=100) * 2**timeouts_in_a_row
+        assert attempt.timeout == min(doubled, timedelta(seconds=30))
+
+
+class Registrar:
+    """Answers by a script; what it is asked after the script's end is accepted."""
+
+    def __init__(self, *script):
+        self.script = list(script)
+        self.asked = []
+        self.connected = []
+
+    def now(self):
+        return round(asyncio.get_running_loop().time(), 6)
+
+    async def connect(self):
+        self.connected.append(self.now())
+        if self.script and self.script[0] == "unreachable":
+            self.script.pop(0)
+            raise RecipientUnreachable("nobody")
+        return self
+
+    async def ask(self, gateway):
+        assert gateway is self
+        self.asked.append(self.now())
+        answer = self.script.pop(0) if self.script else "accepted"
+        if answer == "silent":
+            await asyncio.Event().wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def register(self, **more):
+        return await register(self.connect, self.ask, judge, options=OPTIONS, **more)
+
+
+def judge(answer):
+    return Verdict[answer.upper()]
+
+
+def test_an_attempt_that_times_out_is_repeated_with_twice_the_time():
+    """RPC-13"""
+    registrar = Registrar(*["silent"] * 11)
+    assert run_virtual(registrar.register) == "accepted"
+    gaps = [b - a for a, b in zip(registrar.asked, registrar.asked[1:], strict=False)]
+    assert gaps == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30])
+    assert registrar.connected == [0]
+
+
+def test_a_timeout_reported_by_the_call_counts_as_one():
+    """RPC-13"""
+    registrar = Registrar(CallTimedOut("late"))
+    run_virtual(registrar.register)
+    assert registrar.asked == [0, 0]
+
+
+def test_an_unreachable_target_and_an_error_are_tried_again_after_the_error_delay():
+    """RPC-14"""
+    registrar = Registrar("unreachable", "unreachable", ValueError("no"))
+    told = []
+    run_virtual(lambda: registrar.register(tell=lambda attempt, why: told.append(type(why))))
+    assert registrar.connected == [0, 10, 20, 30]
+    assert registrar.asked == [20, 30]
+    assert told == [RecipientUnreachable, RecipientUnreachable, ValueError]
+
+
+def test_a_refusal_is_repeated_after_its_delay_and_a_rejection_ends_it():
+    """RPC-15"""
+    registrar = Registrar("refused", "rejected", "accepted")
+    assert run_virtual(registrar.register) == "rejected"
+    assert registrar.asked == [0, 30]
+
+
+def test_nothing_is_asked_after_cancellation():
+    """X-RPC-09"""
+    registrar = Registrar(*["silent"] * 100)
+
+    async def main():
+        registering = asyncio.create_task(registrar.register())
+        await asyncio.sleep(1)
+        registering.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await registering
+        before = len(registrar.asked)
+        await asyncio.sleep(1000)
+        assert len(registrar.asked) == before == 4
+
+    run_virtual(main)
+
+
+def test_a_reconnect_registers_again_and_the_end_is_the_end():
+    """X-RPC-10"""
+    registrar = Registrar("accepted", "silent", "rejected")
+    connection = RegisteredConnection(registrar.register)
+
+    async def main():
+        async with TaskScope("test") as scope:
+            scope.spawn("run", connection.run())
+            assert await connection.answer.wait_for_change(None) == "accepted"
+            await asyncio.sleep(5)
+            connection.reconnect()
+            await asyncio.sleep(0.05)
+            assert connection.answer.value is None
+            connection.reconnect()
+            await connection.answer.wait_until(lambda answer: answer == "rejected")
+        assert registrar.connected == [0, 5, 5.05]
+        connection.reconnect()
+        await asyncio.sleep(1000)
+        assert registrar.connected == [0, 5, 5.05]
+
+    run_virtual(main)
