@@ -42,19 +42,25 @@ class PlainDisplay:
         self._told: dict[str, str] = {}
 
     def show(self, details: JobDetails) -> None:
-        since = duration_text(max(details.timestamps.values(), default=0) - details.start)
-        self._tell("job", f"{details.name} is {details.status.value}", f" after {since}")
+        if not details.status.globally_terminal:
+            self._tell_job(details)
         for view in views_of(details):
             words = view.words if view.state.terminal else view.words.partition(",")[0]
             self._tell(view.name, f"  {view.name}: {view.state.value.lower()}", f" ({words})")
         if details.waiting:
             self._tell("waiting", f"  waits: {details.waiting}")
+        if details.status.globally_terminal:
+            self._tell_job(details)
 
     def set_aside(self) -> None:
         """Nothing is held."""
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _tell_job(self, details: JobDetails) -> None:
+        since = duration_text(max(details.timestamps.values(), default=0) - details.start)
+        self._tell("job", f"{details.name} is {details.status.value}", f" after {since}")
 
     def _tell(self, what: str, text: str, detail: str = "") -> None:
         if self._told.get(what) != text:

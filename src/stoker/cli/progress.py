@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from stoker.core.results import AttemptDetails, JobDetails, Progress, RegionDetails
+from stoker.core.results import AttemptDetails, JobDetails, RegionDetails
 from stoker.core.states import ExecutionState
 
 _WORDS = {
@@ -30,7 +30,7 @@ class RegionView:
 
 def view_of(region: RegionDetails) -> RegionView:
     attempt = region.current
-    facts = [_state_words(region, attempt), *_progress_words(region, attempt.progress)]
+    facts = [_state_words(region, attempt), *_progress_words(region, attempt)]
     if attempt.number > 0:
         facts.append(f"attempt {attempt.number + 1}")
     return RegionView(
@@ -55,16 +55,25 @@ def _has_batches(attempt: AttemptDetails) -> bool:
     return attempt.progress.batch_id is not None
 
 
-def _progress_words(region: RegionDetails, progress: Progress) -> list[str]:
-    if region.streaming:
-        words = [f"batch {progress.batch_id}"] if progress.batch_id is not None else []
-        if progress.rows_per_second is not None:
-            words.append(f"{progress.rows_per_second:,.0f} rows/s")
-        if progress.rows_read:
-            words.append(f"{progress.rows_read:,} rows read")
-        return words
+def _progress_words(region: RegionDetails, attempt: AttemptDetails) -> list[str]:
+    return _stream_words(attempt) if region.streaming else _batch_words(attempt)
+
+
+def _stream_words(attempt: AttemptDetails) -> list[str]:
+    progress = attempt.progress
+    words = [f"batch {progress.batch_id}"] if progress.batch_id is not None else []
+    if progress.rows_per_second is not None and not attempt.state.terminal:
+        words.append(f"{progress.rows_per_second:,.0f} rows/s")
+    if progress.rows_read:
+        words.append(f"{progress.rows_read:,} rows read")
+    return words
+
+
+def _batch_words(attempt: AttemptDetails) -> list[str]:
+    progress = attempt.progress
     words = []
-    if progress.tasks_total:
+    # Spark leaves out tasks that it finds it does not need, so a final count would mislead.
+    if progress.tasks_total and not attempt.state.terminal:
         words.append(f"{progress.tasks_done}/{progress.tasks_total} tasks")
     if progress.rows_written:
         words.append(f"{progress.rows_written:,} rows written")

@@ -148,7 +148,11 @@ class Runner:
         with self._ending:
             if self._over:
                 return
-            os.kill(os.getpid(), signal.SIGTERM)
+            # To this thread by name: a signal to the process may land in one of gRPC's threads
+            # and leave a main thread that sleeps asleep.
+            main = threading.main_thread().ident
+            assert main is not None
+            signal.pthread_kill(main, signal.SIGTERM)
         with suppress(PySparkException, grpc.RpcError):
             self._session.interruptAll()
 

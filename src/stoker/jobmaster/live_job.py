@@ -91,6 +91,9 @@ class LiveJob:
         for command in commands:
             match command:
                 case Deploy():
+                    # At once, not when its task gets its turn: a heartbeat may come in between.
+                    if (executor := self.executors.get(command.slot.instance)) is not None:
+                        executor.deploying.add(command.attempt)
                     self.scope.spawn(f"deploy {command.attempt}", self._deploy(command))
                 case CancelAttempt(attempt, slot):
                     self.scope.spawn(f"cancel {attempt}", self.drive_cancel(attempt, slot))
@@ -119,7 +122,6 @@ class LiveJob:
         if executor is None:
             self._fail(command.attempt, lost(command.slot.resource_id, "it is not connected"))
             return
-        executor.deploying.add(command.attempt)
         try:
             await self._launch(command, executor)
         finally:

@@ -166,7 +166,7 @@ class LocalCluster:
             return f"masters answer at {', '.join(urls)}, none leads yet ({error.message})"
         if overview.taskmanagers < len(state.task_executors):
             count = f"{overview.taskmanagers} of {len(state.task_executors)}"
-            return f"master answers at {', '.join(urls)}; {count} task executors have Spark ready"
+            return f"master answers at {', '.join(urls)}; {count} task executors are registered"
         return None
 
     def _spawn_all(

@@ -18,7 +18,7 @@ from stoker.blob.cache import BlobCache
 from stoker.blob.content import inline
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
-from stoker.core.errors import StokerError
+from stoker.core.errors import JobAlreadyEnded, StokerError
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, ResourceId
 from stoker.core.states import JobStatus
@@ -107,7 +107,7 @@ class SimulatedCluster:
             wall_clock=self.wall_clock,
             options=PartOptions(heartbeat=HEARTBEAT),
         )
-        task = self._scope.spawn(name, self._live(MasterParts(services).run()))
+        task = self._scope.spawn(name, self._live(MasterParts(services).run))
         self.processes[name] = Process(name, session, task)
 
     def start_executor(self, name: str) -> None:
@@ -136,17 +136,17 @@ class SimulatedCluster:
             heartbeat=HEARTBEAT,
             registration=RETRY,
         )
-        task = self._scope.spawn(name, self._live(self._run_executor(services, blobs)))
+        task = self._scope.spawn(name, self._live(lambda: self._run_executor(services, blobs)))
         self.processes[name] = Process(name, session, task, engine)
 
     async def _run_executor(self, services: TaskExecutorServices, blobs: BlobCache) -> None:
         async with blobs, running_task_executor(services):
             await asyncio.get_running_loop().create_future()
 
-    async def _live(self, work: Awaitable[None]) -> None:
+    async def _live(self, work: Callable[[], Awaitable[None]]) -> None:
         """What ends a process by itself ends that process alone, as a crash would."""
         try:
-            await work
+            await work()
         except StokerError:
             return
 
@@ -199,7 +199,10 @@ class SimulatedCluster:
         return answer.job_id
 
     async def cancel(self, job_id: JobId) -> None:
-        await self.ask(lambda dispatcher: dispatcher.cancel_job(job_id))
+        try:
+            await self.ask(lambda dispatcher: dispatcher.cancel_job(job_id))
+        except JobAlreadyEnded:
+            return
         self.history.cancelled[job_id] = asyncio.get_running_loop().time()
 
     async def status(self, job_id: JobId) -> JobStatus:
