@@ -70,6 +70,7 @@ bench: $(STAMP) ## measure, and print ratios
 .PHONY: docs
 docs: $(STAMP) ## write the generated reference pages
 	$(BIN)/python -m stoker.config.reference docs/reference/configuration.md
+	$(BIN)/python -m stoker.cli.reference docs/reference/cli.md
 
 .PHONY: lock
 lock: $(STAMP) ## resolve pyproject.toml into requirements/ again (UPGRADE=1: newer versions)

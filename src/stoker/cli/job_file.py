@@ -48,8 +48,17 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.argument("target", metavar="FILE")
     @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
-    @click.option("-p", "--param", metavar="NAME=VALUE", multiple=True, callback=_params)
-    @click.option("--name", help="Name of the job, in place of the one in the file.")
+    @click.option(
+        "-p",
+        "--param",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_params,
+        help="Value of a parameter that the job declares. Repeatable.",
+    )
+    @click.option(
+        "--name", metavar="NAME", help="Name of the job, in place of the one in the file."
+    )
     @click.option("--job-id", metavar="ID", callback=_job_id, help="32 hexadecimal digits.")
     @click.option(
         "--conf",

@@ -2,10 +2,12 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from stoker.cli.border import DEBUG
 from stoker.cli.invocation import Invocation
@@ -25,7 +27,7 @@ def cluster_for_command(invocation: Invocation) -> Iterator[str]:
         "(stoker cluster up starts one that stays, so that the next run begins at once.)"
     )
     try:
-        with LocalCluster(directory, tied=True) as cluster:
+        with ended_by_sigterm(), LocalCluster(directory, tied=True) as cluster:
             cluster.start(configuration=configuration.as_file_text())
             cluster.wait_until_ready()
             yield cluster.masters
@@ -34,3 +36,17 @@ def cluster_for_command(invocation: Invocation) -> Iterator[str]:
             say(f"The logs of the cluster are kept in {directory / 'log'}")
         else:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM leaves by the way of all exceptions, so that what was started is ended in order."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    former = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)

@@ -47,7 +47,7 @@ def _installed_version(library: str) -> str | None:
 
 
 def _major(version: str) -> str:
-    return version.split(".")[0]
+    return version.split(".", maxsplit=1)[0]
 
 
 def load_function(function: PythonFunction, vertex: str) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.proto import GetStatusResponse
 
 from stoker.engine.runner_protocol import EndSession, RunnerEnd, SessionEnded, SessionNotEnded
+from stoker.engine.server_config import WORKER_KILL_MILLISECONDS
 
 _POLL_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 20.0
@@ -59,6 +60,9 @@ def end_all_work(session: Any) -> None:
             raise TimeoutError("Spark's work goes on although it was interrupted")
         time.sleep(_POLL_SECONDS)
         session.interruptAll()
+    # Operations end before the Python workers of their last tasks do, which Spark kills after
+    # this time and tells nobody.
+    time.sleep(2 * WORKER_KILL_MILLISECONDS / 1000)
 
 
 def is_idle(session: Any) -> bool:

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-
 from stoker.core.errors import StartupFailed
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions

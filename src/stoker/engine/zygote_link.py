@@ -29,6 +29,7 @@ from stoker.engine.tether import tethered
 
 _LARGEST_REPORT = 4096
 _STREAM_LIMIT = 1 << 20
+_STOP_SECONDS = 5.0
 
 
 class ForkedProcess:
@@ -148,6 +149,10 @@ class ZygoteLink:
     async def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._control.fileno())
         self._control.close()
+        await asyncio.wait([self.died], timeout=_STOP_SECONDS)
+        if not self.died.done():
+            # Its runners are tied to it by the kernel.
+            self._process.kill()
         await self.died
 
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from stoker import __version__
@@ -55,9 +56,10 @@ class RunningMaster:
 class DispatcherFinder:
     """The gateway to the leading dispatcher, kept for as long as it leads."""
 
-    def __init__(self, rpc: RpcService, retrieval: LeaderRetrieval) -> None:
+    def __init__(self, rpc: RpcService, retrieval: LeaderRetrieval, *, timeout: timedelta) -> None:
         self._rpc = rpc
         self._retrieval = retrieval
+        self._timeout = timeout
         self._known: tuple[LeaderAddress, DispatcherGateway] | None = None
 
     async def __call__(self) -> DispatcherGateway:
@@ -65,7 +67,9 @@ class DispatcherFinder:
         if leader is None:
             raise NoLeader("no dispatcher leads at the moment; try again shortly")
         if self._known is None or self._known[0] != leader:
-            gateway = await self._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
+            gateway = await self._rpc.connect(
+                leader.address, DispatcherGateway, token=leader.token, timeout=self._timeout
+            )
             self._known = (leader, gateway)
         return self._known[1]
 
@@ -145,9 +149,11 @@ async def _parts_with_rest(
         return rest_leader.leader.address if rest_leader.leader else None
 
     rest_options = configuration.of(RestOptions)
+    # A long poll is answered at its own limit, and must not meet the limit of calls before.
+    patience = configuration.of(RpcOptions).ask_timeout + rest_options.max_wait
     app = build_app(
         RestServices(
-            dispatcher=DispatcherFinder(services.rpc, parts.dispatcher),
+            dispatcher=DispatcherFinder(services.rpc, parts.dispatcher, timeout=patience),
             blobs=UploadedBlobs(services.blobs),
             leads=leads,
             leader_url=leader_url,

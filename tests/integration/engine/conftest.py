@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from integration.engine.bench import OPTIONS, Bench
 
+from integration.engine.bench import OPTIONS, Bench
 from stoker.engine.connect_engine import ConnectEngine
 
 

@@ -6,10 +6,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, function, job
 from pyspark.sql.functions import udf
 from pyspark.sql.types import LongType
 
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, function, job
 from stoker.core.graph import (
     Artifact,
     ArtifactKind,
@@ -275,9 +275,7 @@ async def test_python_files_and_wheels_reach_runner_and_workers(
     assert written_json(tmp_path / "out") == [{"id": 1100}]
 
 
-async def test_two_tasks_at_once_do_not_see_each_others_views(
-    bench: Bench, tmp_path: Path
-) -> None:
+async def test_two_tasks_at_once_do_not_see_each_others_views(bench: Bench, tmp_path: Path) -> None:
     def summed(factor: int):
         source = Source(name="numbers", read=Sql(query=f"SELECT id * {factor} id FROM range(10)"))
         total = Transform(

@@ -1,18 +1,16 @@
 """How tasks end against their will: cancelled, killed, or left behind by what they stand on."""
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
 
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
@@ -36,15 +34,6 @@ def is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
-
-
-def active_tasks_at(engine: ConnectEngine) -> int:
-    """Asked of Spark's own monitoring."""
-    api = engine.description["web-ui"] + "/api/v1/applications"
-    with urllib.request.urlopen(api, timeout=5) as answer:
-        application = json.load(answer)[0]["id"]
-    with urllib.request.urlopen(f"{api}/{application}/executors", timeout=5) as answer:
-        return sum(executor["activeTasks"] for executor in json.load(answer))
 
 
 async def cancel(launched: Launched) -> None:
@@ -99,8 +88,10 @@ async def test_a_function_that_will_not_end_is_killed_with_its_subprocesses(
 
 
 async def test_a_long_stage_is_cancelled_and_leaves_no_work_at_the_server(
-    bench: Bench, engine: ConnectEngine
+    bench: Bench, tmp_path: Path
 ) -> None:
+    beats = tmp_path / "beats"
+
     def slow(spark):
         from pyspark.sql.functions import udf
 
@@ -108,19 +99,23 @@ async def test_a_long_stage_is_cancelled_and_leaves_no_work_at_the_server(
         def slowly(value):
             import time
 
-            time.sleep(600)
-            return value
+            while True:
+                with beats.open("a") as file:
+                    file.write(".")
+                time.sleep(0.1)
 
         return spark.range(4).select(slowly("id"))
 
     launched = await bench.launch(python_job(slow))
-    await until(lambda: active_tasks_at(engine) > 0)
+    await until(beats.exists)
     await cancel(launched)
-    await until(lambda: active_tasks_at(engine) == 0, seconds=5)
+    before = beats.stat().st_size
+    await asyncio.sleep(1)
+    assert beats.stat().st_size == before
 
 
 async def test_an_endless_stream_is_cancelled_and_stops_at_the_server(
-    bench: Bench, engine: ConnectEngine, tmp_path: Path
+    bench: Bench, tmp_path: Path
 ) -> None:
     rate = FormatRead(format="rate", options={"rowsPerSecond": "10"})
     sink = Sink(
@@ -137,7 +132,6 @@ async def test_an_endless_stream_is_cancelled_and_stops_at_the_server(
     before = sorted(commits.iterdir())
     await asyncio.sleep(1)
     assert sorted(commits.iterdir()) == before
-    assert active_tasks_at(engine) == 0
 
 
 async def test_a_runner_that_ends_itself_fails_its_task_with_the_exit_code(bench: Bench) -> None:
@@ -154,7 +148,7 @@ async def test_a_runner_that_ends_itself_fails_its_task_with_the_exit_code(bench
 
 
 async def test_the_stream_of_a_dead_runner_is_stopped_at_the_server(
-    bench: Bench, engine: ConnectEngine, tmp_path: Path
+    bench: Bench, tmp_path: Path
 ) -> None:
     checkpoint, target = str(tmp_path / "checkpoint"), str(tmp_path / "out")
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from integration.engine.bench import Bench, function, job
 
+from integration.engine.bench import Bench, function, job
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
 

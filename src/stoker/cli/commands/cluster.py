@@ -45,8 +45,20 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--masters", type=click.IntRange(1, 9), default=1, show_default=True)
-@click.option("--task-executors", type=click.IntRange(0, 32), default=1, show_default=True)
+@click.option(
+    "--masters",
+    type=click.IntRange(1, 9),
+    default=1,
+    show_default=True,
+    help="How many; one leads, the others stand by.",
+)
+@click.option(
+    "--task-executors",
+    type=click.IntRange(0, 32),
+    default=1,
+    show_default=True,
+    help="How many; each has a Spark of its own.",
+)
 @click.option("--slots", type=click.IntRange(1), help="Tasks at the same time in each of them.")
 @click.option("--rest-port", metavar="PORT", help="Port, list or range; 0 is any free one.")
 @_directory_option

@@ -13,6 +13,7 @@ from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_file import JobFile, job_file_options
 from stoker.cli.output import echo_value
 from stoker.cli.own_cluster import cluster_for_command
+from stoker.cli.submitting import submit
 from stoker.cli.terminal import ask_about_interrupt, display_for_errors, say
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import Unavailable
@@ -49,12 +50,6 @@ def run(invocation: Invocation, job_file: JobFile, detached: bool) -> int:
         if detached:
             return _tell_accepted(invocation, loaded, job_id)
         return _watch(invocation, client, job_id, own_cluster=own)
-
-
-def submit(client: BlockingClient, loaded: LoadedJob) -> JobId:
-    contents = {artifact.name: artifact.sha256 for artifact in loaded.graph.artifacts}
-    files = {contents[name]: path for name, path in loaded.files.items()}
-    return client.submit(loaded.graph, files).job_id
 
 
 def _tell_accepted(invocation: Invocation, loaded: LoadedJob, job_id: JobId) -> int:

@@ -1,0 +1,27 @@
+"""`python -m bench [CASE…]`: every case runs its reference and Stoker in one run and compares."""
+
+import sys
+
+from bench import command_line, master, small_job
+
+CASES = {"command-line": command_line.run, "master": master.run, "small-job": small_job.run}
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or list(CASES)
+    unknown = [name for name in chosen if name not in CASES]
+    if unknown:
+        print(f"no case {', '.join(unknown)}; there are: {', '.join(CASES)}", file=sys.stderr)
+        return 2
+    verdicts = []
+    for name in chosen:
+        print(f"== {name}", flush=True)
+        verdicts += CASES[name]()
+    print("== against their aims")
+    for verdict in verdicts:
+        print(verdict)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

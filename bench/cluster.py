@@ -1,0 +1,34 @@
+"""Clusters to measure: real processes in a temporary directory, gone afterwards."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stoker.processes.local_cluster import LocalCluster
+
+CONFIGURATION = "{rest.bind-port: '0'}"
+
+
+@contextmanager
+def cluster_without_spark() -> Iterator[str]:
+    """A master alone; yields its URL."""
+    with _cluster(task_executors=0) as cluster:
+        yield cluster.masters
+
+
+@contextmanager
+def whole_cluster() -> Iterator[LocalCluster]:
+    with _cluster(task_executors=1) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _cluster(*, task_executors: int) -> Iterator[LocalCluster]:
+    with (
+        tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
+        LocalCluster(Path(folder), tied=True) as cluster,
+    ):
+        cluster.start(task_executors=task_executors, configuration=CONFIGURATION)
+        cluster.wait_until_ready()
+        yield cluster

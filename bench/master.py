@@ -1,0 +1,72 @@
+"""How soon a master answers after its start, and what it weighs when idle."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from bench.measure import Sample, Verdict
+
+ROUNDS = 5
+IDLE_SECONDS = 5
+
+
+def run() -> list[Verdict]:
+    answers: list[float] = []
+    weights: list[float] = []
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+            answered, weight = _start_once(Path(folder))
+            answers.append(answered * 1000)
+            weights.append(weight)
+    first = Sample("master, start to first answer of /overview", tuple(answers))
+    idle = Sample("master, idle, resident", tuple(weights), "MB")
+    print(f"{first}\n{idle}")
+    return [
+        Verdict("a master answers", first.median / 1000, 2.0, "s"),
+        Verdict("an idle master uses", idle.median, 120, "MB"),
+    ]
+
+
+def _start_once(folder: Path) -> tuple[float, float]:
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "stoker.cli.main", "master"),
+            f"-Dhigh-availability.storageDir={folder}/storage",
+            f"-Dprocess.working-dir={folder}/work",
+            "-Djobmanager.resource-id=bench",
+            "-Drest.bind-port=0",
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        url = _wait_for_url(folder / "work" / "bench" / "master.json")
+        while True:
+            with contextlib.suppress(urllib.error.HTTPError):
+                urllib.request.urlopen(f"{url}/overview").read()
+                break
+            time.sleep(0.01)
+        answered = time.perf_counter() - begin
+        time.sleep(IDLE_SECONDS)
+        return answered, _resident_megabytes(process.pid)
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def _wait_for_url(path: Path) -> str:
+    while not path.exists():
+        time.sleep(0.01)
+    return str(json.loads(path.read_text())["rest_url"])
+
+
+def _resident_megabytes(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024

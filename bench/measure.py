@@ -1,0 +1,67 @@
+"""Samples of what a machine with other work on it says, and how they are shown."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sample:
+    name: str
+    values: tuple[float, ...]
+    unit: str = "ms"
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    def __str__(self) -> str:
+        low, high = min(self.values), max(self.values)
+        return (
+            f"{self.name}: median {self.median:.0f} {self.unit} "
+            f"({low:.0f} to {high:.0f}, n={len(self.values)})"
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One figure against its aim; `is_met` is for people, nothing fails by it."""
+
+    what: str
+    value: float
+    aim: float
+    unit: str
+
+    @property
+    def is_met(self) -> bool:
+        return self.value <= self.aim
+
+    def __str__(self) -> str:
+        mark = "met" if self.is_met else "NOT MET"
+        return f"  {self.what}: {self.value:.2f} {self.unit}, aim at most {self.aim:g}: {mark}"
+
+
+def milliseconds(action: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    action()
+    return (time.perf_counter() - begin) * 1000
+
+
+def alternate(
+    reference: Callable[[], object],
+    ours: Callable[[], object],
+    *,
+    names: tuple[str, str],
+    rounds: int,
+    warm_up: int = 3,
+) -> tuple[Sample, Sample]:
+    """Measure both in turn, so that whatever else the machine does touches both alike."""
+    for _ in range(warm_up):
+        reference()
+        ours()
+    pairs = [(milliseconds(reference), milliseconds(ours)) for _ in range(rounds)]
+    return (
+        Sample(names[0], tuple(pair[0] for pair in pairs)),
+        Sample(names[1], tuple(pair[1] for pair in pairs)),
+    )

@@ -1,0 +1,65 @@
+"""`stoker demo`: all of Stoker in one minute, on data made from a seed."""
+
+import runpy
+import shutil
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+import stoker
+from stoker.cli.demo_story import Story
+from stoker.cli.exit_codes import OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.own_cluster import ended_by_sigterm
+from stoker.core.errors import InvalidInput
+from stoker.pipeline.loading import load_job
+from stoker.processes.local_cluster import LocalCluster
+
+
+@click.command()
+@click.option(
+    "--examples",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the examples, by default the one of this repository.",
+)
+@shared_options
+def demo(invocation: Invocation, examples: Path | None) -> int:
+    """Show what Stoker does: a local cluster, a batch and a streaming job, a master that dies."""
+    folder = _examples(examples)
+    configuration = invocation.configuration("rest.bind-port=0")
+    directory = Path(tempfile.mkdtemp(prefix="stoker-demo-"))
+    story = Story(Console(highlight=False))
+    with ExitStack() as stack:
+        stack.enter_context(ended_by_sigterm())
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        story.begin()
+        make_data = runpy.run_path(str(folder / "make_data.py"))["make_data"]
+        make_data(directory / "data")
+        story.data_made(directory / "data")
+        cluster = stack.enter_context(LocalCluster(directory / "cluster", tied=True))
+        cluster.start(configuration=configuration.as_file_text())
+        places = {"data": str(directory / "data"), "out": str(directory / "out")}
+        batch = load_job(folder / "orders_batch.py", params=places)
+        streaming = load_job(folder / "clicks_streaming.py", params=places)
+        story.cluster_started(cluster)
+        story.run_batch(cluster, batch, directory / "out")
+        story.run_streaming(cluster, streaming, directory / "out")
+        story.clean_up(cluster)
+    story.end()
+    return OK
+
+
+def _examples(named: Path | None) -> Path:
+    repository = Path(stoker.__file__).parents[2]
+    candidates = [named] if named else [repository / "examples", Path("examples")]
+    for folder in candidates:
+        if (folder / "make_data.py").is_file():
+            return folder
+    raise InvalidInput(
+        f"there are no examples in {candidates[0]}: they come with Stoker's repository; run the "
+        "demo from a clone of it (make demo), or name their folder with --examples DIR"
+    )

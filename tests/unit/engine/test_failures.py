@@ -1,0 +1,105 @@
+"""What an author is told of a failure."""
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkTypeError
+
+from stoker.engine.failures import (
+    CannotRun,
+    failure_of,
+    is_loss_of_server,
+    is_users,
+    user_frames_in_worker_traceback,
+)
+from stoker.engine.server import death_in_words, exit_in_words, last_error_lines
+
+WORKER_MESSAGE = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/x/site-packages/pyspark/worker.py", line 10, in main
+    process()
+  File "/home/me/job.py", line 3, in outer
+    return inner(value)
+  File "/home/me/job.py", line 7, in inner
+    raise ValueError("bad")
+ValueError: bad
+"""
+
+
+def raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+def test_the_authors_line_comes_first() -> None:
+    failure = failure_of(raised(LookupError("gone")))
+    lines = failure.stack_trace.splitlines()
+    assert "test_failures.py" in lines[1]
+    assert lines[-1] == "LookupError: gone"
+    assert (failure.error, failure.message, failure.retriable) == ("LookupError", "gone", True)
+
+
+def test_frames_of_a_workers_traceback_are_the_authors_innermost_first() -> None:
+    assert user_frames_in_worker_traceback(WORKER_MESSAGE) == [
+        '  File "/home/me/job.py", line 7, in inner\n    raise ValueError("bad")',
+        '  File "/home/me/job.py", line 3, in outer\n    return inner(value)',
+    ]
+
+
+def test_a_jvm_trace_is_left_out_of_the_message() -> None:
+    frames = "\n".join(f"\tat org.apache.spark.X.y(X.scala:{line})" for line in range(50))
+    text = f"no such column\n\nJVM stacktrace:\n{frames}"
+    assert failure_of(AnalysisException(text)).message == "no such column"
+    assert failure_of(RuntimeError(f"job aborted\n{frames}")).message.count("\tat ") == 5
+
+
+@pytest.mark.parametrize(
+    ("error", "retriable"),
+    [
+        (AnalysisException("x"), False),
+        (PySparkTypeError("x"), False),
+        (ModuleNotFoundError("x"), False),
+        (CannotRun("NotADataFrame", "x"), False),
+        (ConnectionError("x"), True),
+        (OSError("x"), True),
+        (ValueError("x"), True),
+    ],
+)
+def test_only_what_can_never_work_is_not_retried(error: BaseException, retriable: bool) -> None:
+    assert failure_of(raised(error)).retriable is retriable
+
+
+def test_a_lost_server_is_seen_through_what_it_caused() -> None:
+    error = RuntimeError("outer")
+    error.__cause__ = OSError("<_MultiThreadedRendezvous: StatusCode.UNAVAILABLE>")
+    assert is_loss_of_server(error)
+    assert not is_loss_of_server(ValueError("bad"))
+
+
+def test_frames_of_stoker_and_python_are_not_the_authors() -> None:
+    assert is_users("/home/me/job.py")
+    assert not is_users("<frozen runpy>")
+    assert not is_users("/x/site-packages/pyspark/sql/session.py")
+    assert not is_users(exit_in_words.__code__.co_filename)
+
+
+def test_the_end_of_a_process_is_told_in_words() -> None:
+    assert exit_in_words(3) == "exit code 3"
+    assert exit_in_words(-9) == "killed by SIGKILL"
+    assert exit_in_words(-200) == "killed by signal 200"
+
+
+def test_lack_of_memory_is_named_as_such() -> None:
+    tail = "WARN x\nTerminating due to java.lang.OutOfMemoryError: Java heap space\n"
+    assert death_in_words(3, tail) == (
+        "java.lang.OutOfMemoryError: Java heap space (exit code 3); "
+        "raise taskmanager.memory.spark-heap"
+    )
+    assert death_in_words(3, "WARN x") == "exit code 3"
+
+
+def test_the_last_words_of_a_log_prefer_errors() -> None:
+    assert last_error_lines("a\nb Error\nc\n") == "b Error"
+    assert last_error_lines("a\nb\n") == "a | b"
+    assert last_error_lines("") == "it said nothing"

@@ -1,0 +1,63 @@
+"""Finding Java, with scripts in its place."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from stoker.core.errors import StartupFailed
+from stoker.engine.java import find_java
+
+
+def fake_java(home: Path, version: str) -> Path:
+    executable = home / "bin" / "java"
+    executable.parent.mkdir(parents=True)
+    executable.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n")
+    executable.chmod(0o755)
+    return home
+
+
+async def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home", "21.0.2")
+    on_path = fake_java(tmp_path / "other", "17.0.1")
+    environ = {"JAVA_HOME": str(home), "PATH": str(on_path / "bin")}
+    java = await find_java(environ, tmp_path / "shim")
+    assert (java.home, java.version) == (home, 21)
+
+
+async def test_a_java_home_that_is_too_old_gives_way_to_the_path(tmp_path: Path) -> None:
+    old = fake_java(tmp_path / "old", "1.8.0_402")
+    new = fake_java(tmp_path / "new", "17.0.1")
+    java = await find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")}, tmp_path / "shim")
+    assert (java.home, java.version) == (new, 17)
+
+
+async def test_only_a_too_old_java_is_named_with_version_and_place(tmp_path: Path) -> None:
+    old = fake_java(tmp_path / "old", "1.8.0_402")
+    with pytest.raises(StartupFailed) as raised:
+        await find_java({"JAVA_HOME": str(old), "PATH": ""}, tmp_path / "shim")
+    assert f"Java 8 at {old}/bin/java" in str(raised.value)
+    assert "pip install stoker[java]" in str(raised.value)
+
+
+async def test_no_java_at_all_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(StartupFailed, match=r"install Java 17\+, or pip install stoker\[java\]"):
+        await find_java({"PATH": ""}, tmp_path / "shim")
+
+
+async def test_the_bundled_java_runs_without_the_module_that_it_lacks(tmp_path: Path) -> None:
+    bundled = tmp_path / "bundled"
+    (bundled / "bin").mkdir(parents=True)
+    executable = bundled / "bin" / "java"
+    executable.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "25.0.2"\' >&2 && exit\n'
+        'printf "%s|" "$@" > "$0.arguments"\n'
+    )
+    executable.chmod(0o755)
+    java = await find_java({"PATH": ""}, tmp_path / "shim", bundled_home=bundled)
+    assert (java.home, java.version) == (tmp_path / "shim", 25)
+    process = await asyncio.create_subprocess_exec(
+        str(java.home / "bin" / "java"), "-a b", "--add-modules=jdk.incubator.vector", "C"
+    )
+    assert await process.wait() == 0
+    assert (bundled / "bin" / "java.arguments").read_text() == "-a b|C|"
