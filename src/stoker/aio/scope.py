@@ -5,6 +5,8 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from stoker.core.errors import StokerError
+
 T = TypeVar("T")
 
 
@@ -12,8 +14,10 @@ class TaskScope:
     """A lifetime for tasks that serve its body.
 
     At the end of the body all tasks are cancelled and awaited, quietly. When a task fails, the
-    body is cancelled and the failure leaves the scope as it is; several failures leave as an
-    exception group. A task that ends by itself ends nothing else.
+    body is cancelled and the failure leaves the scope as it is. Of several failures at the same
+    moment that are all StokerErrors (a peer that crashed fails every call to it) the first one
+    leaves, so that whoever handles one handles many; others leave as an exception group. A task
+    that ends by itself ends nothing else.
     """
 
     def __init__(self, name: str) -> None:
@@ -48,7 +52,8 @@ class TaskScope:
         try:
             await self._group.__aexit__(kind, error, traceback)
         except BaseExceptionGroup as group:
-            if len(group.exceptions) > 1:
+            expected = all(isinstance(each, StokerError) for each in group.exceptions)
+            if len(group.exceptions) > 1 and not expected:
                 raise
             if group.exceptions[0] is error:
                 return False

@@ -41,10 +41,14 @@ class Following:
         self._ask = ask
         self.interrupted = False
 
-    def until_end(self) -> JobDetails:
+    def until_end(self, greeting: str = "") -> JobDetails:
         """The job at its end. Raises Left when the user leaves it running."""
         while True:
             try:
+                if greeting:
+                    # Within the reach of Ctrl-C, since it may well be the answer to this line.
+                    self._display.say(greeting)
+                    greeting = ""
                 return self._watch()
             except KeyboardInterrupt:
                 if self.interrupted:

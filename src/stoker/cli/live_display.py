@@ -78,6 +78,13 @@ def _bars(views: list[RegionView]) -> Table:
     table = Table.grid(padding=(0, 2, 0, 2))
     for view in views:
         total = None if view.share is None else 1.0
-        bar = ProgressBar(total=total, completed=view.share or 0.0, width=30, pulse=total is None)
+        bar = ProgressBar(
+            total=total,
+            completed=view.share or 0.0,
+            width=30,
+            pulse=total is None,
+            complete_style="cyan",
+            finished_style="green",
+        )
         table.add_row(view.name, bar, Text(view.words, style=style_of(view.state)))
     return table

@@ -11,6 +11,7 @@ from types import FrameType
 
 from stoker.cli.border import DEBUG
 from stoker.cli.invocation import Invocation
+from stoker.cli.steps import steps
 from stoker.cli.terminal import say
 from stoker.processes.local_cluster import LocalCluster
 
@@ -28,8 +29,9 @@ def cluster_for_command(invocation: Invocation) -> Iterator[str]:
     )
     try:
         with ended_by_sigterm(), LocalCluster(directory, tied=True) as cluster:
-            cluster.start(configuration=configuration.as_file_text())
-            cluster.wait_until_ready()
+            with steps("Starting the cluster") as tell:
+                cluster.start(configuration=configuration.as_file_text())
+                cluster.wait_until_ready(tell)
             yield cluster.masters
     finally:
         if os.environ.get(DEBUG):

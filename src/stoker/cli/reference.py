@@ -71,11 +71,13 @@ def _section(context: click.Context) -> str:
     title = context.command_path.replace(" [OPTIONS]", "")
     lines = [f"## {title}", "", "```", f"{title} {usage}", "```", ""]
     lines += [inspect.cleandoc(context.command.help or ""), ""]
+    shared = {option.name for option in cli.params} if context.parent else set()
     options = [p for p in context.command.params if isinstance(p, click.Option)]
-    if options:
-        lines += ["| Option | Meaning |", "|---|---|"]
-        lines += [_row(option) for option in options]
-        lines.append("")
+    own = [option for option in options if option.name not in shared]
+    if own:
+        lines += ["| Option | Meaning |", "|---|---|", *(_row(option) for option in own), ""]
+    if len(own) < len(options):
+        lines += ["And the options of every command, above.", ""]
     return "\n".join(lines)
 
 

@@ -5,7 +5,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -24,9 +25,12 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 def serve_until_signal(serve: Serve, configuration: Configuration) -> int:
     """0 after SIGTERM or SIGINT, 1 when it could not start, 2 when something broke it later."""
-    log_to_error_stream(configuration.of(ProcessOptions).log_level)
     try:
-        asyncio.run(serve(configuration))
+        with _log_on_error_stream(configuration.of(ProcessOptions).log_level):
+            asyncio.run(serve(configuration))
+    except InvalidOption:
+        # Told like any other wrong option.
+        raise
     except (StartupFailed, InvalidInput) as error:
         return _last_words(error, error.message, FAILED)
     except StokerError as error:
@@ -38,10 +42,19 @@ def serve_until_signal(serve: Serve, configuration: Configuration) -> int:
     return OK
 
 
-def log_to_error_stream(level: str) -> None:
+@contextmanager
+def _log_on_error_stream(level: str) -> Iterator[None]:
     if level.upper() not in _LEVELS:
         raise InvalidOption(f"process.log-level is {level}; write one of {', '.join(_LEVELS)}")
-    logging.basicConfig(level=level.upper(), format=_FORMAT, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
 
 
 def _last_words(error: BaseException, message: str, code: int) -> int:

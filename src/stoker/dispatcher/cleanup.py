@@ -46,5 +46,5 @@ async def clean_up(
                 failed.append(step)
         remaining = failed
         if remaining:
-            failures += 1
             await asyncio.sleep(backoff.delay(failures).total_seconds())
+            failures += 1

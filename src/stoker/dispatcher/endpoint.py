@@ -60,7 +60,11 @@ class Dispatcher(Endpoint):
         """Persist, then acknowledge, then run. Who creates the record decides about duplicates."""
         validate(graph, max_bytes=self._services.options.max_graph_size)
         now = self._services.wall_clock()
-        outcome = await self._stores.graphs.put(graph, submitted_at=now)
+        outcome = await self._stores.graphs.known(graph)
+        if outcome is None:
+            # Before it is durable: what is refused leaves nothing behind.
+            await self._check_artifacts(graph)
+            outcome = await self._stores.graphs.put(graph, submitted_at=now)
         match outcome:
             case SameAgain(job_id=job_id):
                 return Submitted(job_id=job_id, repeated=True)
@@ -70,7 +74,6 @@ class Dispatcher(Endpoint):
                 )
             case Stored():
                 log.info("job %s (%s) is accepted", graph.job_id, graph.name)
-                await self._check_artifacts(graph)
                 self._live.start(JobToRun(graph=graph, submitted_at=now))
                 return Submitted(job_id=graph.job_id)
             case _:
@@ -80,7 +83,6 @@ class Dispatcher(Endpoint):
         keys = [artifact.key or BlobKey(artifact.sha256) for artifact in graph.artifacts]
         missing = await self._services.blobs.missing(graph.job_id, keys) if keys else ()
         if missing:
-            await self._stores.graphs.remove(graph.job_id)
             names = [a.name for a in graph.artifacts if (a.key or a.sha256) in missing]
             raise InvalidInput(
                 f"the job names files that were not uploaded: {', '.join(names)}; submit it again "

@@ -128,8 +128,14 @@ class LiveJobs:
                 return await self._run(job)
             except (Fenced, SessionExpired):
                 raise
-            except StokerError as error:
-                log.error("the master of job %s broke: %s", job.to_run.graph.job_id, error)
+            # The border between one job and all others: whatever breaks its master harms it alone.
+            except Exception as error:
+                log.error(
+                    "the master of job %s broke: %s: %s",
+                    job.to_run.graph.job_id,
+                    type(error).__name__,
+                    error,
+                )
             finally:
                 job.running.set(None)
             await asyncio.sleep(self._services.options.master_restart_delay.total_seconds())

@@ -22,4 +22,4 @@ def let_classic_udfs_run_on_connect() -> None:
             deterministic=self.deterministic,
         )(*columns, **named)
 
-    ClassicUdf.__call__ = call
+    setattr(ClassicUdf, "__call__", call)  # noqa: B010

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, assert_never
+from typing import Any
 
 from stoker.core.graph import (
     FormatRead,
@@ -11,7 +11,6 @@ from stoker.core.graph import (
     Sink,
     Source,
     Sql,
-    SqlScript,
     Transform,
 )
 from stoker.core.regions import Region
@@ -85,10 +84,8 @@ class RegionCompiler:
                 return run_sql(self._session, sql.query, self._graph.parameters)
             case Transform(compute=PythonFunction() as function):
                 return self._call(name, function)
-            case Sink() | SqlScript():
-                raise CannotRun("NoSuchFrame", f"{name} writes and gives no DataFrame to others")
             case _:
-                assert_never(vertex)
+                raise CannotRun("NoSuchFrame", f"{name} writes and gives no DataFrame to others")
 
     def _read(self, read: FormatRead, *, streaming: bool) -> DataFrame:
         reader = self._session.readStream if streaming else self._session.read

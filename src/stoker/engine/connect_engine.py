@@ -73,9 +73,9 @@ class ConnectEngine:
         environ: Mapping[str, str] = os.environ,
     ) -> AsyncIterator["ConnectEngine"]:
         """Begins to start Spark and returns at once; raises StartupFailed if there is no Java."""
-        work = work_dir.absolute()
+        work = work_dir.absolute()  # noqa: ASYNC240
         java = await find_java(environ, work / "java", bundled_home=bundled_java_home())
-        files = ServerFiles(work=work, logs=log_dir.absolute())
+        files = ServerFiles(work=work, logs=log_dir.absolute())  # noqa: ASYNC240
         engine = cls(options, java, files, ids=ids or Ids(), wall_clock=wall_clock)
         engine._begin()
         try:

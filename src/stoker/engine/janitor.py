@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.proto import GetStatusResponse
 
 from stoker.engine.runner_protocol import EndSession, RunnerEnd, SessionEnded, SessionNotEnded
-from stoker.engine.server_config import WORKER_KILL_MILLISECONDS
+from stoker.engine.spark_tasks import has_active_tasks
 
 _POLL_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 20.0
@@ -36,9 +36,9 @@ def serve_as_janitor(connection: socket.socket) -> None:
             continue
         try:
             session = SparkSession.builder.remote(message.url).create()
-            end_all_work(session)
+            end_all_work(session, message.ui)
             session.stop()
-        except (PySparkException, grpc.RpcError, TimeoutError) as error:
+        except (PySparkException, grpc.RpcError, OSError) as error:
             if not _is_closed_already(error):
                 reason = f"{type(error).__name__}: {error}"
                 end.send(SessionNotEnded(session_id=message.session_id, reason=reason))
@@ -47,11 +47,13 @@ def serve_as_janitor(connection: socket.socket) -> None:
     os._exit(0)
 
 
-def end_all_work(session: Any) -> None:
+def end_all_work(session: Any, ui: str) -> None:
     """Interrupt operations and stop streams of the session; returns when none is left."""
     deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
     session.interruptAll()
+    run_ids = set()
     for query in session.streams.active:
+        run_ids.add(str(query.runId))
         # A query that ended by itself meanwhile is what we want.
         with contextlib.suppress(PySparkException):
             query.stop()
@@ -60,9 +62,12 @@ def end_all_work(session: Any) -> None:
             raise TimeoutError("Spark's work goes on although it was interrupted")
         time.sleep(_POLL_SECONDS)
         session.interruptAll()
-    # Operations end before the Python workers of their last tasks do, which Spark kills after
-    # this time and tells nobody.
-    time.sleep(2 * WORKER_KILL_MILLISECONDS / 1000)
+    # Operations end before the last of their tasks do: Spark looks only every two seconds for
+    # Python workers that it must kill.
+    while has_active_tasks(ui, {session.session_id, *run_ids}):
+        if time.monotonic() > deadline:
+            raise TimeoutError("tasks of Spark go on although they were interrupted")
+        time.sleep(_POLL_SECONDS)
 
 
 def is_idle(session: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Keeping a child process running: started at once, and again, with growing pauses, when it died."""
+"""Keeping a child process running: started again, with growing pauses, when it died."""
 
 import asyncio
 import logging

@@ -116,7 +116,7 @@ class RunnerPool:
         session_id = str(uuid.UUID(hex=self._ids.nonce(), version=4))
         try:
             async with asyncio.timeout(self._options.runner_start_timeout.total_seconds()):
-                await process.send(Prepare(url=server.url(session_id)))
+                await process.send(Prepare(url=server.url(session_id), ui=server.ui))
                 answer = await unless(server.died, process.receive())
         except TimeoutError:
             await process.kill()

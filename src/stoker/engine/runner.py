@@ -36,6 +36,8 @@ from stoker.engine.runner_protocol import (
     SessionEnded,
     StateReport,
 )
+from stoker.engine.spark_tasks import has_active_tasks
+from stoker.engine.tether import SINGLE_THREADED
 
 
 class _Cancelled(BaseException):
@@ -43,6 +45,9 @@ class _Cancelled(BaseException):
 
 
 def serve_as_runner(connection: socket.socket) -> None:
+    for setting in SINGLE_THREADED:
+        # Meant for the zygote alone, not for what user code starts.
+        os.environ.pop(setting, None)
     # Forked siblings would otherwise draw the same random numbers.
     numpy.random.seed()
     end = RunnerEnd(connection)
@@ -50,32 +55,37 @@ def serve_as_runner(connection: socket.socket) -> None:
     if not isinstance(prepare, Prepare):
         return
     try:
-        session = _warm_session(prepare.url)
+        session = _warm_session(prepare.url, prepare.ui)
     except (PySparkException, grpc.RpcError) as error:
         end.send(NotReady(reason=f"{type(error).__name__}: {error}"))
         return
     end.send(Ready(spark_version=session.version))
     task = end.receive()
     if isinstance(task, RunTask):
-        Runner(end, session, task).run()
+        Runner(end, session, task, prepare.ui).run()
     # Threads of user code do not keep the process.
     os._exit(0)
 
 
-def _warm_session(url: str) -> Any:
-    session = SparkSession.builder.remote(url).create()
+def _warm_session(url: str, ui: str) -> Any:
+    session: Any = SparkSession.builder.remote(url).create()
     let_classic_udfs_run_on_connect()
     # Lets user code that asks for a session by getOrCreate() have this one.
     os.environ["SPARK_REMOTE"] = url
     session.range(10).write.format("noop").mode("append").save()
+    if ui:
+        # Spark's monitoring takes seconds for its first answer, and a cancel should not wait so.
+        with suppress(OSError):
+            has_active_tasks(ui, {session.session_id})
     return session
 
 
 class Runner:
-    def __init__(self, end: RunnerEnd, session: Any, task: RunTask) -> None:
+    def __init__(self, end: RunnerEnd, session: Any, task: RunTask, ui: str) -> None:
         self._end = end
         self._session = session
         self._task = task
+        self._ui = ui
         self._cancelled = threading.Event()
         self._ending = threading.Lock()
         self._over = False
@@ -92,12 +102,11 @@ class Runner:
             ended = self._canceled()
         with self._ending:
             self._over = True
-        if ended.state is not ExecutionState.FINISHED:
-            self._end_leftovers()
         sys.stdout.flush()
         sys.stderr.flush()
         self._end.send(ended)
-        self._release_session()
+        if ended.state is ExecutionState.FINISHED or self._end_leftovers():
+            self._release_session()
 
     def _run_task(self) -> Ended:
         try:
@@ -124,10 +133,13 @@ class Runner:
     def _canceled(self) -> Ended:
         return Ended(state=ExecutionState.CANCELED, progress=self._run.progress)
 
-    def _end_leftovers(self) -> None:
-        # When this fails the janitor does it, after this process has gone.
-        with suppress(PySparkException, grpc.RpcError, TimeoutError):
-            end_all_work(self._session)
+    def _end_leftovers(self) -> bool:
+        try:
+            end_all_work(self._session, self._ui)
+        except (PySparkException, grpc.RpcError, OSError):
+            # The janitor does it then, after this process has gone.
+            return False
+        return True
 
     def _release_session(self) -> None:
         try:

@@ -25,6 +25,8 @@ class Prepare(Value, tag="prepare"):
     """Open the session and run a query, so that the runner is warm."""
 
     url: str
+    ui: str = ""
+    """Where Spark's monitoring answers; empty when it is off."""
 
 
 class RunTask(Value, tag="run"):
@@ -46,6 +48,7 @@ class EndSession(Value, tag="end-session"):
 
     url: str
     session_id: str
+    ui: str = ""
 
 
 class Ready(Value, tag="ready"):

@@ -20,7 +20,7 @@ from stoker.engine.runner_protocol import (
 from stoker.engine.sessions import SessionEnder
 from stoker.engine.waiting import Stopped, unless
 
-_RELEASE_SECONDS = 3.0
+_RELEASE_SECONDS = 8.0
 _DEATH_NOTICE_SECONDS = 2.0
 
 

@@ -54,7 +54,7 @@ class SparkServer:
 async def running_server(
     options: EngineOptions, java: Java, files: ServerFiles, token: str
 ) -> AsyncIterator[SparkServer]:
-    """Starts a server and waits until it listens; raises StartupFailed with the log's last words."""
+    """Starts a server and waits until it listens; raises StartupFailed with its last words."""
     for directory in ("local", "tmp", "derby"):
         (files.work / directory).mkdir(parents=True, exist_ok=True)
     files.write(spark_properties(options, files, os.cpu_count() or 1))

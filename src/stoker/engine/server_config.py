@@ -6,9 +6,6 @@ from pathlib import Path
 
 from stoker.engine.options import EngineOptions
 
-WORKER_KILL_MILLISECONDS = 100
-"""How long Spark waits before it kills the Python worker of a task that was interrupted."""
-
 STARTED_MARK = "Spark Connect server started at: "
 
 _LOG4J = """\
@@ -81,7 +78,7 @@ def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> 
         "spark.connect.session.manager.defaultSessionTimeout": "3650d",
         "spark.connect.progress.reportInterval": "500ms",
         "spark.sql.connect.serverStacktrace.enabled": "false",
-        "spark.python.task.killTimeout": f"{WORKER_KILL_MILLISECONDS}ms",
+        "spark.python.task.killTimeout": "100ms",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.streaming.stateStore.providerClass": (

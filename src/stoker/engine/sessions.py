@@ -42,7 +42,8 @@ class SessionEnder:
         except StokerError as error:
             logger.warning("no janitor for session %s yet: %s", session_id, error)
             return False
-        await janitor.send(EndSession(url=server.url(session_id), session_id=session_id))
+        url = server.url(session_id)
+        await janitor.send(EndSession(url=url, session_id=session_id, ui=server.ui))
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 answer = await janitor.receive()

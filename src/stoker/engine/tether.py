@@ -11,6 +11,12 @@ import sys
 
 _PR_SET_PDEATHSIG = 1
 
+SINGLE_THREADED = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+"""Keeps libraries that the zygote imports from starting threads, over which a fork may trip."""
+
 
 def tie_to_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
     """Be signalled when the parent ends; ends at once when that has happened already."""

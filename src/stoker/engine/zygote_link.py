@@ -25,7 +25,7 @@ from stoker.engine.runner_protocol import (
     receive,
 )
 from stoker.engine.server import exit_in_words
-from stoker.engine.tether import tethered
+from stoker.engine.tether import SINGLE_THREADED, tethered
 
 _LARGEST_REPORT = 4096
 _STREAM_LIMIT = 1 << 20
@@ -173,6 +173,7 @@ async def running_zygote(log: Path) -> AsyncIterator[ZygoteLink]:
     with theirs, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *command,
+            env={**os.environ, **SINGLE_THREADED},
             pass_fds=(theirs.fileno(),),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,

@@ -3,7 +3,7 @@
 Whoever creates the ephemeral election key leads, and raises the epoch in the same transaction. So
 the epoch changes whenever the leader does, and a transaction that names the epoch proves that
 nobody has won in between. (The version of the election key alone would prove nothing: it is 0 for
-every leader.)
+every leader.) The whole protocol is in docs/protocols/epochs.md.
 """
 
 import asyncio

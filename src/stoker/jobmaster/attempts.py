@@ -76,11 +76,11 @@ class RegionRun:
     def finished(self) -> bool:
         return self.current.state is ExecutionState.FINISHED
 
-    def begin_again(self, attempt: AttemptId, now: Millis) -> None:
+    def begin_again(self, attempt: AttemptId, now: Millis, *, at_once: bool = False) -> None:
         self.former = [*self.former, self.current][-FORMER_ATTEMPTS_KEPT:]
         self.current = Attempt(attempt, self.current.number + 1, self.region.id)
         self.current.timestamps[ExecutionState.CREATED] = now
-        self.restart_pending = True
+        self.restart_pending = not at_once
 
     def details(self) -> RegionDetails:
         return RegionDetails(

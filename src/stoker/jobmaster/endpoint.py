@@ -68,7 +68,6 @@ class JobMaster(Endpoint):
             instance=introduction.instance,
             address=introduction.address,
             gateway=gateway,
-            lease_acknowledged_at=asyncio.get_running_loop().time(),
         )
         job.executors[executor.instance] = executor
         self.beats.monitor_target(executor.instance, lambda _: self._beat(executor))
@@ -88,18 +87,18 @@ class JobMaster(Endpoint):
                 )
 
     def _take_over(self, executor: KnownExecutor, introduction: TaskExecutorIntroduction) -> None:
-        """Adopt what it still runs; what it should have and has not is over (JM-11)."""
+        """Adopt what it still runs; what it should have and has not, a heartbeat tells (JM-11).
+
+        This list proves no absence: it may be older than a deployment that has overtaken it.
+        """
         job = self._job
-        held = {attempt.attempt for attempt in introduction.attempts}
+        job.lease_acknowledged[executor.instance] = asyncio.get_running_loop().time()
         for attempt in introduction.attempts:
             if attempt.outcome is not None:
                 job.ended(attempt.outcome)
             elif not job.graph.attempt_changed(attempt.attempt, attempt.state, job.now):
                 self._cancel_stranger(executor, attempt.attempt)
-        expected = {attempt.id for attempt in job.graph.attempts_on(executor.instance)}
-        missing = expected - held - executor.deploying
-        if missing:
-            job.scope.spawn("settle", settle_unknown(job, executor.instance, missing))
+        self.beats.poke(executor.instance)
         job.act([])
 
     def _cancel_stranger(self, executor: KnownExecutor, attempt: AttemptId) -> None:
@@ -195,8 +194,8 @@ class JobMaster(Endpoint):
     def renew_leases(
         self, instance: InstanceId, attempts: tuple[AttemptId, ...]
     ) -> tuple[AttemptId, ...]:
-        executor = self._executor(instance)
-        executor.lease_acknowledged_at = asyncio.get_running_loop().time()
+        self._executor(instance)
+        self._job.lease_acknowledged[instance] = asyncio.get_running_loop().time()
         current = {attempt.id for attempt in self._job.graph.attempts_on(instance)}
         return tuple(attempt for attempt in attempts if attempt in current)
 

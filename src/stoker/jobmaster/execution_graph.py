@@ -86,8 +86,13 @@ class ExecutionGraph:
         return [slot.allocation for slot in self._held.values() if slot.instance == instance]
 
     @property
-    def holds_slots(self) -> bool:
-        return bool(self._held) or bool(self._used())
+    def lacks_slots(self) -> bool:
+        return bool(self._scheduled())
+
+    @property
+    def starves(self) -> bool:
+        """Nothing of it runs, for want of slots; a few that are not enough do not help."""
+        return self.lacks_slots and not self._used()
 
     def _used(self) -> set[AllocationId]:
         return {
@@ -101,11 +106,13 @@ class ExecutionGraph:
         return [slot for slot in self._held.values() if slot.allocation not in used]
 
     def slots_needed(self) -> int:
-        """For what may run now: deployed, or waiting for nothing but a slot."""
+        """For what may run now or soon: deployed, waiting for a slot, or to restart (JM-09)."""
         if self.status.terminal:
             return 0
         return sum(
-            run.current.deployed or run.current.state is ExecutionState.SCHEDULED
+            run.current.deployed
+            or run.current.state is ExecutionState.SCHEDULED
+            or run.restart_pending
             for run in self._runs.values()
         )
 
@@ -141,11 +148,9 @@ class ExecutionGraph:
             if (run := self._runs.get(region)) is not None:
                 self._recall(run, record, now)
         if cancel_wanted:
-            return self.cancel(now)
-        reconciling = any(
-            run.current.state is ExecutionState.RECONCILING for run in self._runs.values()
-        )
-        self._move(JobStatus.RECONCILING if reconciling else JobStatus.RUNNING, now)
+            commands += self.cancel(now)
+        else:
+            self._move(JobStatus.RECONCILING if former else JobStatus.RUNNING, now)
         for region, record in former.items():
             if record.outcome is not None and region in self._runs:
                 commands += self._ended(self._runs[region].current, record.outcome, now)
@@ -180,7 +185,7 @@ class ExecutionGraph:
         ):
             if state is not attempt.state:
                 attempt.move(state, now)
-            self._settle(now)
+            self._settle_status(now)
         return True
 
     def attempt_progressed(self, attempt_id: AttemptId, progress: Progress) -> None:
@@ -210,19 +215,24 @@ class ExecutionGraph:
         )
         return self._ended(attempt, outcome, now) + self._settle(now)
 
+    def deployment_refused(self, attempt_id: AttemptId, now: Millis) -> list[Command]:
+        """Its slot is not there any more, so nothing ran: the region waits for another one."""
+        attempt = self.attempt(attempt_id)
+        if attempt is None or attempt.state.terminal or attempt.slot is None:
+            return []
+        self._held.pop(attempt.slot.allocation, None)
+        if attempt.state is ExecutionState.CANCELING:
+            attempt.move(ExecutionState.CANCELED, now)
+        else:
+            attempt.move(ExecutionState.FAILED, now)
+            self._runs[attempt.region].begin_again(self._ids.attempt(), now, at_once=True)
+        return self._settle(now)
+
     def slots_gone(self, instance: InstanceId) -> None:
         """Others are welcome in their place, also while attempts there may still run."""
         self._held = {
             allocation: slot for allocation, slot in self._held.items() if slot.instance != instance
         }
-
-    def executor_lost(self, instance: InstanceId, failure: Failure, now: Millis) -> list[Command]:
-        """Its free slots are gone, its attempts have failed."""
-        self.slots_gone(instance)
-        commands: list[Command] = []
-        for attempt in self.attempts_on(instance):
-            commands += self.attempt_failed(attempt.id, failure, now)
-        return commands
 
     def restart_due(self, region: RegionId, attempt: AttemptId, now: Millis) -> list[Command]:
         run = self._runs[region]
@@ -379,8 +389,7 @@ class ExecutionGraph:
     def _release_surplus(self) -> list[Command]:
         busy = len(self._used() & self._held.keys())
         surplus = self._free()[max(0, self.slots_needed() - busy) :]
-        waiting_restart = any(run.restart_pending for run in self._runs.values())
-        if not surplus or (waiting_restart and not self.status.terminal):
+        if not surplus:
             return []
         for slot in surplus:
             del self._held[slot.allocation]

@@ -21,8 +21,6 @@ class KnownExecutor:
     instance: InstanceId
     address: str
     gateway: TaskExecutorGateway
-    lease_acknowledged_at: float
-    """Loop time of the last renewal that was answered: its attempts may run for a lease more."""
     deploying: set[AttemptId] = field(default_factory=set)
     """Attempts whose deployment has not been answered: exempt from reconciliation (JM-11)."""
 

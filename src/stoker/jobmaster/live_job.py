@@ -8,14 +8,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, assert_never
 
 import msgspec
 
 from stoker.aio.clock import WallClock
 from stoker.aio.latest import Latest
+from stoker.aio.retry import Backoff, retry
 from stoker.aio.scope import TaskScope
-from stoker.core.errors import StokerError
+from stoker.core.errors import NotFound, StokerError, StorageUnavailable
+from stoker.core.failpoints import failpoint
 from stoker.core.ids import AttemptId, Ids, InstanceId, ResourceId
 from stoker.core.results import AttemptOutcome, Failure, JobDetails, Millis
 from stoker.core.states import ExecutionState, JobStatus
@@ -36,6 +39,9 @@ from stoker.jobmaster.options import JobMasterOptions
 from stoker.rpc.service import RpcService
 
 log = logging.getLogger(__name__)
+
+DEPLOY_RETRY_SECONDS = 1.0
+OUTCOME_BACKOFF = Backoff(initial=timedelta(seconds=0.5), maximum=timedelta(seconds=10))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +73,9 @@ class LiveJob:
         self.outcomes = outcomes
         self.job_id = graph.job_id
         self.executors: dict[InstanceId, KnownExecutor] = {}
+        self.lease_acknowledged: dict[InstanceId, float] = {}
+        """Loop time of the last question that was answered: attempts may run a lease from then."""
+        self.settling: set[AttemptId] = set()
         self.scope = TaskScope(f"job {graph.job_id}")
         self.status = status
         self.needs: Latest[int] = Latest(0)
@@ -82,7 +91,7 @@ class LiveJob:
 
     def details(self) -> JobDetails:
         details = self.graph.details()
-        if self.starving.value and self.waiting:
+        if self.graph.lacks_slots and self.waiting:
             return _with_waiting(details, self.waiting)
         return details
 
@@ -111,7 +120,7 @@ class LiveJob:
             log.info("job %s is %s", self.job_id, graph.status)
         self.status.set(graph.status)
         self.needs.set(graph.slots_needed())
-        self.starving.set(graph.slots_needed() > 0 and not graph.holds_slots)
+        self.starving.set(graph.starves)
         if graph.status.globally_terminal and not self.end.done():
             self.end.set_result(JobEnd(details=graph.details(), failure=graph.root_failure))
 
@@ -153,13 +162,30 @@ class LiveJob:
             number=command.number,
             allocation=command.slot.allocation,
         )
-        try:
-            await executor.gateway.submit_task(self.token, deployment)
-        except StokerError as error:
-            if not error.retriable:
-                self._fail(command.attempt, _refused(executor.resource_id, error))
-            # Otherwise it may have arrived: heartbeats and leases find out.
-            log.warning("deployment of %s to %s: %s", command.region, executor.resource_id, error)
+        failpoint("deployment.before-submitting")
+        await self._submit(deployment, executor)
+        failpoint("deployment.after-submitting")
+
+    async def _submit(self, deployment: TaskDeployment, executor: KnownExecutor) -> None:
+        """Until it is answered: the same attempt again is harmless, and one that is lost is not."""
+        while self._wants_to_deploy(deployment.attempt, executor):
+            try:
+                await executor.gateway.submit_task(self.token, deployment)
+            except NotFound as error:
+                log.info("%s has no such slot any more: %s", executor.resource_id, error)
+                self.act(self.graph.deployment_refused(deployment.attempt, self.now))
+            except StokerError as error:
+                log.warning("no deployment to %s: %s", executor.resource_id, error)
+                if not error.retriable:
+                    self._fail(deployment.attempt, _refused(executor.resource_id, error))
+                await asyncio.sleep(DEPLOY_RETRY_SECONDS)
+            else:
+                return
+
+    def _wants_to_deploy(self, attempt_id: AttemptId, executor: KnownExecutor) -> bool:
+        attempt = self.graph.attempt(attempt_id)
+        known = self.executors.get(executor.instance) is executor
+        return known and attempt is not None and attempt.state is ExecutionState.DEPLOYING
 
     def _fail(self, attempt: AttemptId, failure: Failure) -> None:
         self.act(self.graph.attempt_failed(attempt, failure, self.now))
@@ -171,8 +197,10 @@ class LiveJob:
         while (attempt := self.graph.attempt(attempt_id)) and not attempt.state.terminal:
             executor = self.executors.get(slot.instance)
             if executor is not None and attempt_id not in executor.deploying:
+                failpoint("cancel.before-asking")
                 try:
                     await executor.gateway.cancel_task(self.token, self.job_id, attempt_id)
+                    failpoint("cancel.after-asking")
                 except StokerError as error:
                     log.info("cancel of %s not delivered yet: %s", attempt_id, error)
             await asyncio.sleep(self._cancel_pause(executor, attempt_id))
@@ -213,16 +241,26 @@ class LiveJob:
 
     # Outcomes that nobody reports
 
-    async def resolve(self, attempt_id: AttemptId, failure: Callable[[], Failure]) -> None:
-        """The attempt is surely over: by its outcome record if there is one, else it failed."""
+    async def resolve(
+        self, attempt_id: AttemptId, failure: Failure, *, is_gone: Callable[[], bool]
+    ) -> None:
+        """The attempt is over: by its outcome record if there is one, else it failed.
+
+        `is_gone` is asked again when the record was looked for: its task executor may be back.
+        """
         attempt = self.graph.attempt(attempt_id)
         if attempt is None or attempt.state.terminal:
             return
-        outcome = await self.outcomes.read(self.job_id, attempt.region, attempt_id)
+        region = attempt.region
+        outcome = await retry(
+            lambda: self.outcomes.read(self.job_id, region, attempt_id),
+            on=StorageUnavailable,
+            backoff=OUTCOME_BACKOFF,
+        )
         if outcome is not None:
             self.ended(outcome)
-        else:
-            self._fail(attempt_id, failure())
+        elif is_gone():
+            self._fail(attempt_id, failure)
 
     def ended(self, outcome: AttemptOutcome) -> bool:
         known, commands = self.graph.attempt_ended(outcome, self.now)

@@ -6,9 +6,10 @@ its lease has surely run out.
 
 import asyncio
 import logging
+from datetime import timedelta
 from functools import partial
 
-from stoker.core.errors import RecipientUnreachable, StokerError
+from stoker.core.errors import NotFound, RecipientUnreachable, StokerError
 from stoker.core.ids import AttemptId, InstanceId
 from stoker.core.results import Failure
 from stoker.core.states import ExecutionState
@@ -26,13 +27,7 @@ PROBE_PAUSE_SECONDS = 0.5
 
 async def bury(job: LiveJob, executor: KnownExecutor, reason: str, *, proven_dead: bool) -> None:
     """Wait until none of its attempts can run any more, then let them count as ended."""
-    wait = wait_before_replacing(
-        proven_dead=proven_dead,
-        acknowledged_at=executor.lease_acknowledged_at,
-        now=asyncio.get_running_loop().time(),
-        options=job.services.options,
-        lease=job.services.lease,
-    )
+    wait = _wait_for(job, executor.instance, proven_dead=proven_dead)
     log.warning(
         "job %s: task executor %s: %s; its attempts are replaced in %.1f s at the earliest",
         job.job_id,
@@ -41,12 +36,30 @@ async def bury(job: LiveJob, executor: KnownExecutor, reason: str, *, proven_dea
         wait.total_seconds(),
     )
     await asyncio.sleep(wait.total_seconds())
-    if job.executors.get(executor.instance) is not None:
-        return  # It came back with its attempts.
+    while not proven_dead and (wait := _wait_for(job, executor.instance, proven_dead=False)):
+        # It was back meanwhile, with its leases renewed, and is silent again.
+        await asyncio.sleep(wait.total_seconds())
     failure = lost(executor.resource_id, reason)
     for attempt in job.graph.attempts_on(executor.instance):
-        await job.resolve(attempt.id, lambda: failure)
-    job.act(job.graph.executor_lost(executor.instance, failure, job.now))
+        # Unless it came back with its attempts.
+        is_gone = partial(_is_away, job, executor.instance)
+        if is_gone():
+            await job.resolve(attempt.id, failure, is_gone=is_gone)
+
+
+def _wait_for(job: LiveJob, instance: InstanceId, *, proven_dead: bool) -> timedelta:
+    now = asyncio.get_running_loop().time()
+    return wait_before_replacing(
+        proven_dead=proven_dead,
+        acknowledged_at=job.lease_acknowledged.get(instance, now),
+        now=now,
+        options=job.services.options,
+        lease=job.services.lease,
+    )
+
+
+def _is_away(job: LiveJob, instance: InstanceId) -> bool:
+    return instance not in job.executors
 
 
 def executor_fell_silent(job: LiveJob, instance: InstanceId, liveness: Liveness) -> None:
@@ -61,15 +74,32 @@ def executor_fell_silent(job: LiveJob, instance: InstanceId, liveness: Liveness)
 
 async def settle_unknown(job: LiveJob, instance: InstanceId, missing: set[AttemptId]) -> None:
     """The task executor lives and does not have these attempts, so nothing runs for them."""
-    for attempt in missing:
-        await job.resolve(attempt, partial(_unknown_at, instance))
+    settling = missing - job.settling
+    job.settling |= settling
+    try:
+        for attempt in settling:
+            await _settle(job, instance, attempt)
+    finally:
+        job.settling -= settling
 
 
-def _unknown_at(instance: InstanceId) -> Failure:
-    return Failure(
+async def _settle(job: LiveJob, instance: InstanceId, attempt: AttemptId) -> None:
+    executor = job.executors.get(instance)
+    if executor is None:
+        return
+    try:
+        # A deployment that was not answered may still be on its way: forbidden before replaced.
+        await executor.gateway.cancel_task(job.token, job.job_id, attempt)
+    except NotFound:
+        log.debug("nothing of job %s is at %s", job.job_id, instance)
+    except StokerError as error:
+        log.info("attempt %s is settled with the next heartbeat: %s", attempt, error)
+        return
+    failure = Failure(
         error="AttemptLost",
         message=f"task executor instance {instance} does not know the attempt any more",
     )
+    await job.resolve(attempt, failure, is_gone=lambda: True)
 
 
 async def await_former(job: LiveJob, record: AttemptRecord) -> None:
@@ -88,7 +118,8 @@ async def await_former(job: LiveJob, record: AttemptRecord) -> None:
         await asyncio.sleep(job.services.heartbeat.interval.total_seconds())
     if _still_reconciling(job, record.attempt):
         failure = lost(record.task_executor, "it did not come back to the new leader")
-        await job.resolve(record.attempt, lambda: failure)
+        is_gone = partial(_still_reconciling, job, record.attempt)
+        await job.resolve(record.attempt, failure, is_gone=is_gone)
 
 
 def _still_reconciling(job: LiveJob, attempt_id: AttemptId) -> bool:
@@ -105,7 +136,9 @@ async def _is_gone(job: LiveJob, record: AttemptRecord) -> bool:
     for _ in range(PROBES):
         try:
             await job.services.rpc.connect(record.address, TaskExecutorGateway)
-        except RecipientUnreachable:
+        except RecipientUnreachable as error:
+            if error.facts.get("timed_out"):
+                return False  # Silence proves nothing: it may be frozen or cut off.
             await asyncio.sleep(PROBE_PAUSE_SECONDS)
         except StokerError:
             return False

@@ -47,7 +47,7 @@ async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
         await manager.declare_requirements(
             ResourceRequirements(job_id=job.job_id, token=job.token, slots=needs)
         )
-        if job.starving.value:
+        if job.graph.lacks_slots:
             job.waiting = await manager.why_waiting(job.job_id)
         await _next_occasion(job, needs)
 

@@ -82,6 +82,8 @@ class JobMasterRunner:
         self._cancel_wanted = True
         if self._job is not None:
             self._job.act(self._job.graph.cancel(self._job.now))
+        else:
+            self._status.set(self.details().status)
 
     async def ended(self) -> JobEnd:
         return await asyncio.shield(self._end)
@@ -122,6 +124,7 @@ class JobMasterRunner:
             job.graph.suspend(job.now)
             if not self._end.done():
                 self._job = None
+                self._status.set(self.details().status)
 
     def _live_job(self, leadership: Leadership, attempts: AttemptStore) -> LiveJob:
         graph = self._to_run.graph

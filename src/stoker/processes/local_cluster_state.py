@@ -36,7 +36,7 @@ def read_state(directory: Path) -> ClusterState | None:
     path = directory / STATE_FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=ClusterState)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError) as error:
         raise StartupFailed(

@@ -38,6 +38,7 @@ from stoker.rest.services import RestServices
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.service import RpcService
+from stoker.security.binding import check_binding
 from stoker.storage.open import open_storage
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ async def running_master(configuration: Configuration) -> AsyncIterator[RunningM
     cluster = configuration.of(ClusterOptions)
     resource_id = ResourceId(options.resource_id or ids.resource("master"))
     directories = directories_for(resource_id, configuration.of(ProcessOptions))
+    check_binding(options.bind_host, "jobmanager.bind-host", authenticated=False)
     async with AsyncExitStack() as stack:
         rpc = await open_grpc(
             options.bind_host, options.rpc_port, configuration.of(RpcOptions), ids=ids

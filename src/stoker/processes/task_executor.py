@@ -24,6 +24,7 @@ from stoker.processes.directories import coordinator_url, directories_for, stora
 from stoker.processes.shutdown import shutdown_signals
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.options import RegistrationOptions, RpcOptions
+from stoker.security.binding import check_binding
 from stoker.storage.open import open_storage
 from stoker.taskexecutor.endpoint import TaskExecutor, TaskExecutorServices
 from stoker.taskexecutor.options import TaskExecutorOptions
@@ -54,6 +55,7 @@ async def task_executor_process(configuration: Configuration) -> AsyncIterator[T
     cluster = configuration.of(ClusterOptions)
     resource_id = ResourceId(options.resource_id or ids.resource("executor"))
     directories = directories_for(resource_id, configuration.of(ProcessOptions))
+    check_binding(options.bind_host, "taskmanager.bind-host", authenticated=False)
     async with AsyncExitStack() as stack:
         rpc = await open_grpc(
             options.bind_host, options.rpc_port, configuration.of(RpcOptions), ids=ids

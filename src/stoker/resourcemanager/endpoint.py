@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stoker.aio.clock import WallClock
 from stoker.aio.scope import TaskScope
-from stoker.core.errors import StokerError
+from stoker.core.errors import NotFound, StokerError
 from stoker.core.ids import Ids, InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
 from stoker.core.tokens import FencingToken
@@ -41,6 +41,7 @@ class KnownExecutor:
     registration: TaskExecutorRegistration
     gateway: TaskExecutorGateway
     heard_at: int
+    watch: "asyncio.Task[None]"
 
 
 @dataclass
@@ -100,12 +101,16 @@ class ResourceManager(Endpoint):
             return Declined(reason="another instance registered meanwhile", final=True)
         self._drop_other_lives(registration)
         instance = registration.instance
+        if (before := self._executors.get(instance)) is not None:
+            before.watch.cancel()
         self._executors[instance] = KnownExecutor(
-            registration, gateway, self._services.wall_clock()
+            registration,
+            gateway,
+            self._services.wall_clock(),
+            self.scope.spawn(f"watch {instance}", self._watch(instance, registration.address)),
         )
         self._slots.register(instance, registration.report)
         self.executor_beats.monitor_target(instance, lambda _: self._beat(gateway))
-        self.scope.spawn(f"watch {instance}", self._watch(instance, registration.address))
         log.info(
             "task executor %s registered with %d slots at %s",
             registration.resource_id,
@@ -125,7 +130,7 @@ class ResourceManager(Endpoint):
         return await gateway.heartbeat_from_resource_manager(self._token)
 
     async def _watch(self, instance: InstanceId, address: str) -> None:
-        while instance in self._executors:
+        while True:
             await self._services.rpc.wait_until_gone(address)
             self.executor_beats.poke(instance)
             await asyncio.sleep(self._services.heartbeat.interval.total_seconds())
@@ -147,6 +152,7 @@ class ResourceManager(Endpoint):
             return
         resource_id = known.registration.resource_id
         log.warning("task executor %s is lost: %s", resource_id, reason)
+        known.watch.cancel()
         self.executor_beats.unmonitor_target(instance)
         self._slots.unregister(instance)
         for job_id, master in self._masters.items():
@@ -190,8 +196,8 @@ class ResourceManager(Endpoint):
     def declare_requirements(self, requirements: ResourceRequirements) -> None:
         master = self._masters.get(requirements.job_id)
         if master is None or master.registration.token != requirements.token:
-            log.info("requirements of job %s ignored: not registered", requirements.job_id)
-            return
+            # Said aloud, so that a master that was given up without its knowledge registers again.
+            raise NotFound(f"this master of job {requirements.job_id} is not registered here")
         self._slots.declare(requirements.job_id, requirements.slots)
         self._assign()
 
@@ -212,7 +218,8 @@ class ResourceManager(Endpoint):
     # Slots
 
     def _assign(self) -> None:
-        for assignment in self._slots.assign():
+        # What a job without a master declared is kept, but nobody could take its slots.
+        for assignment in self._slots.assign(self._masters):
             self.scope.spawn(f"slot {assignment.allocation}", self._request(assignment))
 
     async def _request(self, assignment: SlotAssignment) -> None:

@@ -5,7 +5,7 @@ are the truth about allocated slots: their reports win over what is believed her
 slots that are still pending (SM-07).
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -93,11 +93,14 @@ class SlotManager:
                 return slot
         return None
 
-    def assign(self) -> list[SlotAssignment]:
-        """Hand free slots to jobs that miss some: one each in turn, on the emptiest executor."""
+    def assign(self, ready: Container[JobId]) -> list[SlotAssignment]:
+        """Hand free slots to ready jobs that miss some: one each in turn, emptiest executor first.
+
+        A job is ready when its master is there to take what it is given.
+        """
         assignments: list[SlotAssignment] = []
         while True:
-            job_id = self._neediest()
+            job_id = self._neediest(ready)
             free = self._emptiest()
             if job_id is None or free is None:
                 return assignments
@@ -110,10 +113,10 @@ class SlotManager:
                 )
             )
 
-    def _neediest(self) -> JobId | None:
+    def _neediest(self, ready: Container[JobId]) -> JobId | None:
         """Of the jobs that miss slots, the one that holds fewest; the oldest among equals."""
-        held = {job_id: self.held(job_id) for job_id in self._required}
-        lacking = [job_id for job_id, slots in self._required.items() if held[job_id] < slots]
+        held = {job_id: self.held(job_id) for job_id in self._required if job_id in ready}
+        lacking = [job_id for job_id, slots in held.items() if slots < self._required[job_id]]
         return min(lacking, key=lambda job_id: held[job_id], default=None)
 
     def _emptiest(self) -> tuple[InstanceId, Slot] | None:

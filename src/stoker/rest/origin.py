@@ -4,15 +4,7 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from stoker.rest.options import RestOptions
-
-
-def is_loopback(address: str) -> bool:
-    if address == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
+from stoker.security.binding import is_loopback
 
 
 def refusal(host: str | None, origin: str | None, options: RestOptions) -> str | None:

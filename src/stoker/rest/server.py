@@ -9,11 +9,10 @@ from socket import AF_INET6, socket
 
 import uvicorn
 
-from stoker.core.errors import InvalidOption
 from stoker.rest.border import Border
 from stoker.rest.options import RestOptions
-from stoker.rest.origin import is_loopback
 from stoker.rest.ports import bind_first_free, parse_ports
+from stoker.security.binding import check_binding
 
 BIND_PORT = "rest.bind-port"
 _KEEP_ALIVE_SECONDS = 30
@@ -28,11 +27,7 @@ async def serving(
     At exit nothing new is accepted, those who wait for a change of a job are told to ask again,
     and other requests in progress have `shutdown_timeout` to end.
     """
-    if not authenticated and not is_loopback(options.bind_address):
-        raise InvalidOption(
-            f"rest.bind-address {options.bind_address} can be reached from other machines, but "
-            "requests are not authenticated: use 127.0.0.1, or turn authentication on"
-        )
+    check_binding(options.bind_address, "rest.bind-address", authenticated=authenticated)
     listener = bind_first_free(
         options.bind_address, parse_ports(options.bind_port, BIND_PORT), BIND_PORT
     )

@@ -91,6 +91,7 @@ async def connect(line: Line, gateway: type[G], *, version: int) -> G:
         raise RecipientUnreachable(
             f"nobody at {line.address} answered within {line.timeout.total_seconds():g} s",
             recipient=line.address,
+            timed_out=True,
         ) from error
     decode_reply(reply, None, f"the handshake with {line.address}")
     return make_proxy(gateway, line)

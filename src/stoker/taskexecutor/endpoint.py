@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stoker.aio.scope import TaskScope
-from stoker.core.errors import NotFound
+from stoker.core.errors import NotFound, Unavailable
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
 from stoker.core.tokens import FencingToken
 from stoker.gateways.jobmaster import job_component
@@ -51,7 +51,8 @@ class TaskExecutor(Endpoint):
     gateway = TaskExecutorGateway
 
     def __init__(self, services: TaskExecutorServices) -> None:
-        super().__init__(TASK_EXECUTOR)
+        # An address names one life: who calls the one before finds nobody, not the next one.
+        super().__init__(f"{TASK_EXECUTOR}-{services.instance}")
         self._services = services
         self.scope = TaskScope("task-executor")
         self._slots = SlotTable(services.options.slots)
@@ -59,7 +60,8 @@ class TaskExecutor(Endpoint):
         self._links: dict[JobId, JobLink] = {}
         self._link_tasks: dict[JobId, asyncio.Task[None]] = {}
         self._runs = TaskRuns(services.tasks, self.scope, self._changed)
-        self.address = f"{services.rpc.address}/{TASK_EXECUTOR}"
+        self.address = f"{services.rpc.address}/{self.name}"
+        self._stopping = False
         self.manager_leader = LeaderRetrieval(services.coordinator, "resource_manager")
         self.manager = ResourceManagerLink(
             rpc=services.rpc,
@@ -104,22 +106,24 @@ class TaskExecutor(Endpoint):
 
     def submit_task(self, token: FencingToken, deployment: TaskDeployment) -> None:
         job_id = deployment.graph.job_id
-        self._commanded_by(job_id, token)
+        link = self._commanded_by(job_id, token)
         if self._slots.job_of(deployment.allocation) != job_id:
             raise NotFound(
                 f"slot {deployment.allocation} is not allocated to job {job_id} here",
                 allocation=deployment.allocation,
             )
-        if deployment.attempt in self._tasks:
+        if deployment.attempt in link.met:
             return
-        self._slots.activate(deployment.allocation)
-        lease_until = self._loop_time() + self._services.lease.duration.total_seconds()
-        held = HeldTask(deployment, lease_until)
+        if self._stopping or self._runs_something(deployment.allocation):
+            raise Unavailable(f"slot {deployment.allocation} cannot run a task now; try again")
+        self._slots.activate(deployment.allocation, self._loop_time())
+        link.met.add(deployment.attempt)
+        held = HeldTask(deployment, link.leased_until)
         self._tasks[deployment.attempt] = held
         self._runs.start(held)
 
     def cancel_task(self, token: FencingToken, job_id: JobId, attempt: AttemptId) -> None:
-        self._commanded_by(job_id, token)
+        self._commanded_by(job_id, token).met.add(attempt)
         self.cancel(attempt, "its job master asked for it")
 
     def free_slots(
@@ -132,26 +136,22 @@ class TaskExecutor(Endpoint):
         self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...]
     ) -> tuple[AttemptId, ...]:
         self._commanded_by(job_id, token)
-        # Slots that its master does not count any more and that run nothing are surplus (TM-15).
-        surplus = [
-            held.id
-            for held in self._slots.of_job(job_id)
-            if held.use is SlotUse.ACTIVE
-            and held.id not in allocations
-            and not self._runs_something(held.id)
-        ]
-        self._free(surplus, "its job master does not count it any more")
+        timeout = self._services.options.slot_timeout.total_seconds()
+        surplus = self._slots.surplus(job_id, allocations, self._loop_time(), timeout)
+        idle = [held.id for held in surplus if not self._runs_something(held.id)]
+        self._free(idle, "its job master does not count it any more")
         return tuple(task.attempt for task in self.tasks(job_id))
 
     def disconnect_job_master(self, token: FencingToken, job_id: JobId, reason: str) -> None:
         self._commanded_by(job_id, token)
         self.abandon(job_id, reason)
 
-    def _commanded_by(self, job_id: JobId, token: FencingToken) -> None:
+    def _commanded_by(self, job_id: JobId, token: FencingToken) -> JobLink:
         link = self._links.get(job_id)
         if link is None:
             raise NotFound(f"nothing of job {job_id} is here", job_id=job_id)
         link.check(token)
+        return link
 
     # Holdings of a job, as its link sees them
 
@@ -169,8 +169,8 @@ class TaskExecutor(Endpoint):
     ) -> None:
         taken = set(accepted)
         for allocation in taken:
-            if self._slots.job_of(allocation) == job_id:
-                self._slots.activate(allocation)
+            if self._slots.use_of(allocation) is SlotUse.RESERVED:
+                self._slots.activate(allocation, self._loop_time())
         self._free([each for each in offered if each not in taken], "its job master declined it")
 
     def acknowledged(self, task: HeldTask) -> None:
@@ -187,6 +187,14 @@ class TaskExecutor(Endpoint):
         for task in self.tasks(job_id):
             self._runs.cancel(task, reason)
         self._free([held.id for held in self._slots.of_job(job_id)], reason)
+
+    async def end_tasks(self, reason: str) -> None:
+        """Nothing runs here any more when this returns, and nothing will."""
+        self._stopping = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            self._runs.cancel(task, reason)
+        await asyncio.gather(*(task.over.wait() for task in tasks))
 
     # Slots
 

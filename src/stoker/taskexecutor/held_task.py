@@ -1,5 +1,6 @@
 """One attempt at its task executor, from deployment until its outcome was acknowledged."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from stoker.core.ids import AttemptId, JobId
@@ -21,6 +22,8 @@ class HeldTask:
     progress_told: Progress = field(default_factory=Progress)
     running: RunningTask | None = None
     cancel_reason: str | None = None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Nothing runs for it any more; its outcome may not be on record yet."""
     outcome: AttemptOutcome | None = None
     """Set when it is on record: it may be told from then on."""
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from stoker.aio.latest import Latest
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import FencingTokenMismatch, StokerError
+from stoker.core.failpoints import failpoint
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
 from stoker.core.tokens import FencingToken
 from stoker.gateways.jobmaster import (
@@ -82,6 +83,10 @@ class JobLink:
     lease: LeaseOptions
     token: FencingToken | None = None
     """The leadership whose commands are obeyed."""
+    leased_until: float = 0.0
+    """A master allowed attempts of the job to run here until then, as of its last answer."""
+    met: set[AttemptId] = field(default_factory=set)
+    """Attempts that were started or cancelled here: a late deployment must not start them."""
     _news: Latest[int] = field(default_factory=lambda: Latest(0))
     _progress_told_at: float = 0.0
 
@@ -117,6 +122,7 @@ class JobLink:
 
     async def _serve(self, leader: LeaderAddress) -> None:
         master = await self.rpc.connect(leader.address, JobMasterGateway, token=leader.token)
+        asked_at = asyncio.get_running_loop().time()
         answer = await master.register_task_executor(self._introduction())
         if isinstance(answer, Declined):
             log.warning("job %s: its master declined: %s", self.job_id, answer.reason)
@@ -124,6 +130,7 @@ class JobLink:
                 self.holdings.abandon(self.job_id, answer.reason)
             return
         self.check(leader.token)
+        self._leased_from(asked_at)
         self.holdings.offer_again(self.job_id)
         async with TaskScope(f"link to job {self.job_id}") as scope:
             scope.spawn("leases", self._keep_leases(master))
@@ -159,7 +166,9 @@ class JobLink:
         instance = self.identity.instance
         for task in list(self.holdings.tasks(self.job_id)):
             if task.outcome is not None:
+                failpoint("task.before-outcome-is-told")
                 await master.attempt_ended(instance, task.outcome)
+                failpoint("task.after-outcome-is-acknowledged")
                 self.holdings.acknowledged(task)
             elif task.state is not task.state_told:
                 state = task.state
@@ -192,18 +201,22 @@ class JobLink:
             task.progress_told = seen
 
     async def _keep_leases(self, master: JobMasterGateway) -> None:
-        """Each renewal counts from the moment at which the question was sent."""
+        """Also while nothing runs: an attempt begins under the lease that is there."""
         pause = self.lease.duration.total_seconds() / LEASE_RENEWALS
         while True:
             tasks = [task for task in self.holdings.tasks(self.job_id) if task.outcome is None]
-            if tasks:
-                await self._renew(master, tasks)
+            await self._renew(master, tasks)
             await asyncio.sleep(pause)
 
     async def _renew(self, master: JobMasterGateway, tasks: list[HeldTask]) -> None:
         asked_at = asyncio.get_running_loop().time()
         asked = tuple(task.attempt for task in tasks)
         renewed = await master.renew_leases(self.identity.instance, asked)
+        self._leased_from(asked_at)
         for task in tasks:
             if task.attempt in renewed:
-                task.lease_until = asked_at + self.lease.duration.total_seconds()
+                task.lease_until = self.leased_until
+
+    def _leased_from(self, asked_at: float) -> None:
+        """Counted from the moment at which the question was sent, never from the answer."""
+        self.leased_until = asked_at + self.lease.duration.total_seconds()

@@ -1,6 +1,7 @@
 """When a task executor lives."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,6 +9,9 @@ from stoker.aio.scope import TaskScope
 from stoker.core.errors import StartupFailed
 from stoker.taskexecutor.endpoint import TaskExecutor, TaskExecutorServices
 
+log = logging.getLogger(__name__)
+
+ENDING_SECONDS = 30.0
 LEAVING_SECONDS = 2.0
 
 
@@ -31,6 +35,12 @@ async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator
 
 
 async def _leave(executor: TaskExecutor) -> None:
+    """While the endpoint answers nobody takes its attempts for dead: they end before it does."""
+    try:
+        async with asyncio.timeout(ENDING_SECONDS):
+            await executor.end_tasks("the task executor is stopped")
+    except TimeoutError:
+        log.error("tasks did not end within %.0f s; they end with the process", ENDING_SECONDS)
     try:
         async with asyncio.timeout(LEAVING_SECONDS):
             await executor.manager.leave("it was stopped")

@@ -1,5 +1,6 @@
 """The slots of one task executor. Events in, answers out; no I/O, time is an argument."""
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -22,7 +23,8 @@ class Allocation:
     job_id: JobId
     index: int
     use: SlotUse
-    reserved_since: float
+    since: float
+    """When that use began."""
 
 
 @dataclass
@@ -47,14 +49,19 @@ class SlotTable:
         self._allocations[allocation] = Allocation(allocation, job_id, index, SlotUse.RESERVED, now)
         return True
 
-    def activate(self, allocation: AllocationId) -> None:
-        self._get(allocation).use = SlotUse.ACTIVE
+    def activate(self, allocation: AllocationId, now: float) -> None:
+        """Again is harmless; what was given up cannot be taken back."""
+        held = self._allocations.get(allocation)
+        if held is None or held.use is SlotUse.RELEASING:
+            raise NotFound(f"no slot is allocated as {allocation} here", allocation=allocation)
+        if held.use is SlotUse.RESERVED:
+            held.use, held.since = SlotUse.ACTIVE, now
 
     def deactivate(self, job_id: JobId, now: float) -> None:
         """The job's master is gone: slots without it go back to reserved (TM-12)."""
         for held in self.of_job(job_id):
             if held.use is SlotUse.ACTIVE:
-                held.use, held.reserved_since = SlotUse.RESERVED, now
+                held.use, held.since = SlotUse.RESERVED, now
 
     def release(self, allocation: AllocationId) -> None:
         """Its task still ends: not free before `free`."""
@@ -63,12 +70,6 @@ class SlotTable:
 
     def free(self, allocation: AllocationId) -> bool:
         return self._allocations.pop(allocation, None) is not None
-
-    def _get(self, allocation: AllocationId) -> Allocation:
-        held = self._allocations.get(allocation)
-        if held is None:
-            raise NotFound(f"no slot is allocated as {allocation} here")
-        return held
 
     def job_of(self, allocation: AllocationId) -> JobId | None:
         held = self._allocations.get(allocation)
@@ -86,7 +87,22 @@ class SlotTable:
         return [
             held
             for held in self._allocations.values()
-            if held.use is SlotUse.RESERVED and now - held.reserved_since >= timeout
+            if held.use is SlotUse.RESERVED and now - held.since >= timeout
+        ]
+
+    def surplus(
+        self, job_id: JobId, counted: Container[AllocationId], now: float, timeout: float
+    ) -> list[Allocation]:
+        """Taken by the job's master once, which does not count them any more (TM-15).
+
+        Not the young ones: the master may have counted before it took them.
+        """
+        return [
+            held
+            for held in self.of_job(job_id)
+            if held.use is SlotUse.ACTIVE
+            and held.id not in counted
+            and now - held.since >= timeout
         ]
 
     def report(self) -> SlotReport:

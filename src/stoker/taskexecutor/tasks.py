@@ -11,11 +11,19 @@ from stoker.aio.clock import WallClock
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
 from stoker.core.errors import StokerError, Unavailable
-from stoker.core.ids import BlobKey
+from stoker.core.failpoints import failpoint
+from stoker.core.ids import AttemptId, BlobKey
 from stoker.core.regions import regions_of
 from stoker.core.results import AttemptOutcome, Failure
 from stoker.core.states import ExecutionState
-from stoker.engine.contract import Engine, Progressed, StateChanged, Task, TaskEvent
+from stoker.engine.contract import (
+    Engine,
+    Progressed,
+    RunningTask,
+    StateChanged,
+    Task,
+    TaskEvent,
+)
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.storage.contract import Storage
 from stoker.taskexecutor.held_task import HeldTask
@@ -54,10 +62,11 @@ class TaskRuns:
         held.cancel_reason = reason
         log.info("cancelling attempt %s: %s", held.attempt, reason)
         if held.running is not None:
-            self._scope.spawn(f"cancel {held.attempt}", held.running.cancel())
+            self._scope.spawn(f"cancel {held.attempt}", _cancel(held.attempt, held.running))
 
     async def _run(self, held: HeldTask) -> None:
         outcome = await self._outcome(held)
+        held.over.set()
         await self._put_on_record(outcome)
         held.progress = outcome.progress
         held.outcome = outcome
@@ -71,11 +80,14 @@ class TaskRuns:
             task = await self._prepare(held, directory)
             if held.cancel_reason is not None:
                 return held.ended(ExecutionState.CANCELED, self._services.wall_clock())
+            failpoint("task.before-launch")
             held.running = await self._services.engine.launch(task, self._listener(held))
+            failpoint("task.after-launch")
             if held.cancel_reason is not None:
-                self._scope.spawn(f"cancel {held.attempt}", held.running.cancel())
+                self._scope.spawn(f"cancel {held.attempt}", _cancel(held.attempt, held.running))
             return await held.running.outcome()
-        except (StokerError, OSError) as error:
+        # The border between one job and the others on this task executor: it harms none of them.
+        except Exception as error:
             failure = Failure(
                 error=type(error).__name__,
                 message=str(error),
@@ -131,10 +143,23 @@ class TaskRuns:
 
     def _put_away(self, directory: Path, held: HeldTask) -> None:
         """The logs stay with the task executor's logs, the rest goes."""
+        try:
+            self._keep_logs(directory, held)
+        except OSError as error:
+            log.warning("the logs of attempt %s are lost: %s", held.attempt, error)
+        shutil.rmtree(directory, ignore_errors=True)
+
+    def _keep_logs(self, directory: Path, held: HeldTask) -> None:
         logs = [path for path in directory.glob("*.log") if path.stat().st_size > 0]
         if logs:
             kept = self._services.log_dir / "attempts" / held.job_id / held.attempt
             kept.mkdir(parents=True, exist_ok=True)
             for path in logs:
                 shutil.move(path, kept / path.name)
-        shutil.rmtree(directory, ignore_errors=True)
+
+
+async def _cancel(attempt: AttemptId, running: RunningTask) -> None:
+    try:
+        await running.cancel()
+    except StokerError as error:
+        log.error("attempt %s could not be cancelled: %s", attempt, error)

@@ -1,13 +1,14 @@
 """An engine without Spark: tasks take virtual time and end as their job's configuration says.
 
 `fake.seconds` is how long each region runs (default 1), `fake.fails` how many attempts of each
-region fail first (default 0).
+region fail first (default 0), `fake.cancel-seconds` how long a cancelled one takes to end (0).
 """
 
 import asyncio
 from collections.abc import Mapping
 
 from stoker.aio.clock import WallClock
+from stoker.core.errors import Unavailable
 from stoker.core.results import AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import (
@@ -27,6 +28,7 @@ class FakeEngine:
         self._history = history
         self._wall_clock = wall_clock
         self._running: set[FakeRunningTask] = set()
+        self._vanished = False
 
     @property
     def state(self) -> EngineState:
@@ -37,6 +39,8 @@ class FakeEngine:
         return {"engine": "fake"}
 
     async def launch(self, task: Task, listener: Listener) -> RunningTask:
+        if self._vanished:
+            raise Unavailable("the machine of this engine is gone")
         span = AttemptSpan(
             task.graph.job_id,
             task.region_id,
@@ -52,6 +56,7 @@ class FakeEngine:
 
     def vanish(self) -> None:
         """The machine is gone, and all that ran on it."""
+        self._vanished = True
         for running in list(self._running):
             running.vanish()
 
@@ -87,7 +92,8 @@ class FakeRunningTask:
             self._end(ExecutionState.FINISHED)
 
     def _end(self, state: ExecutionState, failure: Failure | None = None) -> None:
-        self._span.ended = asyncio.get_running_loop().time()
+        if self._span.ended is None:
+            self._span.ended = asyncio.get_running_loop().time()
         self._outcome.set_result(
             AttemptOutcome(
                 job_id=self._task.graph.job_id,
@@ -106,6 +112,8 @@ class FakeRunningTask:
     async def cancel(self) -> None:
         if self._outcome.done():
             return
+        seconds = float(self._task.graph.configuration.get("fake.cancel-seconds", "0"))
+        await asyncio.sleep(0 if self._span.ended is not None else seconds)
         self.work.cancel()
         await asyncio.gather(self.work, return_exceptions=True)
         if not self._outcome.done():

@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -28,7 +29,7 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes.master_parts import MasterParts, MasterServices, PartOptions
-from stoker.rpc.memory import Faults, MemoryNetwork
+from stoker.rpc.memory import MemoryNetwork
 from stoker.rpc.options import RegistrationOptions
 from stoker.storage.memory import MemoryStorage
 from stoker.taskexecutor.endpoint import TaskExecutorServices
@@ -37,9 +38,14 @@ from stoker.taskexecutor.run import running_task_executor
 from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History
+from stoker.testing.network_faults import RandomFaults
+from stoker.testing.process_storage import ProcessStorage
 from stoker.testing.virtual_time import virtual_wall_clock
 
 T = TypeVar("T")
+
+running_process: ContextVar[str] = ContextVar("running_process")
+"""The simulated process whose code runs: what it starts inherits it."""
 
 SESSION_TIMEOUT = 4.0
 HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(seconds=10))
@@ -50,6 +56,7 @@ RETRY = RegistrationOptions(error_delay=timedelta(seconds=1), refused_delay=time
 class Process:
     name: str
     session: MemoryCoordinator
+    storage: ProcessStorage
     task: "asyncio.Task[None]"
     engine: FakeEngine | None = None
 
@@ -60,12 +67,12 @@ class SimulatedCluster:
     folder: Path
     """For the working directories of task executors; nothing in it influences the run."""
     slots: int = 2
-    faults: Faults | None = None
     history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.ids = Ids(random.Random(self.seed + 1))
+        self.faults = RandomFaults(random.Random(self.seed + 2))
         self.network = MemoryNetwork(self.faults)
         self.coordination = MemoryCoordination(session_timeout=SESSION_TIMEOUT)
         self.storage = MemoryStorage()
@@ -95,28 +102,30 @@ class SimulatedCluster:
 
     def start_master(self, name: str) -> None:
         session = self.coordination.session()
+        storage = ProcessStorage(self.storage)
         services = MasterServices(
             resource_id=ResourceId(name),
             rpc=self.network.service(name),
             coordinator=session,
-            storage=self.storage,
+            storage=storage,
             blobs=BlobServer(
-                self.storage, self.folder / name / "uploads", BlobOptions(), off_loop=inline
+                storage, self.folder / name / "uploads", BlobOptions(), off_loop=inline
             ),
             ids=self.ids,
             wall_clock=self.wall_clock,
             options=PartOptions(heartbeat=HEARTBEAT),
         )
-        task = self._scope.spawn(name, self._live(MasterParts(services).run))
-        self.processes[name] = Process(name, session, task)
+        task = self._scope.spawn(name, self._live(name, MasterParts(services).run))
+        self.processes[name] = Process(name, session, storage, task)
 
     def start_executor(self, name: str) -> None:
         session = self.coordination.session()
+        storage = ProcessStorage(self.storage)
         engine = FakeEngine(name, self.history, self.wall_clock)
         self._lives += 1
         folder = self.folder / f"{name}-{self._lives}"
         blobs = BlobCache(
-            folder / "artifacts", BlobOptions(), storage=self.storage, off_loop=inline
+            folder / "artifacts", BlobOptions(), storage=storage, off_loop=inline
         )
         services = TaskExecutorServices(
             rpc=self.network.service(name),
@@ -124,8 +133,8 @@ class SimulatedCluster:
             tasks=TaskServices(
                 engine=engine,
                 blobs=blobs,
-                storage=self.storage,
-                outcomes=OutcomeStore(self.storage),
+                storage=storage,
+                outcomes=OutcomeStore(storage),
                 wall_clock=self.wall_clock,
                 work_dir=folder,
                 log_dir=folder / "log",
@@ -136,15 +145,24 @@ class SimulatedCluster:
             heartbeat=HEARTBEAT,
             registration=RETRY,
         )
-        task = self._scope.spawn(name, self._live(lambda: self._run_executor(services, blobs)))
-        self.processes[name] = Process(name, session, task, engine)
+        task = self._scope.spawn(
+            name, self._live(name, lambda: self._run_executor(services, blobs, engine))
+        )
+        self.processes[name] = Process(name, session, storage, task, engine)
 
-    async def _run_executor(self, services: TaskExecutorServices, blobs: BlobCache) -> None:
-        async with blobs, running_task_executor(services):
-            await asyncio.get_running_loop().create_future()
+    async def _run_executor(
+        self, services: TaskExecutorServices, blobs: BlobCache, engine: FakeEngine
+    ) -> None:
+        try:
+            async with blobs, running_task_executor(services):
+                await asyncio.get_running_loop().create_future()
+        finally:
+            # However it ends, what it ran ends with it.
+            engine.vanish()
 
-    async def _live(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _live(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """What ends a process by itself ends that process alone, as a crash would."""
+        running_process.set(name)
         try:
             await work()
         except StokerError:
@@ -152,13 +170,34 @@ class SimulatedCluster:
 
     async def kill(self, name: str) -> None:
         """As kill -9: no goodbye; the coordinator notices after the session timeout."""
+        process = self.crash(name)
+        await asyncio.gather(process.task, return_exceptions=True)
+
+    def crash(self, name: str) -> Process:
+        """At once: whatever its code still does on its way out has no effect on anyone."""
         process = self.processes.pop(name)
         self.network.crash(name)
         self.coordination.suspend(process.session)
+        process.storage.is_cut = True
         if process.engine is not None:
             process.engine.vanish()
         process.task.cancel()
-        await asyncio.gather(process.task, return_exceptions=True)
+        return process
+
+    def start(self, name: str) -> None:
+        if name.startswith("master"):
+            self.start_master(name)
+        else:
+            self.start_executor(name)
+
+    def ended_by_themselves(self) -> list[str]:
+        return [name for name, process in self.processes.items() if process.task.done()]
+
+    def cut_off(self, name: str) -> None:
+        """From every other process and the client, but not from the coordinator."""
+        for other in (*self.processes, "client"):
+            if other != name:
+                self.network.partition(name, other)
 
     async def stop(self, name: str) -> None:
         """As SIGTERM."""

@@ -1,7 +1,8 @@
 """An event loop on virtual time: hours of timers pass in milliseconds, the same way every time.
 
 When nothing is ready, time jumps to the next timer. When there is no timer either, nothing can
-ever happen again: that is a deadlock, and it is raised with the name of every waiting task.
+ever happen again: that is a deadlock, and it is raised with the name of every waiting task. So is
+its opposite, a livelock, in which something is always ready and time never passes.
 Threads are refused, since their timing cannot be repeated.
 """
 
@@ -18,9 +19,16 @@ T = TypeVar("T")
 SIMULATION_EPOCH_MS = 1_750_000_000_000
 """What the virtual wall clock shows when loop time is zero: a date that looks like one."""
 
+TURNS_AT_ONE_MOMENT = 50_000
+"""Turns of the loop in which time may stand still: far more than any honest work takes."""
+
 
 class Deadlock(AssertionError):
     """Tasks wait, and nothing can wake any of them."""
+
+
+class Livelock(AssertionError):
+    """Something is always ready, so that time never passes."""
 
 
 class LeakedTasks(AssertionError):
@@ -35,11 +43,14 @@ class _NeverWaitingSelector(selectors.SelectSelector):
     """Looks at its files without waiting and lets `pass_time` stand for the wait."""
 
     pass_time: Callable[[float | None], None]
+    stand_still: Callable[[], None]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if not ready and (timeout is None or timeout > 0):
             self.pass_time(timeout)
+        else:
+            self.stand_still()
         return ready
 
 
@@ -53,6 +64,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         selector = _NeverWaitingSelector()
         super().__init__(selector)
         selector.pass_time = self._pass_time
+        selector.stand_still = self._stand_still
+        self._turns = 0
         self.set_exception_handler(lambda _loop, context: self.unhandled.append(context))
 
     def time(self) -> float:
@@ -62,6 +75,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if timeout is None:
             raise Deadlock(f"deadlock at {self._now:.3f} s of virtual time{_listing(self)}")
         self._now += timeout
+        self._turns = 0
+
+    def _stand_still(self) -> None:
+        self._turns += 1
+        if self._turns > TURNS_AT_ONE_MOMENT:
+            self._turns = 0
+            raise Livelock(f"time stands still at {self._now:.3f} s{_listing(self)}")
 
     def run_in_executor(self, *_: object) -> NoReturn:
         raise RuntimeError("no threads on virtual time: run this with an in-memory implementation")

@@ -1,5 +1,8 @@
 """Batch regions on a real Spark: what is read, computed, written, and what goes wrong."""
 
+# Functions that travel to a runner bring their own imports.
+# ruff: noqa: PLC0415
+
 import asyncio
 import json
 import zipfile

@@ -1,5 +1,8 @@
 """How tasks end against their will: cancelled, killed, or left behind by what they stand on."""
 
+# Functions that travel to a runner bring their own imports; processes are polled.
+# ruff: noqa: PLC0415, ASYNC110
+
 import asyncio
 import os
 import signal

@@ -216,8 +216,9 @@ async def whole_life_of_a_job(setting: Setting) -> None:
     await setting.results.mark_clean(JOB)
 
 
+STORES = ("attempts.", "job-graphs.", "job-results.", "outcomes.", "wishes.")
 STORE_FAILPOINTS = sorted(
-    name for name in FAILPOINTS if not name.startswith(("election.", "publication."))
+    name for name in FAILPOINTS if name.startswith(STORES)
 )
 
 

@@ -70,6 +70,14 @@ def ended(deploy: Deploy, state: ExecutionState, failure: Failure | None = None)
     )
 
 
+def executor_lost(job: ExecutionGraph, instance: InstanceId, now: int) -> list[Command]:
+    job.slots_gone(instance)
+    commands: list[Command] = []
+    for attempt in job.attempts_on(instance):
+        commands += job.attempt_failed(attempt.id, BOOM, now)
+    return commands
+
+
 def deployments(commands: list[Command]) -> list[Deploy]:
     return [command for command in commands if isinstance(command, Deploy)]
 
@@ -167,7 +175,7 @@ def test_a_lost_executor_takes_its_slots_and_fails_its_attempts() -> None:
     """JM-04, POOL-09"""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=0)
     job, [deploy] = started(graph_of("out"), policy)
-    [restart] = job.executor_lost(deploy.slot.instance, BOOM, 6)
+    [restart] = executor_lost(job, deploy.slot.instance, 6)
     assert isinstance(restart, RestartAfter)
     assert deployments(job.restart_due(restart.region, restart.attempt, 7)) == []
     assert job.slots_needed() == 1
@@ -325,7 +333,7 @@ class _World:
                 lost = [d for d in self.running.values() if d.slot.instance == deploy.slot.instance]
                 for each in lost:
                     del self.running[each.attempt]
-                self.note(self.job.executor_lost(deploy.slot.instance, BOOM, now))
+                self.note(executor_lost(self.job, deploy.slot.instance, now))
             case 6 if number == 5 and not self.job.status.terminal:
                 self.cancelled = self.job.status is not JobStatus.FAILING
                 self.note(self.job.cancel(now))

@@ -46,10 +46,15 @@ def run(invocation: Invocation, job_file: JobFile, detached: bool) -> int:
         if masters is None:
             masters = stack.enter_context(cluster_for_command(invocation))
         client = connect_patiently(masters, invocation)
-        job_id = submit(client, loaded)
-        if detached:
-            return _tell_accepted(invocation, loaded, job_id)
-        return _watch(invocation, client, job_id, own_cluster=own)
+        try:
+            job_id = submit(client, loaded)
+            if detached:
+                return _tell_accepted(invocation, loaded, job_id)
+            return _watch(invocation, client, job_id, own_cluster=own)
+        except KeyboardInterrupt:
+            if not own:
+                say(f"If job {loaded.graph.job_id} still runs, end it with: stoker cancel JOB")
+            raise
 
 
 def _tell_accepted(invocation: Invocation, loaded: LoadedJob, job_id: JobId) -> int:
@@ -65,12 +70,10 @@ def _watch(
     invocation: Invocation, client: BlockingClient, job_id: JobId, *, own_cluster: bool
 ) -> int:
     with opened(display_for_errors(quiet=invocation.json)) as display:
-        if not invocation.json:
-            display.say(f"Job {job_id} is accepted.")
         ask = ask_about_interrupt(can_leave=not own_cluster)
         following = Following(client, job_id, display, ask)
         try:
-            details = following.until_end()
+            details = following.until_end(f"Job {job_id} is accepted.")
         except Left:
             say(f"Job {job_id} goes on. Watch it with: stoker wait {job_id[:12]}")
             return OK

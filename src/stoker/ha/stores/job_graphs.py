@@ -106,7 +106,7 @@ class JobGraphStore:
         ConnectionLost: whether it was accepted is unknown, and sending it again tells. Every
         other error: it was surely not.
         """
-        known = await self._known(graph)
+        known = await self.known(graph)
         if known is not None:
             return known
         record = self._record_for(graph, submitted_at)
@@ -119,7 +119,7 @@ class JobGraphStore:
             raise
         except KeyExists:
             await self._discard(record.pointer)
-            known = await self._known(graph)
+            known = await self.known(graph)
             if known is None:
                 raise
             return known
@@ -179,7 +179,8 @@ class JobGraphStore:
             deletions.extend([Delete(key, found.version)] if found else [])
         return deletions
 
-    async def _known(self, graph: JobGraph) -> SameAgain | Conflicts | None:
+    async def known(self, graph: JobGraph) -> SameAgain | Conflicts | None:
+        """What `put` would answer without storing anything; None when the job is new."""
         known = await self._known_as_live(graph) or await self._known_as_ended(graph)
         return known or await self._known_by_key(graph.idempotency_key)
 

@@ -1,8 +1,15 @@
 """What users want to become of a job. A wish is durable before it is acknowledged."""
 
+import logging
 from enum import StrEnum
 
-from stoker.core.errors import JobNotFound, KeyExists, NoSuchKey, VersionMismatch
+from stoker.core.errors import (
+    CorruptContent,
+    JobNotFound,
+    KeyExists,
+    NoSuchKey,
+    VersionMismatch,
+)
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, JobId, is_hex_id
 from stoker.core.results import Millis
@@ -11,6 +18,8 @@ from stoker.ha.coordinator import Check, Create, Delete
 from stoker.ha.leadership import Leadership
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.fenced import commit_or_read_back
+
+log = logging.getLogger(__name__)
 
 
 class Wish(StrEnum):
@@ -67,10 +76,18 @@ class WishStore:
     async def all(self) -> dict[JobId, WishRecord]:
         wishes: dict[JobId, WishRecord] = {}
         for name in await self._coordinator.children(keys.WISHES):
-            wish = await self.get(JobId(name)) if is_hex_id(name) else None
+            wish = await self._get_or_assume(JobId(name)) if is_hex_id(name) else None
             if wish is not None:
                 wishes[JobId(name)] = wish
         return wishes
+
+    async def _get_or_assume(self, job_id: JobId) -> WishRecord | None:
+        try:
+            return await self.get(job_id)
+        except CorruptContent as error:
+            # It was acknowledged, and there is but one wish: one bad record harms no other job.
+            log.error("%s; it is taken for a cancel", error)
+            return WishRecord(job_id=job_id, wish=Wish.CANCEL, at=0, nonce="")
 
     async def remove(self, job_id: JobId) -> None:
         """That it is absent is fine."""

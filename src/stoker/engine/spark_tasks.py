@@ -1,0 +1,47 @@
+"""Asking Spark's monitoring whether tasks still run, which Spark Connect does not tell."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Set
+from typing import Any
+
+_ANSWER_SECONDS = 10.0
+_BLIND_WAIT_SECONDS = 2.5
+"""Two seconds until Spark looks for workers to kill, and the time that the kill takes."""
+
+
+def has_active_tasks(ui: str, owners: Set[str]) -> bool:
+    """Whether tasks run in jobs that name one of these sessions or queries.
+
+    Without the web page there is nobody to ask: then this waits until Spark must have ended them.
+    """
+    if not ui:
+        time.sleep(_BLIND_WAIT_SECONDS)
+        return False
+    applications = _get(f"{ui}/api/v1/applications")
+    root = f"{ui}/api/v1/applications/{applications[0]['id']}"
+    return any(
+        attempt["numActiveTasks"] > 0
+        for job in _get(f"{root}/jobs")
+        if is_owned(job, owners)
+        for stage in job["stageIds"]
+        for attempt in _get(f"{root}/stages/{stage}?details=false")
+    )
+
+
+def is_owned(job: dict[str, Any], owners: Set[str]) -> bool:
+    marks = [job.get("jobGroup") or "", *(job.get("jobTags") or ())]
+    return any(owner in mark for mark in marks for owner in owners)
+
+
+def _get(url: str) -> Any:
+    try:
+        with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            # Too old to be remembered, or a stage that was never submitted.
+            return []
+        raise

@@ -1,0 +1,23 @@
+"""Where a process may listen: on this machine only, unless callers prove who they are."""
+
+import ipaddress
+
+from stoker.core.errors import InvalidOption
+
+
+def is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def check_binding(address: str, key: str, *, authenticated: bool) -> None:
+    """InvalidOption when others could call without proving who they are."""
+    if not authenticated and not is_loopback(address):
+        raise InvalidOption(
+            f"{key} {address} can be reached from other machines, but calls are not authenticated: "
+            "use 127.0.0.1, or turn authentication on"
+        )

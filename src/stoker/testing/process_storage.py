@@ -1,0 +1,24 @@
+"""The shared storage as one simulated process sees it: for it alone it can be gone."""
+
+import errno
+import os
+
+from stoker.storage.failures import storage_unavailable
+from stoker.storage.memory import MemoryStorage
+
+
+class ProcessStorage(MemoryStorage):
+    """Same files and same outages as the shared one, until the process is dead."""
+
+    def __init__(self, shared: MemoryStorage) -> None:
+        super().__init__()
+        self._shared = shared
+        self.files = shared.files
+        self.is_cut = False
+
+    async def _turn(self, operation: str, path: str) -> None:
+        await self._shared._turn(operation, path)
+        if self.is_cut:
+            raise storage_unavailable(
+                operation, f"memory:///{path}", OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+            )

@@ -1,0 +1,129 @@
+"""One local cluster for all tests of this folder: real processes, real Spark."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stoker.processes.local_cluster_process import ProcessRecord, processes_of
+from stoker.processes.local_cluster_state import ClusterState, read_state
+
+SLOW_JOB = """
+import time
+from stoker import Pipeline
+
+slow = Pipeline("slow", parameters={"seconds": 60})
+
+@slow.source
+def numbers(spark, params):
+    time.sleep(float(params["seconds"]))
+    return spark.range(10)
+
+slow.sink("numbers", name="out", format="noop", mode="overwrite")
+"""
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The command as a user has it, in a home and a folder of its own."""
+
+    home: Path
+
+    @property
+    def directory(self) -> Path:
+        """Of the local cluster."""
+        return self.home / "local"
+
+    @property
+    def state(self) -> ClusterState:
+        state = read_state(self.directory)
+        assert state is not None
+        return state
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("STOKER_")}
+        home = str(self.home)
+        return kept | {"STOKER_HOME": home, "HOME": home, "TMPDIR": home}
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "stoker.cli.main"]
+
+    def __call__(
+        self, *arguments: str | Path, expect: int | None = 0
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*self.command, *map(str, arguments)],
+            env=self.environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+        assert expect is None or done.returncode == expect, done.stdout + done.stderr
+        assert "Traceback (most recent call last):\n  File" not in done.stderr
+        return done
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*self.command, *map(str, arguments)],
+            env=self.environment,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def submit(self, job: Path, *arguments: str) -> str:
+        return self("run", "-d", job, *arguments).stdout.strip()
+
+    def kill(self, name: str) -> None:
+        (record,) = [record for record in self.state.processes if record.name == name]
+        assert record.alive
+        os.kill(record.pid, signal.SIGKILL)
+
+    def processes(self) -> list[ProcessRecord]:
+        return processes_of(self.directory)
+
+
+@pytest.fixture(scope="session")
+def stoker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+    """With a local cluster of two slots that runs; afterwards nothing of it is left."""
+    command_line = CommandLine(tmp_path_factory.mktemp("home"))
+    command_line("cluster", "up", "--rest-port", "0", "--slots", "2")
+    yield command_line
+    command_line("cluster", "down", "--purge")
+    assert command_line.processes() == []
+    assert not command_line.directory.exists()
+
+
+@pytest.fixture
+def slow_job(tmp_path: Path) -> Path:
+    path = tmp_path / "slow.py"
+    path.write_text(SLOW_JOB)
+    return path
+
+
+Eventually = Callable[[Callable[[], bool]], None]
+
+
+@pytest.fixture
+def eventually() -> Eventually:
+    """Waits for what other processes do, with a limit."""
+
+    def wait(condition: Callable[[], bool], seconds: float = 40) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            time.sleep(0.1)
+
+    return wait

@@ -1,0 +1,115 @@
+"""Jobs through the command line, on a cluster of real processes with real Spark."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples"
+
+BROKEN_JOB = """
+from stoker import Pipeline
+
+broken = Pipeline("broken")
+
+@broken.source
+def numbers(spark):
+    return divide_by(0)
+
+def divide_by(number):
+    return 1 / number
+
+broken.sink("numbers", name="out", format="noop", mode="overwrite")
+"""
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("data")
+    command = ["python3", str(EXAMPLES / "make_data.py"), str(directory)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("file", "results"),
+    [
+        ("orders_batch.py", {"revenue_by_day": 9, "best_products": 3}),
+        ("clicks_streaming.py", {"page_views": 55}),
+        ("revenue.yml", {"revenue_by_country": 5}),
+        ("top_products.sql", {"top_products": 5}),
+    ],
+)
+def test_every_example_runs_and_leaves_its_results(
+    stoker, data: Path, tmp_path: Path, file: str, results: dict[str, int]
+) -> None:
+    done = stoker("run", EXAMPLES / file, "--param", f"data={data}", "--param", f"out={tmp_path}")
+    assert "FINISHED after" in done.stdout
+    found = {name: pyarrow.parquet.read_table(tmp_path / name).num_rows for name in results}
+    assert found == results
+
+
+def test_a_job_that_fails_shows_the_users_own_lines(stoker, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN_JOB)
+    done = stoker("run", tmp_path / "broken.py", expect=1)
+    assert "Failure in region out (attempt 1 on task-executor-1)" in done.stdout
+    assert "ZeroDivisionError" in done.stdout
+    assert "divide_by" in done.stdout
+
+
+def test_a_job_is_listed_shown_and_cancelled(stoker, slow_job: Path, eventually) -> None:
+    job = stoker.submit(slow_job)
+    assert job[:12] in stoker("list").stdout
+    eventually(lambda: "INITIALIZING" in _region_state(stoker, job))
+    done = stoker("cancel", job[:8])
+    assert done.stdout == f"Job {job} is CANCELED.\n"
+    assert stoker("wait", job, expect=1).stdout.startswith(f"Job {job} (slow) CANCELED")
+
+
+def test_ctrl_c_without_a_terminal_cancels_the_job(stoker, slow_job: Path) -> None:
+    run = stoker.start("run", slow_job)
+    assert run.stderr is not None
+    job = run.stderr.readline().split()[1]
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert f"Job {job} (slow) CANCELED" in output
+
+
+def test_ctrl_c_at_a_terminal_asks_before_it_cancels(stoker, slow_job: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(stoker.home)
+        os.execve(
+            stoker.command[0],
+            [*stoker.command, "run", str(slow_job)],
+            stoker.environment | {"TERM": "xterm"},
+        )
+    try:
+        _read_until(terminal, "is accepted")
+        _read_until(terminal, "RUNNING")
+        os.write(terminal, b"\x03")
+        _read_until(terminal, "Cancel the job?")
+        os.write(terminal, b"y\n")
+        _read_until(terminal, "CANCELED after")
+    finally:
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130
+
+
+def _region_state(stoker, job: str) -> str:
+    details = json.loads(stoker("status", job, "--json").stdout)
+    return " ".join(region["current"]["state"] for region in details["regions"])
+
+
+def _read_until(terminal: int, wanted: str) -> None:
+    text = ""
+    while wanted not in text:
+        text += os.read(terminal, 4096).decode(errors="replace")

@@ -1,0 +1,102 @@
+"""Processes of a local cluster that are killed, brought back and stopped."""
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+from stoker.processes.local_cluster_process import start_time_of
+
+
+def _status(stoker) -> dict[str, bool]:
+    answer = json.loads(stoker("cluster", "status", "--json", expect=None).stdout)
+    return {process["name"]: process["alive"] for process in answer["processes"]}
+
+
+def test_a_cluster_that_runs_is_not_started_twice(stoker) -> None:
+    before = stoker.state
+    done = stoker("cluster", "up")
+    assert "already running" in done.stderr
+    assert stoker.state == before
+    assert _status(stoker) == {"master-1": True, "task-executor-1": True}
+
+
+def test_a_cluster_that_cannot_start_tells_why_and_leaves_nothing(stoker, tmp_path: Path) -> None:
+    other = type(stoker)(tmp_path)
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        done = other("cluster", "up", "--rest-port", str(port), expect=1)
+    assert (
+        f"master-1 ended during its start: no free port on 127.0.0.1: tried {port}" in done.stderr
+    )
+    assert other.processes() == []
+    assert "No local cluster runs" in other("cluster", "status", expect=1).stdout
+
+
+def test_the_death_of_the_only_master_loses_no_job(stoker, slow_job: Path) -> None:
+    """Two jobs run and one waits for a slot when it dies."""
+    jobs = [stoker.submit(slow_job, "--param", "seconds=4") for _ in range(3)]
+    executor = stoker.state.task_executors[0]
+    stoker.kill("master-1")
+    refused = stoker("list", expect=1)
+    assert "master-1" in refused.stderr
+    assert "stoker cluster up" in refused.stderr
+    assert _status(stoker) == {"master-1": False, "task-executor-1": True}
+    stoker("cluster", "up")
+    for job in jobs:
+        assert "FINISHED" in stoker("wait", job).stdout
+    assert stoker.state.task_executors[0] == executor
+    attempts = [json.loads(stoker("status", job, "--json").stdout) for job in jobs]
+    assert all(details["regions"][0]["current"]["number"] == 0 for details in attempts)
+
+
+def test_the_death_of_a_task_executor_fails_the_job_with_the_true_reason(
+    stoker, slow_job: Path, eventually
+) -> None:
+    job = stoker.submit(slow_job)
+    eventually(lambda: "task-executor-1" in stoker("status", job).stdout)
+    stoker.kill("task-executor-1")
+    done = stoker("wait", job, expect=1)
+    assert "FAILED" in done.stdout
+    assert "TaskExecutorLost: task executor task-executor-1 is lost" in done.stdout
+    master = stoker.state.masters[0].pid
+    eventually(lambda: [process.pid for process in stoker.processes()] == [master])
+    stoker("cluster", "up")
+    assert _status(stoker) == {"master-1": True, "task-executor-1": True}
+
+
+def test_a_command_without_cluster_makes_one_and_takes_it_along_even_when_killed(
+    stoker, slow_job: Path, tmp_path: Path, eventually
+) -> None:
+    alone = type(stoker)(tmp_path)
+    run = alone.start("run", slow_job)
+    assert run.stderr is not None
+    assert "starting one on this machine" in run.stderr.readline()
+    assert any("is accepted" in line for line in run.stderr)
+    children = _descendants(run.pid)
+    assert len(children) >= 2
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    eventually(lambda: all(start_time_of(pid) != started for pid, started in children.items()))
+
+
+def _descendants(pid: int) -> dict[int, int]:
+    """Pid and start time of every process below this one."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = (int(fields[1]), int(fields[19]))
+    found: dict[int, int] = {}
+    wanted = {pid}
+    while wanted:
+        children = {child for child, (parent, _) in parents.items() if parent in wanted}
+        found |= {child: parents[child][1] for child in children}
+        wanted = children
+    return found

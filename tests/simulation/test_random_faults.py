@@ -1,0 +1,166 @@
+"""Everything at once, from a seed: deaths, stops, cuts, slow and lost messages, outages.
+
+`STOKER_SEEDS=1000` runs that many seeds instead of the usual few, `STOKER_FIRST_SEED=77` begins
+there. A failure names its seed.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from stoker.core.ids import JobId
+from stoker.core.states import JobStatus
+from stoker.ha.memory import Loss
+from stoker.testing.simulated_cluster import SESSION_TIMEOUT, SimulatedCluster
+
+FIRST = int(os.environ.get("STOKER_FIRST_SEED", "0"))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("STOKER_SEEDS", "60")))
+
+
+class Mischief:
+    """Breaks things one after the other; each fault is undone before the story ends."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.random = cluster.random
+        self.faults = (
+            self.kill,
+            self.kill,
+            self.stop,
+            self.cut_one_off,
+            self.cut_two_apart,
+            self.suspend_coordinator,
+            self.lose_a_commit,
+            self.take_storage_away,
+            self.slow_network,
+            self.lossy_network,
+        )
+
+    async def play(self) -> None:
+        for _ in range(self.random.randint(1, 6)):
+            await self.pause(15)
+            await self.random.choice(self.faults)()
+        await self.restart_what_ended()
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(self.random.uniform(0, seconds))
+
+    def anyone(self) -> str:
+        return self.random.choice(sorted(self.cluster.processes))
+
+    async def restart_what_ended(self) -> None:
+        for name in self.cluster.ended_by_themselves():
+            await self.cluster.kill(name)
+            self.cluster.start(name)
+
+    async def kill(self) -> None:
+        name = self.anyone()
+        await self.cluster.kill(name)
+        await self.pause(20)
+        self.cluster.start(name)
+
+    async def stop(self) -> None:
+        name = self.anyone()
+        await self.cluster.stop(name)
+        await self.pause(20)
+        self.cluster.start(name)
+
+    async def cut_one_off(self) -> None:
+        self.cluster.cut_off(self.anyone())
+        await self.pause(40)
+        self.cluster.network.heal()
+
+    async def cut_two_apart(self) -> None:
+        self.cluster.network.partition(*self.random.sample(sorted(self.cluster.processes), 2))
+        await self.pause(40)
+        self.cluster.network.heal()
+
+    async def suspend_coordinator(self) -> None:
+        """For one process or for all; the longer ones end the session, and the process with it."""
+        names = [self.anyone()] if self.random.random() < 0.7 else sorted(self.cluster.processes)
+        sessions = [self.cluster.processes[name].session for name in names]
+        for session in sessions:
+            self.cluster.coordination.suspend(session)
+        await self.pause(SESSION_TIMEOUT * 1.5)
+        for session in sessions:
+            self.cluster.coordination.resume(session)
+        await asyncio.sleep(1)
+        await self.restart_what_ended()
+
+    async def lose_a_commit(self) -> None:
+        master = self.random.choice([n for n in self.cluster.processes if n.startswith("master")])
+        session = self.cluster.processes[master].session
+        self.cluster.coordination.lose_next_commit(session, self.random.choice(list(Loss)))
+        await self.pause(20)
+        self.cluster.coordination.heal(session)
+        await asyncio.sleep(1)
+        await self.restart_what_ended()
+
+    async def take_storage_away(self) -> None:
+        self.cluster.storage.go_away()
+        await self.pause(30)
+        self.cluster.storage.come_back()
+
+    async def slow_network(self) -> None:
+        faults = self.cluster.faults
+        faults.usual_delay, faults.long_delay, faults.long_share = 0.05, 25.0, 0.1
+        await self.pause(40)
+        faults.calm_down()
+
+    async def lossy_network(self) -> None:
+        faults = self.cluster.faults
+        faults.usual_delay, faults.lost_share = 0.5, self.random.uniform(0.01, 0.3)
+        await self.pause(40)
+        faults.calm_down()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        endless: list[JobId] = []
+        finite: list[JobId] = []
+
+        async def submit_some() -> None:
+            for _ in range(cluster.random.randint(2, 8)):
+                await asyncio.sleep(cluster.random.uniform(0, 12))
+                await submit_one()
+
+        async def submit_one() -> None:
+            streaming = cluster.random.random() < 0.25
+            graph = job(
+                cluster,
+                seconds=FOREVER if streaming else cluster.random.choice([0.1, 5, 40, 100]),
+                sinks=cluster.random.randint(1, 2 if streaming else 3),
+                fails=cluster.random.choice([0, 0, 0, 1, 3]),
+                streaming=streaming,
+                restart=AGAIN_AND_AGAIN,
+            )
+            job_id = await cluster.submit(graph)
+            (endless if streaming else finite).append(job_id)
+            if cluster.random.random() < 0.25:
+                await asyncio.sleep(cluster.random.uniform(0, 8))
+                await cluster.cancel(job_id)
+
+        await asyncio.gather(submit_some(), Mischief(cluster).play())
+        for each in endless:
+            await asyncio.sleep(cluster.random.uniform(0, 5))
+            await cluster.cancel(each)
+        for each in endless:
+            assert await cluster.wait_for_end(each, patience=400) is JobStatus.CANCELED
+        for each in finite:
+            status = await cluster.wait_for_end(each)
+            assert status is JobStatus.FINISHED or each in cluster.history.cancelled
+        await nothing_is_left(cluster)
+
+    simulate(tmp_path, story, seed=seed)
+
+
+async def nothing_is_left(cluster: SimulatedCluster) -> None:
+    """Soon after the last job, all slots are free and only the results are on record."""
+    await asyncio.sleep(90)
+    overview = await cluster.ask(lambda dispatcher: dispatcher.cluster_overview())
+    assert overview.resources.slots_free == overview.resources.slots_total == 6
+    live = [key for key in cluster.coordination.all_keys() if key.startswith(("jobs/", "wishes/"))]
+    assert live == []

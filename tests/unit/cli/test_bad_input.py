@@ -1,0 +1,149 @@
+"""Every bad input ends in a message that says what is wrong, where, and what to do."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+GOOD = """
+sources:
+  numbers: {format: json, path: in}
+sinks:
+  copies: {input: numbers, format: json, path: out}
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path):
+    def write(text: str, name: str = "job.yml") -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def refused(result, *fragments: str, code: int) -> None:
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    missing = [fragment for fragment in fragments if fragment not in result.stderr]
+    assert not missing, result.stderr
+
+
+def test_a_file_that_is_not_there(stoker) -> None:
+    refused(stoker("run", "nowhere.py"), "nowhere.py: there is no such file", code=1)
+
+
+def test_a_file_of_an_unknown_kind(stoker, job) -> None:
+    result = stoker("info", job("hello", "job.txt"))
+    refused(result, "job.txt", "a job is a .py, .yml, .yaml or .sql file", code=1)
+
+
+def test_a_typo_in_a_key_of_a_yaml_job(stoker, job) -> None:
+    result = stoker("info", job(GOOD.replace("sinks", "snks")))
+    refused(result, "snks", "sinks", code=1)
+
+
+def test_several_faults_are_listed_one_below_the_other(stoker, job) -> None:
+    text = "sources:\n  a: {format: json, path: in, oops: 1}\nsinks:\n  b: {input: c, format: x}\n"
+    result = stoker("info", job(text))
+    refused(result, "Error:", code=1)
+
+
+def test_a_python_file_that_raises(stoker, job) -> None:
+    result = stoker("info", job("1 / 0\n", "job.py"))
+    refused(result, "job.py line 1: the file raised ZeroDivisionError", code=1)
+
+
+@pytest.mark.parametrize("param", ["day", "=x"])
+def test_a_parameter_without_name_or_value(stoker, job, param: str) -> None:
+    result = stoker("run", job(GOOD), "--param", param)
+    refused(result, param, "name=value", code=2)
+
+
+def test_a_parameter_that_the_job_does_not_have(stoker, job) -> None:
+    result = stoker("info", job(GOOD), "--param", "day=1")
+    refused(result, "day", code=1)
+
+
+@pytest.mark.parametrize("flag", ["--conf"])
+def test_a_setting_without_value(stoker, job, flag: str) -> None:
+    refused(stoker("run", job(GOOD), flag, "spark.x"), "key=value", code=2)
+
+
+def test_a_job_id_that_is_none(stoker, job) -> None:
+    refused(stoker("run", job(GOOD), "--job-id", "7"), "32 digits", code=2)
+
+
+def test_an_artifact_that_is_not_there(stoker, job) -> None:
+    refused(stoker("run", job(GOOD), "--wheel", "x.whl"), "x.whl", "does not exist", code=2)
+
+
+def test_an_unknown_option_is_answered_with_the_one_that_was_meant(stoker) -> None:
+    result = stoker("list", "-D", "rest.retry.dely=1 s")
+    refused(result, "there is no option rest.retry.dely; did you mean rest.retry.delay?", code=2)
+
+
+def test_an_unknown_variable_is_answered_with_the_one_that_was_meant(stoker, monkeypatch) -> None:
+    monkeypatch.setenv("STOKER_REST_RETRY_DELAI", "1 s")
+    refused(stoker("list"), "did you mean STOKER_REST_RETRY_DELAY?", code=2)
+
+
+def test_a_configuration_file_that_is_not_there(stoker) -> None:
+    refused(stoker("list", "--config", "no.yml"), "no.yml", "is not there", code=2)
+
+
+def test_no_master_is_known(stoker) -> None:
+    refused(stoker("list"), "-m URL", "STOKER_MASTER", "stoker cluster up", code=1)
+
+
+def test_a_master_that_cannot_be_reached(stoker) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        result = stoker("list", "-m", url, "-D", "rest.retry.max-attempts=0")
+    refused(result, f"cannot reach a Stoker master at {url}", "connection refused", code=1)
+
+
+def test_a_master_that_is_no_url(stoker) -> None:
+    refused(stoker("list", "-m", "ftp://x"), "http://localhost:8081", "ftp://x", code=2)
+
+
+def test_a_detached_job_needs_a_cluster_that_stays(stoker, job) -> None:
+    refused(stoker("run", "-d", job(GOOD)), "stoker cluster up", code=1)
+
+
+def test_a_master_whose_port_is_in_use(stoker, tmp_path: Path) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        result = stoker(
+            "master",
+            *("-D", f"rest.bind-port={port}"),
+            *("-D", f"high-availability.storageDir={tmp_path}/storage"),
+            *("-D", f"process.working-dir={tmp_path}/work"),
+        )
+    refused(result, f"tried {port}", "rest.bind-port", code=1)
+
+
+def test_a_master_whose_directory_cannot_be_used(stoker, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = stoker("master", "-D", f"process.working-dir={tmp_path}/file")
+    refused(result, f"{tmp_path}/file", "process.working-dir", code=1)
+
+
+def test_a_log_level_that_does_not_exist(stoker) -> None:
+    result = stoker("master", "-D", "process.log-level=LOUD")
+    refused(result, "LOUD", "DEBUG, INFO, WARNING, ERROR", code=2)
+
+
+def test_examples_that_are_not_there(stoker, tmp_path: Path) -> None:
+    refused(stoker("demo", "--examples", tmp_path), str(tmp_path), "--examples DIR", code=1)
+
+
+def test_a_directory_for_the_local_cluster_that_cannot_be_used(stoker, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = stoker("cluster", "up", "--dir", tmp_path / "file" / "x")
+    refused(result, "cannot be used", "--dir", code=1)

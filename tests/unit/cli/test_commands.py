@@ -1,0 +1,211 @@
+"""Commands against a real REST server with jobs in memory."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from contract.rest_cluster import CANCELED, FAILED, FINISHED, NEW, RUNNING, UNKNOWN
+from stoker.core.states import JobStatus
+from stoker.processes.local_cluster_process import ProcessRecord, start_time_of
+from stoker.processes.local_cluster_state import ClusterState, default_directory, write_state
+
+JOB = """
+name: copy
+sources:
+  numbers: {format: json, path: in}
+sinks:
+  copies: {input: numbers, format: json, path: /data/out}
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    path = tmp_path / "job.yml"
+    path.write_text(JOB)
+    return path
+
+
+async def test_list_shows_what_has_not_ended(served) -> None:
+    result = await served("list")
+    assert result.exit_code == 0
+    assert RUNNING[:12] in result.stdout
+    assert FINISHED[:12] not in result.stdout
+
+
+async def test_list_shows_all_jobs_to_those_who_ask(served) -> None:
+    output = (await served("list", "--all")).stdout
+    assert all(job[:12] in output for job in (RUNNING, FINISHED, FAILED, CANCELED))
+
+
+async def test_list_says_that_only_ended_jobs_are_there(served) -> None:
+    served.master.dispatcher.set_status(RUNNING, JobStatus.FINISHED)
+    assert "stoker list --all" in (await served("list")).stdout
+
+
+async def test_list_answers_in_json(served) -> None:
+    (job,) = json.loads((await served("list", "--running", "--json")).stdout)
+    assert (job["jid"], job["state"]) == (RUNNING, "RUNNING")
+
+
+async def test_options_may_stand_before_and_after_the_command(served) -> None:
+    before = await served("--json", "list")
+    after = await served("list", "--json")
+    assert json.loads(before.stdout) == json.loads(after.stdout)
+
+
+async def test_the_master_is_found_in_the_environment(served, monkeypatch) -> None:
+    monkeypatch.setenv("STOKER_MASTER", served.url)
+    assert RUNNING[:12] in (await asyncio.to_thread(served.stoker, "list")).stdout
+
+
+async def test_the_master_is_found_in_the_configuration_file(served) -> None:
+    Path("stoker.yml").write_text(f"client:\n  master: {served.url}\n")
+    assert RUNNING[:12] in (await asyncio.to_thread(served.stoker, "list")).stdout
+
+
+async def test_the_master_of_a_running_local_cluster_is_found(served) -> None:
+    directory = default_directory()
+    address = {"pid": os.getpid(), "rest_url": served.url}
+    (directory / "work" / "master-1").mkdir(parents=True)
+    (directory / "work" / "master-1" / "master.json").write_text(json.dumps(address))
+    write_state(directory, ClusterState(masters=(_own_process(),)))
+    assert RUNNING[:12] in (await asyncio.to_thread(served.stoker, "list")).stdout
+
+
+def test_a_local_cluster_that_died_is_told(stoker) -> None:
+    dead = ProcessRecord(name="master-1", pid=os.getpid(), started=1, log="")
+    default_directory().mkdir(parents=True)
+    write_state(default_directory(), ClusterState(masters=(dead,)))
+    result = stoker("list")
+    assert result.exit_code == 1
+    assert f"master-1 (pid {dead.pid}) ended without being asked" in result.stderr
+    assert "stoker cluster up" in result.stderr
+    assert "died" in stoker("cluster", "status").stdout
+
+
+def _own_process() -> ProcessRecord:
+    started = start_time_of(os.getpid())
+    assert started is not None
+    return ProcessRecord(name="master-1", pid=os.getpid(), started=started, log="")
+
+
+async def test_a_job_is_named_by_the_beginning_of_its_id(served) -> None:
+    result = await served("status", "33")
+    assert f"job:       {FAILED}" in result.stdout
+    assert "state:     FAILED" in result.stdout
+
+
+async def test_the_status_of_a_failed_job_tells_where_and_why(served) -> None:
+    output = (await served("status", FAILED)).stdout
+    assert "Failure in region big (attempt 3 on task-executor-0badcafe):" in output
+    assert "AnalysisException: no column number 2" in output
+
+
+async def test_the_status_shows_each_region_with_its_progress(served) -> None:
+    output = (await served("status", RUNNING)).stdout
+    (line,) = [line for line in output.splitlines() if line.startswith("small")]
+    assert "2/4 tasks" in line
+
+
+async def test_the_status_answers_in_json(served) -> None:
+    details = json.loads((await served("status", RUNNING, "--json")).stdout)
+    assert details["status"] == "RUNNING"
+    assert "hunter2" not in str(details)
+
+
+async def test_a_job_that_does_not_exist(served) -> None:
+    result = await served("status", UNKNOWN)
+    assert result.exit_code == 1
+    assert UNKNOWN in result.stderr
+
+
+async def test_a_beginning_that_no_job_has(served) -> None:
+    result = await served("cancel", "abc")
+    assert result.exit_code == 1
+    assert "stoker list --all" in result.stderr
+
+
+async def test_a_beginning_that_several_jobs_have_is_refused(served) -> None:
+    other = RUNNING[:4] + "0" * 28
+    served.master.dispatcher.set_status(other, JobStatus.RUNNING)
+    result = await served("status", RUNNING[:4])
+    assert result.exit_code == 1
+    assert "several jobs begin with 1111" in result.stderr
+    assert other in result.stderr
+
+
+async def test_cancel_without_waiting_returns_when_the_wish_is_recorded(served) -> None:
+    result = await served("cancel", "1111", "--no-wait")
+    assert result.exit_code == 0
+    assert served.master.dispatcher.cancelled == [RUNNING]
+
+
+async def test_cancel_of_a_job_that_finished_is_an_error(served) -> None:
+    result = await served("cancel", FINISHED)
+    assert result.exit_code == 1
+    assert "FINISHED" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("job_id", "code"), [(FINISHED, 0), (FAILED, 1), (CANCELED, 1)], ids=["ok", "failed", "gone"]
+)
+async def test_the_exit_code_of_wait_tells_how_the_job_ended(served, job_id, code) -> None:
+    assert (await served("wait", job_id)).exit_code == code
+
+
+async def test_a_detached_run_prints_the_id_and_how_to_follow(served, job: Path) -> None:
+    result = await served("run", "-d", job, "--job-id", NEW)
+    assert result.stdout == f"{NEW}\n"
+    assert f"stoker wait {NEW[:12]}" in result.stderr
+
+
+async def test_relative_paths_mean_the_folder_of_the_command(served, job: Path) -> None:
+    await served("run", "-d", job, "--job-id", NEW)
+    graph = served.master.dispatcher.graphs[NEW]
+    assert graph.vertex("numbers").read.path == str(Path.cwd() / "in")
+    assert graph.vertex("copies").write.path == "/data/out"
+
+
+async def test_files_of_the_command_line_travel_with_the_job(
+    served, job: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "extra.py").write_text("answer = 42\n")
+    result = await served("run", "-d", job, "--job-id", NEW, "--py-file", tmp_path / "extra.py")
+    assert result.exit_code == 0
+    (artifact,) = served.master.dispatcher.graphs[NEW].artifacts
+    assert artifact.name == "extra.py"
+    assert served.master.blobs.content[NEW, artifact.sha256] == b"answer = 42\n"
+
+
+async def test_name_and_settings_of_the_command_line_win(served, job: Path) -> None:
+    await served("run", "-d", job, "--job-id", NEW, "--name", "mine", "--conf", "spark.x=1")
+    graph = served.master.dispatcher.graphs[NEW]
+    assert graph.name == "mine"
+    assert graph.configuration == {"spark.x": "1"}
+
+
+async def test_a_job_that_is_refused_is_not_run(served, job: Path) -> None:
+    result = await served("run", job, "--job-id", FINISHED)
+    assert result.exit_code == 1
+    assert "has already ended" in result.stderr
+
+
+async def test_info_prints_the_graph_as_text_and_as_json(served, job: Path) -> None:
+    assert "copies  sink: json /data/out" in (await served("info", job)).stdout
+    graph = json.loads((await served("info", job, "--json")).stdout)
+    assert graph["name"] == "copy"
+
+
+def test_stopping_a_cluster_that_is_not_there_is_no_error(stoker) -> None:
+    result = stoker("cluster", "down")
+    assert result.exit_code == 0
+    assert "No local cluster runs" in result.stderr
+    assert not default_directory().exists()
+
+
+def test_the_status_of_a_cluster_that_is_not_there(stoker) -> None:
+    assert stoker("cluster", "status").exit_code == 1
+    assert json.loads(stoker("cluster", "status", "--json").stdout)["processes"] == []

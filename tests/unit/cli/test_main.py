@@ -1,0 +1,75 @@
+"""The command itself: it starts fast, and no traceback reaches the user."""
+
+import subprocess
+import sys
+
+import pytest
+
+from stoker import __version__
+from stoker.cli import main
+
+HEAVY = {"asyncio", "grpc", "httpx", "litestar", "pyspark", "rich", "uvicorn", "yaml"}
+
+
+def test_the_version_is_told(stoker) -> None:
+    result = stoker("--version")
+    assert result.output == f"stoker {__version__}\n"
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["stoker.cli.main", "stoker.cli.commands.list", "stoker.cli.commands.status"],
+)
+def test_a_quick_command_loads_no_heavy_library(module: str) -> None:
+    code = f"import sys, {module}; print(*sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {name.partition(".")[0] for name in run.stdout.split()}.isdisjoint(HEAVY)
+
+
+def test_help_lists_every_command_with_a_sentence(stoker) -> None:
+    output = stoker("--help").output.partition("Commands:")[2]
+    for name in main.COMMANDS:
+        (line,) = [line for line in output.splitlines() if line.strip().startswith(f"{name} ")]
+        assert len(line.split()) > 3
+
+
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(stoker) -> None:
+    result = stoker("lits")
+    assert result.exit_code == 2
+    assert "there is no command 'lits'; did you mean list?" in result.stderr
+
+
+def test_a_mistyped_flag_is_answered_with_the_one_that_was_meant(stoker) -> None:
+    result = stoker("run", "job.py", "--parm", "a=b")
+    assert result.exit_code == 2
+    assert "--parm" in result.stderr
+    assert "--param" in result.stderr
+
+
+def _broken(_ctx: object, _name: str) -> None:
+    raise RuntimeError("a cog came off")
+
+
+def test_an_unexpected_error_is_one_line_and_no_traceback(stoker, monkeypatch) -> None:
+    monkeypatch.setattr(main.cli, "get_command", _broken)
+    result = stoker("list")
+    assert result.exit_code == 1
+    assert "Error: this should not happen: RuntimeError: a cog came off" in result.stderr
+    assert "STOKER_DEBUG=1" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_traceback_is_there_for_those_who_ask_for_it(stoker, monkeypatch) -> None:
+    monkeypatch.setenv("STOKER_DEBUG", "1")
+    monkeypatch.setattr(main.cli, "get_command", _broken)
+    assert "Traceback" in stoker("list").stderr
+
+
+def test_ctrl_c_ends_a_command_with_130(stoker, monkeypatch) -> None:
+    def interrupted(_ctx: object, _name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main.cli, "get_command", interrupted)
+    result = stoker("list")
+    assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted.")

@@ -1,0 +1,144 @@
+"""What is known of a local cluster from its files, when processes come and go."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stoker.core.errors import StartupFailed
+from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local_cluster_log import reason_in
+from stoker.processes.local_cluster_process import (
+    MARK,
+    ProcessRecord,
+    processes_of,
+    send,
+    start_time_of,
+    wait_until_gone,
+)
+from stoker.processes.local_cluster_state import (
+    ClusterState,
+    former_port_of,
+    read_state,
+    url_of,
+    urls_of,
+    write_state,
+)
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, MARK: str(tmp_path)},
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def record(pid: int, *, started: int | None = None, name: str = "master-1") -> ProcessRecord:
+    own = start_time_of(pid) or 0
+    return ProcessRecord(name=name, pid=pid, started=own if started is None else started, log="")
+
+
+def leave_address(directory: Path, pid: int) -> None:
+    work = directory / "work" / "master-1"
+    work.mkdir(parents=True)
+    address = {"pid": pid, "rest_url": "http://127.0.0.1:8085", "rpc_address": "grpc://x"}
+    (work / "master.json").write_text(json.dumps(address))
+
+
+def test_a_running_process_is_recognized(child) -> None:
+    assert record(child.pid).alive
+
+
+def test_a_reused_pid_is_not_mistaken_for_the_process(child) -> None:
+    stranger = record(child.pid, started=1)
+    assert not stranger.alive
+    send(stranger, signal.SIGKILL)
+    assert child.poll() is None
+
+
+def test_a_dead_process_that_nobody_reaped_counts_as_gone(child) -> None:
+    known = record(child.pid)
+    child.kill()
+    assert wait_until_gone([known], 5) == []
+
+
+def test_descendants_are_found_by_their_environment(child, tmp_path: Path) -> None:
+    assert [found.pid for found in processes_of(tmp_path)] == [child.pid]
+    assert processes_of(tmp_path / "other") == []
+
+
+def test_the_state_is_read_as_it_was_written(tmp_path: Path) -> None:
+    state = ClusterState(masters=(record(os.getpid()),))
+    write_state(tmp_path, state)
+    assert read_state(tmp_path) == state
+
+
+def test_there_is_no_state_where_no_cluster_was(tmp_path: Path) -> None:
+    assert read_state(tmp_path) is None
+
+
+def test_a_damaged_state_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{")
+    with pytest.raises(StartupFailed, match=r"cluster\.json cannot be read"):
+        read_state(tmp_path)
+
+
+def test_a_master_answers_where_its_address_file_says(child, tmp_path: Path) -> None:
+    master = record(child.pid)
+    leave_address(tmp_path, child.pid)
+    assert url_of(tmp_path, master) == "http://127.0.0.1:8085"
+    assert urls_of(tmp_path, ClusterState(masters=(master,))) == ["http://127.0.0.1:8085"]
+
+
+def test_the_address_of_a_former_life_is_not_believed_but_its_port_is_kept(
+    child, tmp_path: Path
+) -> None:
+    leave_address(tmp_path, 1)
+    assert url_of(tmp_path, record(child.pid)) is None
+    assert former_port_of(tmp_path, "master-1") == "8085"
+    assert former_port_of(tmp_path, "master-2") is None
+
+
+def test_the_last_words_of_a_process_are_its_reason(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("Error: of a former life\nINFO start\nError: no free port\n  tried 8081\n")
+    said = ProcessRecord(name="m", pid=1, started=1, log=str(log), log_start=24)
+    assert reason_in(said) == "no free port\n  tried 8081"
+
+
+def test_without_last_words_the_end_of_the_log_is_shown(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(f"line {number}" for number in range(40)))
+    text = reason_in(ProcessRecord(name="m", pid=1, started=1, log=str(log)))
+    assert text.splitlines()[0] == f"the end of {log} is"
+    assert text.splitlines()[-1] == "  line 39"
+
+
+def test_a_process_that_ends_during_its_start_tells_why(tmp_path: Path) -> None:
+    with (
+        LocalCluster(tmp_path / "cluster", tied=True) as cluster,
+        pytest.raises(StartupFailed, match=r"master-1 ended during its start: .*no\.such\.option"),
+    ):
+        cluster.start(task_executors=0, configuration='{"no.such.option": "1"}')
+        cluster.wait_until_ready(seconds=30)
+    assert cluster.state is None
+    assert processes_of(cluster.directory) == []
+
+
+def test_secrets_in_the_configuration_are_for_the_owner_alone(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, tied=True) as cluster:
+        cluster.start(masters=0, task_executors=0, configuration='{"a": "secret"}')
+        assert (tmp_path / "stoker.yml").stat().st_mode & 0o077 == 0
