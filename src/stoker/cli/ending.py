@@ -19,7 +19,7 @@ def ending_text(details: JobDetails) -> str:
     line = f"Job {details.job_id} ({details.name}) {details.status.value} after {took}."
     if details.status is not JobStatus.FAILED or not details.failures:
         return line
-    return f"{line}\n\n{failure_text(details.failures[-1])}"
+    return f"{line}\n\n{failure_text(details.failures[0])}"
 
 
 def failure_text(record: FailureRecord) -> str:

@@ -51,6 +51,8 @@ def _log_on_error_stream(level: str) -> Iterator[None]:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
+    # Tells of every request that is forwarded, which the access to the leader is not worth.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
         yield
     finally:

@@ -8,15 +8,8 @@ from stoker.config.processes import (
     ProcessOptions,
     TaskExecutorProcessOptions,
 )
-from stoker.config.processes import (
-    ClusterOptions,
-    MasterOptions,
-    ProcessOptions,
-    TaskExecutorProcessOptions,
-)
 from stoker.dispatcher.options import DispatcherOptions
 from stoker.engine.options import EngineOptions
-from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.leases import LeaseOptions
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions

@@ -102,6 +102,7 @@ class JobDetails(Value):
     end: Millis | None = None
     regions: tuple[RegionDetails, ...] = ()
     failures: tuple[FailureRecord, ...] = ()
+    """Newest first."""
     waiting: str | None = None
     """Why the job waits, in words."""
     plan: tuple[PlanVertex, ...] = ()

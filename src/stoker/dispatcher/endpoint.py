@@ -30,7 +30,7 @@ from stoker.gateways.dispatcher import (
 )
 from stoker.gateways.job import JobToRun
 from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutorDetails
-from stoker.ha.stores.job_graphs import Conflicts, SameAgain, Stored
+from stoker.ha.stores.job_graphs import Conflicts, PutOutcome, SameAgain, Stored
 from stoker.rpc.service import Endpoint
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Dispatcher(Endpoint):
         """Persist, then acknowledge, then run. Who creates the record decides about duplicates."""
         validate(graph, max_bytes=self._services.options.max_graph_size)
         now = self._services.wall_clock()
-        outcome = await self._stores.graphs.known(graph)
+        outcome: PutOutcome | None = await self._stores.graphs.known(graph)
         if outcome is None:
             # Before it is durable: what is refused leaves nothing behind.
             await self._check_artifacts(graph)

@@ -113,6 +113,9 @@ class ConnectEngine:
             "web-ui": server.ui if server else "",
         }
 
+    async def wait_until_ready(self) -> None:
+        self._spark_version = await self._pool.wait_until_warm()
+
     async def launch(self, task: Task, listener: Listener) -> ConnectTask:
         if self._closed:
             raise Unavailable("the Spark engine is closed")

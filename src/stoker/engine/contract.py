@@ -84,6 +84,10 @@ class Engine(Protocol):
         """Facts for people: Spark version, master, web UI address, server pid, heap."""
         ...
 
+    async def wait_until_ready(self) -> None:
+        """Return when a task would begin at once; StartupFailed when the engine will not start."""
+        ...
+
     async def launch(self, task: Task, listener: Listener) -> RunningTask:
         """Start the task. While the engine is still starting this waits for it.
 

@@ -52,12 +52,12 @@ class EngineOptions:
     warm_runners: int = option(
         "runner.warm",
         "Runner processes kept ready, each with a Spark session that has run a query",
-        1,
+        2,
     )
     replenish_delay: timedelta = option(
         "runner.replenish-delay",
         "Pause after a runner was taken before the next one warms up, so as not to disturb it",
-        timedelta(milliseconds=500),
+        timedelta(milliseconds=200),
     )
     runner_start_timeout: timedelta = option(
         "runner.start-timeout",

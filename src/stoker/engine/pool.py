@@ -5,7 +5,7 @@ import logging
 import uuid
 from dataclasses import dataclass
 
-from stoker.core.errors import StokerError, Unavailable
+from stoker.core.errors import StartupFailed, StokerError, Unavailable
 from stoker.core.ids import Ids
 from stoker.engine.kept import Kept
 from stoker.engine.options import EngineOptions
@@ -28,6 +28,8 @@ class WarmRunner:
     def is_usable(self) -> bool:
         return self.process.is_alive and not self.server.died.done()
 
+
+_LOOK_AGAIN_SECONDS = 0.1
 
 Spare = asyncio.Task[WarmRunner | StokerError]
 
@@ -67,6 +69,21 @@ class RunnerPool:
                 return runner
             else:
                 await runner.process.kill()
+
+    async def wait_until_warm(self) -> str:
+        """The version of Spark, as soon as a runner has spoken with it."""
+        while True:
+            spare = self._spares[0] if self._spares else None
+            if spare is None:
+                await self._server.get()
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                continue
+            runner = await asyncio.shield(spare)
+            if isinstance(runner, WarmRunner):
+                return runner.spark_version
+            if isinstance(runner, StartupFailed):
+                raise runner
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def run(self) -> None:
         """Keeps the number of spares; ends them when cancelled."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_never
 
+import msgspec
 from pyspark.errors import AnalysisException
 
 from stoker.core.graph import FormatWrite, PythonFunction, Sink, Source, SqlScript, Transform
@@ -61,6 +62,10 @@ class RegionRun:
                     self._run_batch(end, frame, compiler)
             case _:
                 assert_never(end)
+
+    def final_progress(self) -> Progress:
+        """After success: Spark does not always tell of the last tasks before it is done."""
+        return msgspec.structs.replace(self.progress, tasks_done=self.progress.tasks_total)
 
     def _apply_configuration(self) -> None:
         for key, value in self._task.graph.configuration.items():

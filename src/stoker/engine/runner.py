@@ -128,7 +128,7 @@ class Runner:
         if self._cancelled.is_set() and self._run.query is not None:
             # A stopped stream ends like one that has read everything.
             return self._canceled()
-        return Ended(state=ExecutionState.FINISHED, progress=self._run.progress)
+        return Ended(state=ExecutionState.FINISHED, progress=self._run.final_progress())
 
     def _canceled(self) -> Ended:
         return Ended(state=ExecutionState.CANCELED, progress=self._run.progress)

@@ -26,15 +26,16 @@ class SessionEnder:
 
     async def end(self, server: SparkServer, session_id: str) -> None:
         """Returns when the server says that the session is over, or is dead itself."""
-        async with self._one_at_a_time:
-            while not server.died.done():
+        while not server.died.done():
+            # Only for one try: a session that will not end must not keep others from ending.
+            async with self._one_at_a_time:
                 try:
                     if await unless(server.died, self._try_to_end(server, session_id)):
                         return
                 except Stopped:
                     await self._dismiss()
                     return
-                await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _try_to_end(self, server: SparkServer, session_id: str) -> bool:
         try:

@@ -11,6 +11,9 @@ _ANSWER_SECONDS = 10.0
 _BLIND_WAIT_SECONDS = 2.5
 """Two seconds until Spark looks for workers to kill, and the time that the kill takes."""
 
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""The engine's page is on this machine: a proxy of the environment would not find it."""
+
 
 def has_active_tasks(ui: str, owners: Set[str]) -> bool:
     """Whether tasks run in jobs that name one of these sessions or queries.
@@ -38,7 +41,7 @@ def is_owned(job: dict[str, Any], owners: Set[str]) -> bool:
 
 def _get(url: str) -> Any:
     try:
-        with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
+        with _direct.open(url, timeout=_ANSWER_SECONDS) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         if error.code == 404:

@@ -57,6 +57,8 @@ class ResourceRequirements(Value):
     job_id: JobId
     token: FencingToken
     slots: int
+    held: int = 0
+    """Those of them that the master has; some may be where the resource manager sees nobody."""
 
 
 class ResourceOverview(Value):

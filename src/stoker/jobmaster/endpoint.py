@@ -146,6 +146,7 @@ class JobMaster(Endpoint):
         executor = job.executors.pop(instance, None)
         if executor is not None:
             job.graph.slots_gone(instance)
+            job.act([])
             self.beats.unmonitor_target(instance)
             job.scope.spawn("bury", bury(job, executor, f"it left: {reason}", proven_dead=True))
 

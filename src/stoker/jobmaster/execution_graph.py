@@ -86,6 +86,10 @@ class ExecutionGraph:
         return [slot.allocation for slot in self._held.values() if slot.instance == instance]
 
     @property
+    def slots_held(self) -> int:
+        return len(self._held)
+
+    @property
     def lacks_slots(self) -> bool:
         return bool(self._scheduled())
 

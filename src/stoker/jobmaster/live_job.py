@@ -78,7 +78,8 @@ class LiveJob:
         self.settling: set[AttemptId] = set()
         self.scope = TaskScope(f"job {graph.job_id}")
         self.status = status
-        self.needs: Latest[int] = Latest(0)
+        self.needs: Latest[tuple[int, int]] = Latest((0, 0))
+        """Slots that the job needs, and how many of them it holds."""
         self.starving: Latest[bool] = Latest(False)
         self.waiting: str | None = None
         self.resource_manager: ResourceManagerGateway | None = None
@@ -119,7 +120,7 @@ class LiveJob:
         if graph.status is not self.status.value:
             log.info("job %s is %s", self.job_id, graph.status)
         self.status.set(graph.status)
-        self.needs.set(graph.slots_needed())
+        self.needs.set((graph.slots_needed(), graph.slots_held))
         self.starving.set(graph.starves)
         if graph.status.globally_terminal and not self.end.done():
             self.end.set_result(JobEnd(details=graph.details(), failure=graph.root_failure))

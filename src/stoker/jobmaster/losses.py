@@ -67,6 +67,7 @@ def executor_fell_silent(job: LiveJob, instance: InstanceId, liveness: Liveness)
     if executor is None:
         return
     job.graph.slots_gone(instance)
+    job.act([])
     proven = is_proof_of_death(executor.address, liveness)
     reason = "its process is gone" if proven else f"no heartbeat ({liveness.value.lower()})"
     job.scope.spawn(f"bury {instance}", bury(job, executor, reason, proven_dead=proven))

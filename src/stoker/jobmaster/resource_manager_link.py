@@ -45,7 +45,7 @@ async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
     while job.services.resource_manager.leader == leader:
         needs = job.needs.value
         await manager.declare_requirements(
-            ResourceRequirements(job_id=job.job_id, token=job.token, slots=needs)
+            ResourceRequirements(job_id=job.job_id, token=job.token, slots=needs[0], held=needs[1])
         )
         if job.graph.lacks_slots:
             job.waiting = await manager.why_waiting(job.job_id)
@@ -62,7 +62,7 @@ async def take_leave(job: LiveJob) -> None:
         log.info("job %s: the resource manager was not told of its end: %s", job.job_id, error)
 
 
-async def _next_occasion(job: LiveJob, declared: int) -> None:
+async def _next_occasion(job: LiveJob, declared: tuple[int, int]) -> None:
     """The needs changed, the leader may have, or it is time to ask again."""
     try:
         async with asyncio.timeout(ASK_WHY_SECONDS):

@@ -131,10 +131,10 @@ class LocalCluster:
             time.sleep(_POLL_SECONDS)
 
     def stop(self, tell: Tell = tell_nobody) -> None:
-        """Task executors first, then masters; nothing is left when this returns."""
+        """Masters first, so that jobs are left as they are; nothing is left when this returns."""
         with self._locked():
             state = self.state or ClusterState()
-            for records in (state.task_executors, state.masters):
+            for records in (state.masters, state.task_executors):
                 self._end(records, tell)
             remnants = wait_until_gone(processes_of(self.directory), _REMNANTS_SECONDS)
             for record in remnants:

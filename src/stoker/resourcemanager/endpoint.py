@@ -198,7 +198,7 @@ class ResourceManager(Endpoint):
         if master is None or master.registration.token != requirements.token:
             # Said aloud, so that a master that was given up without its knowledge registers again.
             raise NotFound(f"this master of job {requirements.job_id} is not registered here")
-        self._slots.declare(requirements.job_id, requirements.slots)
+        self._slots.declare(requirements.job_id, requirements.slots, held=requirements.held)
         self._assign()
 
     def job_master_leaves(self, job_id: JobId, token: FencingToken, status: JobStatus) -> None:

@@ -25,9 +25,12 @@ class Slot:
     state: SlotState = SlotState.FREE
     job_id: JobId | None = None
     allocation: AllocationId | None = None
+    declaration: int = 0
+    """The number of the declaration for which it was given."""
 
     def free(self) -> None:
         self.state, self.job_id, self.allocation = SlotState.FREE, None, None
+        self.declaration = 0
 
     def assign(self, state: SlotState, job_id: JobId, allocation: AllocationId) -> None:
         self.state, self.job_id, self.allocation = state, job_id, allocation
@@ -44,10 +47,27 @@ class SlotAssignment:
 
 
 @dataclass
+class Requirement:
+    """What a job declared last. Each declaration is good for as many slots as it lacked then.
+
+    A job may decline what it is given, when this declaration is older than what its master has
+    meanwhile: a slot that comes back is not given again before the next declaration, or the two
+    would play ball with it.
+    """
+
+    slots: int
+    held: int
+    """As its master says; some may be on executors that are lost here and not there."""
+    number: int
+    credit: int = 0
+
+
+@dataclass
 class SlotManager:
     ids: Ids
     _executors: dict[InstanceId, list[Slot]] = field(default_factory=dict)
-    _required: dict[JobId, int] = field(default_factory=dict)
+    _required: dict[JobId, Requirement] = field(default_factory=dict)
+    _declarations: int = 0
 
     def register(self, instance: InstanceId, report: SlotReport) -> None:
         """A new task executor, or the same one again; its report is used in either case."""
@@ -57,6 +77,8 @@ class SlotManager:
     def unregister(self, instance: InstanceId) -> frozenset[JobId]:
         """Its slots are gone. Answers the jobs that had some there."""
         slots = self._executors.pop(instance, [])
+        for slot in slots:
+            self._give_credit_back(slot.job_id)
         return frozenset(slot.job_id for slot in slots if slot.job_id is not None)
 
     def report(self, instance: InstanceId, report: SlotReport) -> None:
@@ -68,11 +90,26 @@ class SlotManager:
             if status.job_id is not None and status.allocation is not None:
                 slot.assign(SlotState.ALLOCATED, status.job_id, status.allocation)
             elif slot.state is SlotState.ALLOCATED:
-                slot.free()
+                self._came_back(slot)
 
-    def declare(self, job_id: JobId, slots: int) -> None:
+    def _came_back(self, slot: Slot) -> None:
+        required = self._required.get(slot.job_id) if slot.job_id else None
+        if required is not None and slot.declaration != required.number:
+            required.credit += 1
+        slot.free()
+
+    def _give_credit_back(self, job_id: JobId | None) -> None:
+        required = self._required.get(job_id) if job_id else None
+        if required is not None:
+            required.credit += 1
+
+    def declare(self, job_id: JobId, slots: int, *, held: int = 0) -> None:
+        """What the job needs in all, and how much of it its master has, wherever that is."""
         if slots > 0:
-            self._required[job_id] = slots
+            self._declarations += 1
+            required = Requirement(slots, held, self._declarations)
+            self._required[job_id] = required
+            required.credit = self.missing(job_id)
         else:
             self._required.pop(job_id, None)
 
@@ -85,6 +122,7 @@ class SlotManager:
     def refused(self, assignment: SlotAssignment) -> None:
         slot = self._find(assignment)
         if slot is not None and slot.state is SlotState.PENDING:
+            self._give_credit_back(slot.job_id)
             slot.free()
 
     def _find(self, assignment: SlotAssignment) -> Slot | None:
@@ -107,6 +145,9 @@ class SlotManager:
             instance, slot = free
             allocation = self.ids.allocation()
             slot.assign(SlotState.PENDING, job_id, allocation)
+            required = self._required[job_id]
+            required.credit -= 1
+            slot.declaration = required.number
             assignments.append(
                 SlotAssignment(
                     instance=instance, slot=slot.index, job_id=job_id, allocation=allocation
@@ -115,9 +156,12 @@ class SlotManager:
 
     def _neediest(self, ready: Container[JobId]) -> JobId | None:
         """Of the jobs that miss slots, the one that holds fewest; the oldest among equals."""
-        held = {job_id: self.held(job_id) for job_id in self._required if job_id in ready}
-        lacking = [job_id for job_id, slots in held.items() if slots < self._required[job_id]]
-        return min(lacking, key=lambda job_id: held[job_id], default=None)
+        lacking = [
+            job_id
+            for job_id in self.jobs_waiting()
+            if job_id in ready and self._required[job_id].credit > 0
+        ]
+        return min(lacking, key=self.held, default=None)
 
     def _emptiest(self) -> tuple[InstanceId, Slot] | None:
         candidates = [
@@ -134,10 +178,14 @@ class SlotManager:
         return (slot for slots in self._executors.values() for slot in slots)
 
     def held(self, job_id: JobId) -> int:
-        return sum(slot.job_id == job_id for slot in self._slots())
+        """What its master says, or what is seen here: whichever is more."""
+        seen = sum(slot.job_id == job_id for slot in self._slots())
+        required = self._required.get(job_id)
+        return max(seen, required.held) if required else seen
 
     def missing(self, job_id: JobId) -> int:
-        return max(0, self._required.get(job_id, 0) - self.held(job_id))
+        required = self._required.get(job_id)
+        return max(0, required.slots - self.held(job_id)) if required else 0
 
     def jobs_waiting(self) -> list[JobId]:
         return [job_id for job_id in self._required if self.missing(job_id) > 0]

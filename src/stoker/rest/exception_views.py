@@ -17,7 +17,6 @@ def job_exceptions(
     """Newest first, cut to the limit; only those that have all the labels."""
     wanted = (labels or {}).items()
     matching = [record for record in job.failures if wanted <= record.failure.labels.items()]
-    matching.sort(key=lambda record: record.at, reverse=True)
     return JobExceptions(
         exception_history=ExceptionHistory(
             entries=[_entry(record) for record in matching[:limit]],

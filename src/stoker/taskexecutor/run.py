@@ -25,13 +25,19 @@ async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator
         services.rpc.running(executor),
     ):
         connections.spawn("retrieval", executor.manager_leader.run())
-        connections.spawn("registration", executor.manager.run())
+        connections.spawn("registration", _register_when_ready(executor, services))
         connections.spawn("order", executor.keep_order())
         connections.spawn("patience", _give_up_when_alone(executor, services))
         try:
             yield executor
         finally:
             await _leave(executor)
+
+
+async def _register_when_ready(executor: TaskExecutor, services: TaskExecutorServices) -> None:
+    """A slot is promised only where a task would begin at once."""
+    await services.tasks.engine.wait_until_ready()
+    await executor.manager.run()
 
 
 async def _leave(executor: TaskExecutor) -> None:

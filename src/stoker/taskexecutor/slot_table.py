@@ -100,9 +100,7 @@ class SlotTable:
         return [
             held
             for held in self.of_job(job_id)
-            if held.use is SlotUse.ACTIVE
-            and held.id not in counted
-            and now - held.since >= timeout
+            if held.use is SlotUse.ACTIVE and held.id not in counted and now - held.since >= timeout
         ]
 
     def report(self) -> SlotReport:

@@ -38,6 +38,9 @@ class FakeEngine:
     def description(self) -> Mapping[str, str]:
         return {"engine": "fake"}
 
+    async def wait_until_ready(self) -> None:
+        return
+
     async def launch(self, task: Task, listener: Listener) -> RunningTask:
         if self._vanished:
             raise Unavailable("the machine of this engine is gone")

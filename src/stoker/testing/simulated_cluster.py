@@ -124,9 +124,7 @@ class SimulatedCluster:
         engine = FakeEngine(name, self.history, self.wall_clock)
         self._lives += 1
         folder = self.folder / f"{name}-{self._lives}"
-        blobs = BlobCache(
-            folder / "artifacts", BlobOptions(), storage=storage, off_loop=inline
-        )
+        blobs = BlobCache(folder / "artifacts", BlobOptions(), storage=storage, off_loop=inline)
         services = TaskExecutorServices(
             rpc=self.network.service(name),
             coordinator=session,

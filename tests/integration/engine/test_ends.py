@@ -249,5 +249,5 @@ async def test_a_killed_owner_takes_server_and_runners_with_it(tmp_path: Path) -
     finally:
         owner.kill()
         await owner.wait()
-    assert len(pids) == 3
+    assert len(pids) >= 3
     await until(lambda: all(is_gone(pid) for pid in pids), seconds=5)

@@ -41,7 +41,7 @@ def _text(details: JobDetails) -> str:
     if details.failures:
         count = len(details.failures)
         more = f"The last of {count} failures.\n" if count > 1 else ""
-        parts.append(more + failure_text(details.failures[-1]))
+        parts.append(more + failure_text(details.failures[0]))
     return "\n\n".join(parts)
 
 
