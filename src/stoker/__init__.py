@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     # Loaded on demand, so that `stoker list` does not pay for the authoring API.
     if name == "Pipeline":
-        from stoker.pipeline import Pipeline
+        from stoker.pipeline import Pipeline  # noqa: PLC0415
 
         return Pipeline
     raise AttributeError(f"module 'stoker' has no attribute {name!r}")

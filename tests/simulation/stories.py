@@ -26,6 +26,7 @@ def job(
     fails: int = 0,
     sinks: int = 1,
     streaming: bool = False,
+    cancel_seconds: float = 0,
     restart: RestartPolicy | None = None,
 ) -> JobGraph:
     source = FormatRead(format="rate") if streaming else FormatRead(format="parquet", path="/in")
@@ -46,7 +47,11 @@ def job(
                 for number in range(sinks)
             ),
         ),
-        configuration={"fake.seconds": str(seconds), "fake.fails": str(fails)},
+        configuration={
+            "fake.seconds": str(seconds),
+            "fake.fails": str(fails),
+            "fake.cancel-seconds": str(cancel_seconds),
+        },
         restart=restart,
     )
 

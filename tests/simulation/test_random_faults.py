@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
@@ -31,6 +32,7 @@ class Mischief:
             self.stop,
             self.cut_one_off,
             self.cut_two_apart,
+            self.isolate,
             self.suspend_coordinator,
             self.lose_a_commit,
             self.take_storage_away,
@@ -76,6 +78,17 @@ class Mischief:
         self.cluster.network.partition(*self.random.sample(sorted(self.cluster.processes), 2))
         await self.pause(40)
         self.cluster.network.heal()
+
+    async def isolate(self) -> None:
+        """From everyone and from the coordinator: it must end what it runs by itself, in time."""
+        name = self.anyone()
+        self.cluster.cut_off(name)
+        self.cluster.coordination.suspend(self.cluster.processes[name].session)
+        await self.pause(120)
+        self.cluster.network.heal()
+        self.cluster.coordination.resume(self.cluster.processes[name].session)
+        await asyncio.sleep(1)
+        await self.restart_what_ended()
 
     async def suspend_coordinator(self) -> None:
         """For one process or for all; the longer ones end the session, and the process with it."""
@@ -135,6 +148,7 @@ def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
                 sinks=cluster.random.randint(1, 2 if streaming else 3),
                 fails=cluster.random.choice([0, 0, 0, 1, 3]),
                 streaming=streaming,
+                cancel_seconds=cluster.random.choice([0, 0, 0.5, 5]),
                 restart=AGAIN_AND_AGAIN,
             )
             job_id = await cluster.submit(graph)

@@ -1,54 +1,14 @@
 """Two masters, three task executors, a fake engine: on virtual time, from a seed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, RestartPolicy, Sink, Source
-from stoker.core.ids import JobId
+
+from simulation.stories import job, simulate
+from stoker.core.graph import RestartPolicy
 from stoker.core.states import JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
-from stoker.testing.virtual_time import run_virtual
-
-
-def job(
-    cluster: SimulatedCluster,
-    *,
-    seconds: float = 1,
-    fails: int = 0,
-    sinks: int = 1,
-    restart: RestartPolicy | None = None,
-) -> JobGraph:
-    return JobGraph(
-        job_id=cluster.ids.job(),
-        name="simulated",
-        vertices=(
-            Source(name="numbers", read=FormatRead(format="parquet", path="/in")),
-            *(
-                Sink(name=f"sink-{number}", input="numbers", write=FormatWrite(format="noop"))
-                for number in range(sinks)
-            ),
-        ),
-        configuration={"fake.seconds": str(seconds), "fake.fails": str(fails)},
-        restart=restart,
-    )
-
-
-def simulate(
-    folder: Path, story: Callable[[SimulatedCluster], Awaitable[None]], *, seed: int = 1
-) -> SimulatedCluster:
-    clusters: list[SimulatedCluster] = []
-
-    async def play() -> None:
-        cluster = SimulatedCluster(seed, folder)
-        clusters.append(cluster)
-        async with cluster.running():
-            await story(cluster)
-            assert await cluster.broken_invariants() == []
-
-    run_virtual(play, seed=seed)
-    return clusters[0]
 
 
 def test_a_job_goes_through_every_part_and_ends_with_a_recorded_result(tmp_path: Path) -> None:
@@ -61,9 +21,8 @@ def test_a_job_goes_through_every_part_and_ends_with_a_recorded_result(tmp_path:
         await asyncio.sleep(5)
         left = [key for key in cluster.coordination.all_keys() if job_id in key]
         assert left == [f"results/{job_id}"]
-        assert [path for path in await cluster.storage.list("") if job_id in path] == [
-            path for path in await cluster.storage.list(f"results/{job_id}")
-        ]
+        stored = [path for path in await cluster.storage.list("") if job_id in path]
+        assert stored == await cluster.storage.list(f"results/{job_id}")
 
     cluster = simulate(tmp_path, story)
     assert len(cluster.history.attempts) == 3
@@ -191,45 +150,3 @@ def test_a_task_executor_that_is_cut_off_ends_its_attempt_before_another_begins(
 
     cluster = simulate(tmp_path, story)
     assert len(cluster.history.attempts) == 2
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_random_deaths_break_no_invariant(tmp_path: Path, seed: int) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
-        again = RestartPolicy(strategy="fixed-delay", attempts=100, delay_seconds=1)
-        jobs: list[JobId] = []
-
-        async def submit_some() -> None:
-            for _ in range(6):
-                await asyncio.sleep(cluster.random.uniform(0, 10))
-                seconds = cluster.random.uniform(0.1, 40)
-                jobs.append(
-                    await cluster.submit(
-                        job(
-                            cluster,
-                            seconds=seconds,
-                            sinks=cluster.random.randint(1, 3),
-                            restart=again,
-                        )
-                    )
-                )
-                if cluster.random.random() < 0.3:
-                    await asyncio.sleep(cluster.random.uniform(0, 5))
-                    await cluster.cancel(jobs[-1])
-
-        async def break_some() -> None:
-            for _ in range(cluster.random.randint(1, 6)):
-                await asyncio.sleep(cluster.random.uniform(0, 15))
-                name = cluster.random.choice(sorted(cluster.processes))
-                await cluster.kill(name)
-                await asyncio.sleep(cluster.random.uniform(0, 20))
-                if name.startswith("master"):
-                    cluster.start_master(name)
-                else:
-                    cluster.start_executor(name)
-
-        await asyncio.gather(submit_some(), break_some())
-        for each in jobs:
-            await cluster.wait_for_end(each)
-
-    simulate(tmp_path, story, seed=seed)

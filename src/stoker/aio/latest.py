@@ -12,7 +12,8 @@ class Latest(Generic[T]):
 
     def __init__(self, value: T) -> None:
         self._value = value
-        self._waiters: set[asyncio.Future[None]] = set()
+        # In the order of their arrival, so that a simulation repeats exactly.
+        self._waiters: dict[asyncio.Future[None], None] = {}
 
     @property
     def value(self) -> T:
@@ -35,8 +36,8 @@ class Latest(Generic[T]):
             if predicate(seen):
                 return seen
             waiter = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
+            self._waiters[waiter] = None
             try:
                 await waiter
             finally:
-                self._waiters.discard(waiter)
+                self._waiters.pop(waiter, None)

@@ -23,7 +23,8 @@ class TaskScope:
     def __init__(self, name: str) -> None:
         self.name = name
         self._group = asyncio.TaskGroup()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order of their start, so that a simulation repeats exactly.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._open = False
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -31,8 +32,8 @@ class TaskScope:
             coroutine.close()
             raise RuntimeError(f"scope {self.name} is not open, {name} cannot start in it")
         task = self._group.create_task(coroutine, name=f"{self.name}/{name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
 
     async def __aenter__(self) -> Self:
@@ -47,7 +48,7 @@ class TaskScope:
         traceback: TracebackType | None,
     ) -> bool:
         self._open = False
-        for task in self._tasks:
+        for task in list(self._tasks):
             task.cancel()
         try:
             await self._group.__aexit__(kind, error, traceback)

@@ -128,7 +128,7 @@ class JobMaster(Endpoint):
             present = await executor.gateway.heartbeat_from_job_master(job.token, job.job_id, slots)
         except NotFound:
             present = ()
-        for attempt in set(present) - deployed - executor.deploying:
+        for attempt in sorted(set(present) - deployed - executor.deploying):
             if job.graph.attempt(attempt) is None:
                 self._cancel_stranger(executor, attempt)
         return expected - set(present)

@@ -36,9 +36,8 @@ async def bury(job: LiveJob, executor: KnownExecutor, reason: str, *, proven_dea
         wait.total_seconds(),
     )
     await asyncio.sleep(wait.total_seconds())
-    while not proven_dead and (wait := _wait_for(job, executor.instance, proven_dead=False)):
-        # It was back meanwhile, with its leases renewed, and is silent again.
-        await asyncio.sleep(wait.total_seconds())
+    if not proven_dead and _wait_for(job, executor.instance, proven_dead=False):
+        return  # It was back meanwhile, with its leases renewed: who lost it again buries it.
     failure = lost(executor.resource_id, reason)
     for attempt in job.graph.attempts_on(executor.instance):
         # Unless it came back with its attempts.
@@ -78,7 +77,7 @@ async def settle_unknown(job: LiveJob, instance: InstanceId, missing: set[Attemp
     settling = missing - job.settling
     job.settling |= settling
     try:
-        for attempt in settling:
+        for attempt in sorted(settling):
             await _settle(job, instance, attempt)
     finally:
         job.settling -= settling

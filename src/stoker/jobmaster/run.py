@@ -95,6 +95,7 @@ class JobMasterRunner:
             return
         error = contending.exception()
         self._end.set_exception(error or RuntimeError("the job master ended without a result"))
+        self._end.exception()  # Looked at: when leadership is over, nobody waits for it any more.
 
     # One grant of leadership
 

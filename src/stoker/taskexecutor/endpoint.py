@@ -286,6 +286,9 @@ class TaskExecutor(Endpoint):
                 if not self._runs_something(held.id)
             ]
             self._free(overdue, f"no job master took it within {timeout:.0f} s")
+            # Begun a margin early: a task that is asked to end takes its time, and must be gone
+            # when the lease is over.
+            margin = self._services.lease.margin.total_seconds()
             for task in list(self._tasks.values()):
-                if task.outcome is None and now >= task.lease_until:
+                if task.outcome is None and now >= task.lease_until - margin:
                     self._runs.cancel(task, "its lease has run out")

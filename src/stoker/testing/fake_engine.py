@@ -91,7 +91,6 @@ class FakeRunningTask:
             failure = Failure(error="FakeFailure", message="asked for by fake.fails")
             self._end(ExecutionState.FAILED, failure)
         else:
-            self._span.finished = True
             self._end(ExecutionState.FINISHED)
 
     def _end(self, state: ExecutionState, failure: Failure | None = None) -> None:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from stoker.core.ids import AttemptId, JobId, RegionId
-from stoker.core.states import JobStatus
+from stoker.core.results import AttemptOutcome
+from stoker.core.states import ExecutionState, JobStatus
 
 
 @dataclass
@@ -15,6 +16,7 @@ class AttemptSpan:
     began: float
     ended: float | None = None
     finished: bool = False
+    """That is on record; work of a process that died before it wrote so counts for nothing."""
 
 
 @dataclass
@@ -27,6 +29,11 @@ class History:
     """When a cancel was acknowledged."""
     ends: dict[JobId, tuple[JobStatus, float]] = field(default_factory=dict)
     """First terminal status that a client saw."""
+
+    def recorded(self, outcome: AttemptOutcome) -> None:
+        for span in self.attempts:
+            if span.attempt == outcome.attempt:
+                span.finished = outcome.state is ExecutionState.FINISHED
 
     def broken_invariants(self, final: dict[JobId, JobStatus]) -> list[str]:
         """Sentences about everything that should not have happened; `final` is what is recorded."""

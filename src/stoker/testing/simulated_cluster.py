@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from stoker.blob.server import BlobServer
 from stoker.core.errors import JobAlreadyEnded, StokerError
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, ResourceId
+from stoker.core.results import AttemptOutcome
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
 from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
@@ -59,6 +61,17 @@ class Process:
     storage: ProcessStorage
     task: "asyncio.Task[None]"
     engine: FakeEngine | None = None
+
+
+class _ObservedOutcomes(OutcomeStore):
+    def __init__(self, storage: ProcessStorage, history: History) -> None:
+        super().__init__(storage)
+        self._history = history
+
+    async def write(self, outcome: AttemptOutcome) -> AttemptOutcome:
+        standing = await super().write(outcome)
+        self._history.recorded(standing)
+        return standing
 
 
 @dataclass
@@ -132,7 +145,7 @@ class SimulatedCluster:
                 engine=engine,
                 blobs=blobs,
                 storage=storage,
-                outcomes=OutcomeStore(storage),
+                outcomes=_ObservedOutcomes(storage, self.history),
                 wall_clock=self.wall_clock,
                 work_dir=folder,
                 log_dir=folder / "log",
@@ -249,11 +262,14 @@ class SimulatedCluster:
         status = JobStatus.INITIALIZING
         async with asyncio.timeout(patience):
             while not status.globally_terminal:
-                known = status
-                status = await self.ask(lambda d: d.wait_for_change(job_id, known, 5.0))
+                status = await self.ask(partial(_next_status, job_id, status))
         self.history.ends.setdefault(job_id, (status, asyncio.get_running_loop().time()))
         return status
 
     async def broken_invariants(self) -> list[str]:
         jobs = await self.ask(lambda dispatcher: dispatcher.list_jobs())
         return self.history.broken_invariants({job.job_id: job.status for job in jobs})
+
+
+async def _next_status(job_id: JobId, known: JobStatus, dispatcher: DispatcherGateway) -> JobStatus:
+    return await dispatcher.wait_for_change(job_id, known, 5.0)

@@ -217,9 +217,7 @@ async def whole_life_of_a_job(setting: Setting) -> None:
 
 
 STORES = ("attempts.", "job-graphs.", "job-results.", "outcomes.", "wishes.")
-STORE_FAILPOINTS = sorted(
-    name for name in FAILPOINTS if name.startswith(STORES)
-)
+STORE_FAILPOINTS = sorted(name for name in FAILPOINTS if name.startswith(STORES))
 
 
 @pytest.mark.parametrize("name", [n for n in STORE_FAILPOINTS if "pruning" not in n])

@@ -5,6 +5,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, RestartPolicy, Sink, Source
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.results import AttemptOutcome, Failure
@@ -82,9 +83,9 @@ def deployments(commands: list[Command]) -> list[Deploy]:
     return [command for command in commands if isinstance(command, Deploy)]
 
 
-def started(graph: JobGraph, policy: RestartPolicy | None = None, slots: int = 1) -> tuple[
-    ExecutionGraph, list[Deploy]
-]:
+def started(
+    graph: JobGraph, policy: RestartPolicy | None = None, slots: int = 1
+) -> tuple[ExecutionGraph, list[Deploy]]:
     job = execution(graph, policy)
     job.start({}, cancel_wanted=False, now=3)
     _, commands = job.slots_offered([slot(number) for number in range(slots)], 4)
@@ -341,9 +342,7 @@ class _World:
             case _:
                 pass
 
-    def end(
-        self, deploy: Deploy, state: ExecutionState, failure: Failure | None, now: int
-    ) -> None:
+    def end(self, deploy: Deploy, state: ExecutionState, failure: Failure | None, now: int) -> None:
         del self.running[deploy.attempt]
         if state is ExecutionState.FINISHED:
             self.finished.add(deploy.region)

@@ -1,0 +1,95 @@
+"""At every failpoint that a cluster's life passes, the process that reaches it dies there."""
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from stoker.aio.latest import Latest
+from stoker.core.failpoints import FAILPOINTS, armed
+from stoker.core.states import JobStatus
+from stoker.testing.simulated_cluster import Process, SimulatedCluster, running_process
+
+PASSED = sorted(name for name in FAILPOINTS if "pruning" not in name)
+"""Results are pruned after days: crashes there are tried on the store alone."""
+
+
+async def whole_life(cluster: SimulatedCluster) -> None:
+    """A job that ends, one that fails first, one that is cancelled."""
+    plain = await cluster.submit(job(cluster, sinks=2, restart=AGAIN_AND_AGAIN))
+    failing = await cluster.submit(job(cluster, fails=1, restart=AGAIN_AND_AGAIN))
+    endless = await cluster.submit(
+        job(cluster, seconds=FOREVER, sinks=2, streaming=True, cancel_seconds=1)
+    )
+    await asyncio.sleep(3)
+    await cluster.cancel(endless)
+    assert await cluster.wait_for_end(plain) is JobStatus.FINISHED
+    assert await cluster.wait_for_end(failing) is JobStatus.FINISHED
+    assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
+    await asyncio.sleep(100)
+    overview = await cluster.ask(lambda dispatcher: dispatcher.cluster_overview())
+    assert overview.resources.slots_free == 6
+    assert [key for key in cluster.coordination.all_keys() if key.startswith("jobs/")] == []
+
+
+class Reaper:
+    """Kills the process that reaches the failpoint for the nth time, and starts it again later."""
+
+    def __init__(self, cluster: SimulatedCluster, hit: int) -> None:
+        self.cluster = cluster
+        self.left = hit
+        self.dead: Latest[Process | None] = Latest(None)
+
+    def reached(self) -> None:
+        self.left -= 1
+        name = running_process.get()
+        if self.left == 0 and name in self.cluster.processes:
+            self.dead.set(self.cluster.crash(name))
+
+    async def raise_again(self) -> None:
+        process = await self.dead.wait_until(lambda dead: dead is not None)
+        assert process is not None
+        await asyncio.gather(process.task, return_exceptions=True)
+        await asyncio.sleep(8)
+        self.cluster.start(process.name)
+
+
+@pytest.mark.parametrize("hit", [1, 2, 3])
+@pytest.mark.parametrize("name", PASSED)
+def test_a_death_between_two_steps_loses_nothing(tmp_path: Path, name: str, hit: int) -> None:
+    """Design invariants 1 to 6; RUN-17, CLEAN-13"""
+    deaths: list[str] = []
+
+    async def story(cluster: SimulatedCluster) -> None:
+        reaper = Reaper(cluster, hit)
+        raising = asyncio.create_task(reaper.raise_again())
+        with armed(name, reaper.reached):
+            await whole_life(cluster)
+        raising.cancel()
+        if reaper.dead.value is not None:
+            deaths.append(reaper.dead.value.name)
+
+    simulate(tmp_path, story)
+    assert deaths or hit > 1, f"nobody came by {name}"
+
+
+def test_a_life_passes_every_failpoint_of_the_list(tmp_path: Path) -> None:
+    passed: set[str] = set()
+
+    async def story(cluster: SimulatedCluster) -> None:
+        with ExitStack() as stack:
+            for name in FAILPOINTS:
+                stack.enter_context(armed(name, lambda name=name: passed.add(name)))
+            cluster.start_master("master-2")
+            await whole_life(cluster)
+            leader = cluster.leader()
+            assert leader is not None
+            await cluster.kill(leader)
+            await cluster.submit(job(cluster))
+            for job_id in cluster.history.acknowledged:
+                await cluster.wait_for_end(job_id)
+
+    simulate(tmp_path, story)
+    assert passed == set(PASSED)

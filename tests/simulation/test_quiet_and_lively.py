@@ -1,0 +1,89 @@
+"""An idle cluster is quiet, nothing spins, and the invariants can fail when the code is wrong."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from stoker.core.states import JobStatus
+from stoker.jobmaster import losses
+from stoker.testing.simulated_cluster import SimulatedCluster
+
+
+async def messages_per_minute(cluster: SimulatedCluster) -> float:
+    before = cluster.faults.messages
+    await asyncio.sleep(300)
+    return (cluster.faults.messages - before) / 5
+
+
+def test_an_idle_cluster_sends_heartbeats_and_nothing_else(tmp_path: Path) -> None:
+    """Three executors, a request and an answer every two seconds: 180 messages a minute."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster))
+        await cluster.wait_for_end(job_id)
+        await asyncio.sleep(30)
+        assert await messages_per_minute(cluster) <= 185
+
+    simulate(tmp_path, story)
+
+
+def test_a_job_that_just_runs_adds_few_messages(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(10)
+        assert await messages_per_minute(cluster) <= 185 + 60 + 60 + 60 + 10
+        await cluster.cancel(job_id)
+        await cluster.wait_for_end(job_id)
+
+    simulate(tmp_path, story)
+
+
+def test_a_job_that_waits_for_slots_does_not_spin(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.submit(job(cluster, seconds=200, sinks=6))
+        await asyncio.sleep(5)
+        waiting = await cluster.submit(job(cluster))
+        before = cluster.faults.messages
+        await asyncio.sleep(60)
+        assert cluster.faults.messages - before < 1000
+        for job_id in cluster.history.acknowledged:
+            await cluster.wait_for_end(job_id)
+        assert await cluster.status(waiting) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_a_streaming_job_with_too_few_slots_says_so_and_fails_in_time(tmp_path: Path) -> None:
+    """POOL-06: its regions start together or not at all, so a part of the slots is of no use."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=FOREVER, sinks=7, streaming=True))
+        await asyncio.sleep(10)
+        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        assert details.waiting == "needs 1 more slot; 0 of 6 are free"
+        assert await cluster.wait_for_end(job_id, patience=320) is JobStatus.FAILED
+        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        assert "needs 1 more slot" in details.failures[0].failure.message
+
+    simulate(tmp_path, story)
+
+
+def test_without_the_wait_for_leases_the_history_shows_the_overlap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "wait_before_replacing", lambda **_: timedelta(0))
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=120, restart=AGAIN_AND_AGAIN))
+        await asyncio.sleep(5)
+        name = cluster.history.attempts[0].executor
+        cluster.cut_off(name)
+        cluster.coordination.suspend(cluster.processes[name].session)
+        await cluster.wait_for_end(job_id)
+        assert "overlap" in " ".join(await cluster.broken_invariants())
+        cluster.history.attempts.clear()
+
+    simulate(tmp_path, story)

@@ -1,0 +1,240 @@
+"""The resource manager's answers, on virtual time over the in-memory network (RM-*)."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from stoker.core.errors import FencingTokenMismatch, NotFound, RecipientUnreachable
+from stoker.core.ids import Ids, InstanceId, ResourceId, SessionId
+from stoker.core.states import JobStatus
+from stoker.core.tokens import FencingToken
+from stoker.gateways.resourcemanager import (
+    Declined,
+    JobMasterRegistration,
+    Registered,
+    ResourceManagerGateway,
+    ResourceRequirements,
+    TaskExecutorRegistration,
+)
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.resourcemanager.endpoint import ResourceManager, ResourceManagerServices
+from stoker.rpc.memory import MemoryNetwork
+from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
+from unit.fake_parts import JOB, MASTER, FakeExecutor, FakeMaster
+
+TOKEN = FencingToken(epoch=3, session=SessionId("s" * 32))
+HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(seconds=10))
+
+
+class Stage:
+    """A resource manager, one executor, one job master, each at a service of its own."""
+
+    def __init__(self) -> None:
+        self.network = MemoryNetwork()
+        self.executor = FakeExecutor()
+        self.master = FakeMaster()
+        self.manager = ResourceManager(
+            ResourceManagerServices(
+                rpc=self.network.service("master"),
+                ids=Ids(random.Random(1)),
+                wall_clock=virtual_wall_clock(),
+                heartbeat=HEARTBEAT,
+            ),
+            TOKEN,
+        )
+
+    @asynccontextmanager
+    async def set_up(self) -> AsyncIterator[None]:
+        manager = self.manager
+        rpc = self.network.find("master")
+        assert rpc is not None
+        async with (
+            manager.scope,
+            manager.executor_beats,
+            manager.master_beats,
+            rpc.running(manager),
+            self.network.service("executor").running(self.executor),
+            self.network.service("job").running(self.master),
+        ):
+            self.rpc = self.network.service("test")
+            self.gateway = await self.connect(TOKEN)
+            yield
+
+    async def connect(self, token: FencingToken) -> ResourceManagerGateway:
+        return await self.rpc.connect(
+            "mem://master/resource_manager", ResourceManagerGateway, token=token
+        )
+
+    def registration(
+        self, instance: str = "life-1", at: str = "executor"
+    ) -> TaskExecutorRegistration:
+        return TaskExecutorRegistration(
+            resource_id=ResourceId("executor"),
+            instance=InstanceId(instance),
+            address=f"mem://{at}/task_executor",
+            report=self.executor.report(),
+        )
+
+    def master_registration(self, token: FencingToken = MASTER) -> JobMasterRegistration:
+        return JobMasterRegistration(job_id=JOB, token=token, address=f"mem://job/job-{JOB}")
+
+    async def declare(self, slots: int) -> None:
+        await self.gateway.declare_requirements(
+            ResourceRequirements(job_id=JOB, token=MASTER, slots=slots)
+        )
+
+
+def play(story: Callable[[Stage], Awaitable[None]]) -> None:
+    async def main() -> None:
+        stage = Stage()
+        async with stage.set_up():
+            await story(stage)
+
+    run_virtual(main)
+
+
+def test_an_executor_registers_is_shown_and_gets_requests_for_what_a_job_declares() -> None:
+    """RM-05, RM-09, SM-01"""
+
+    async def story(stage: Stage) -> None:
+        assert await stage.gateway.register_task_executor(stage.registration()) == Registered()
+        assert await stage.gateway.register_job_master(stage.master_registration()) == Registered()
+        await stage.declare(1)
+        await asyncio.sleep(0.1)
+        assert [request.job_id for request in stage.executor.requests] == [JOB]
+        [details] = await stage.gateway.task_executors()
+        assert (details.slots_total, details.slots_free, details.jobs) == (2, 1, (JOB,))
+
+    play(story)
+
+
+def test_registrations_with_stale_tokens_or_without_an_address_are_refused() -> None:
+    """RM-06"""
+
+    async def story(stage: Stage) -> None:
+        old = await stage.connect(FencingToken(epoch=2, session=SessionId("o" * 32)))
+        with pytest.raises(FencingTokenMismatch):
+            await old.register_task_executor(stage.registration())
+        answer = await stage.gateway.register_task_executor(stage.registration(at="nowhere"))
+        assert isinstance(answer, Declined)
+        assert not answer.final
+        stale = FencingToken(epoch=2, session=MASTER.session)
+        answer = await stage.gateway.register_job_master(stage.master_registration(stale))
+        assert isinstance(answer, Declined)
+        assert answer.final
+
+    play(story)
+
+
+def test_a_restarted_executor_replaces_its_former_life_and_masters_are_told() -> None:
+    """RM-10, RM-12"""
+
+    async def story(stage: Stage) -> None:
+        await stage.gateway.register_job_master(stage.master_registration())
+        await stage.gateway.register_task_executor(stage.registration("life-1"))
+        await stage.gateway.register_task_executor(stage.registration("life-2"))
+        await asyncio.sleep(0.1)
+        assert [each.instance for each in await stage.gateway.task_executors()] == ["life-2"]
+        assert stage.master.lost == ["life-1"]
+        assert len(stage.executor.disconnected) == 1
+
+    play(story)
+
+
+def test_registering_again_keeps_the_executor_and_watches_it_once() -> None:
+    async def story(stage: Stage) -> None:
+        for _ in range(5):
+            await stage.gateway.register_task_executor(stage.registration())
+        await asyncio.sleep(1)
+        watches = [task for task in asyncio.all_tasks() if "watch life-1" in task.get_name()]
+        assert len(watches) == 1
+        assert (await stage.gateway.overview()).slots_total == 2
+
+    play(story)
+
+
+def test_a_silent_executor_is_removed_and_masters_are_told() -> None:
+    """RM-12"""
+
+    async def story(stage: Stage) -> None:
+        await stage.gateway.register_job_master(stage.master_registration())
+        await stage.gateway.register_task_executor(stage.registration())
+        stage.network.partition("master", "executor")
+        await asyncio.sleep(11)
+        assert await stage.gateway.task_executors() == []
+        assert stage.master.lost == ["life-1"]
+
+    play(story)
+
+
+def test_an_executor_that_crashes_is_removed_at_once() -> None:
+    """HB-04"""
+
+    async def story(stage: Stage) -> None:
+        await stage.gateway.register_task_executor(stage.registration())
+        await asyncio.sleep(0.1)
+        stage.network.crash("executor")
+        await asyncio.sleep(0.5)
+        assert await stage.gateway.task_executors() == []
+
+    play(story)
+
+
+def test_a_master_that_was_given_up_hears_so_and_its_requirements_are_kept() -> None:
+    """RM-07, JM-02"""
+
+    async def story(stage: Stage) -> None:
+        await stage.gateway.register_job_master(stage.master_registration())
+        await stage.declare(1)
+        stage.network.partition("master", "job")
+        await asyncio.sleep(11)
+        with pytest.raises(NotFound, match="is not registered"):
+            await stage.declare(2)
+        assert await stage.gateway.why_waiting(JOB) == (
+            "needs 1 more slot; no task executor is registered"
+        )
+        await stage.gateway.register_task_executor(stage.registration())
+        await asyncio.sleep(1)
+        assert stage.executor.requests == [], "nobody would take the slot"
+        stage.network.heal()
+        await stage.gateway.register_job_master(stage.master_registration())
+        await stage.declare(1)
+        await asyncio.sleep(1)
+        assert len(stage.executor.requests) == 1
+
+    play(story)
+
+
+def test_a_job_that_ended_is_forgotten_and_another_end_of_a_master_is_not() -> None:
+    """RM-08"""
+
+    async def story(stage: Stage) -> None:
+        await stage.gateway.register_job_master(stage.master_registration())
+        await stage.declare(1)
+        await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.SUSPENDED)
+        assert await stage.gateway.why_waiting(JOB) is not None
+        await stage.gateway.register_job_master(stage.master_registration())
+        stranger = FencingToken(epoch=3, session=SessionId("x" * 32))
+        await stage.gateway.job_master_leaves(JOB, stranger, JobStatus.FINISHED)
+        assert await stage.gateway.why_waiting(JOB) is not None
+        await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.FINISHED)
+        assert await stage.gateway.why_waiting(JOB) is None
+
+    play(story)
+
+
+def test_it_answers_nobody_when_it_has_stopped() -> None:
+    """RM-02, SM-15"""
+
+    async def main() -> None:
+        stage = Stage()
+        async with stage.set_up():
+            gateway = stage.gateway
+        with pytest.raises(RecipientUnreachable):
+            await gateway.overview()
+
+    run_virtual(main)

@@ -1,0 +1,191 @@
+"""The slot manager, event by event and under random events (SM-*)."""
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.core.ids import AllocationId, Ids, InstanceId, JobId
+from stoker.gateways.resourcemanager import SlotReport, SlotStatus
+from stoker.resourcemanager.slots import SlotAssignment, SlotManager
+
+ONE, TWO = JobId("1" * 32), JobId("2" * 32)
+HERE, THERE = InstanceId("here"), InstanceId("there")
+ALL = {ONE, TWO}
+
+
+def empty(slots: int) -> SlotReport:
+    return SlotReport(slots=tuple(SlotStatus(index=index) for index in range(slots)))
+
+
+def manager(**slots: int) -> SlotManager:
+    made = SlotManager(Ids(random.Random(1)))
+    for name, count in slots.items():
+        made.register(InstanceId(name), empty(count))
+    return made
+
+
+def taken(assignment: SlotAssignment, slots: int = 2) -> SlotReport:
+    return SlotReport(
+        slots=tuple(
+            SlotStatus(index=index, job_id=assignment.job_id, allocation=assignment.allocation)
+            if index == assignment.slot
+            else SlotStatus(index=index)
+            for index in range(slots)
+        )
+    )
+
+
+def test_slots_are_requested_for_exactly_what_is_missing_and_spread_out() -> None:
+    """SM-01"""
+    slots = manager(here=2, there=2)
+    slots.declare(ONE, 2)
+    assert {each.instance for each in slots.assign(ALL)} == {HERE, THERE}
+    assert slots.assign(ALL) == []
+
+
+def test_scarce_slots_go_round_the_jobs() -> None:
+    slots = manager(here=2)
+    slots.declare(ONE, 2)
+    slots.declare(TWO, 2)
+    assert [each.job_id for each in slots.assign(ALL)] == [ONE, TWO]
+    assert slots.why_waiting(ONE) == "needs 1 more slot; 0 of 2 are free; 1 other jobs wait as well"
+
+
+def test_a_refused_slot_is_free_again_and_given_again() -> None:
+    """SM-05"""
+    slots = manager(here=1)
+    slots.declare(ONE, 1)
+    [first] = slots.assign(ALL)
+    slots.refused(first)
+    [again] = slots.assign(ALL)
+    assert again.allocation != first.allocation
+
+
+def test_an_answer_that_comes_after_the_slot_has_moved_on_is_ignored() -> None:
+    """SM-06"""
+    slots = manager(here=2)
+    slots.declare(ONE, 1)
+    [assignment] = slots.assign(ALL)
+    slots.unregister(HERE)
+    slots.register(HERE, empty(2))
+    slots.acknowledged(assignment)
+    slots.refused(assignment)
+    assert slots.slots_of(HERE) == (2, 2)
+
+
+def test_reports_win_except_over_pending_slots_and_strangers_are_ignored() -> None:
+    """SM-07"""
+    slots = manager(here=2)
+    slots.declare(ONE, 1)
+    [assignment] = slots.assign(ALL)
+    slots.report(HERE, empty(2))
+    assert slots.slots_of(HERE) == (2, 1), "a report from before the request frees nothing"
+    slots.acknowledged(assignment)
+    slots.report(HERE, empty(2))
+    assert slots.slots_of(HERE) == (2, 2)
+    slots.report(THERE, taken(assignment))
+    assert slots.overview().slots_total == 2
+    slots.report(HERE, taken(assignment))
+    assert slots.jobs_on(HERE) == (ONE,)
+
+
+def test_the_loss_of_an_executor_frees_its_slots_and_the_job_gets_others() -> None:
+    """SM-09"""
+    slots = manager(here=1)
+    slots.declare(ONE, 1)
+    slots.acknowledged(slots.assign(ALL)[0])
+    assert slots.unregister(HERE) == {ONE}
+    slots.register(THERE, empty(1))
+    assert [each.instance for each in slots.assign(ALL)] == [THERE]
+
+
+def test_a_slot_that_its_job_declined_is_not_given_to_it_again_before_it_declares_again() -> None:
+    slots = manager(here=2)
+    slots.declare(ONE, 1)
+    [assignment] = slots.assign(ALL)
+    slots.acknowledged(assignment)
+    slots.report(HERE, empty(2))
+    assert slots.assign(ALL) == []
+    slots.declare(TWO, 1)
+    assert [each.job_id for each in slots.assign(ALL)] == [TWO]
+    slots.declare(ONE, 1)
+    assert [each.job_id for each in slots.assign(ALL)] == [ONE]
+
+
+def test_what_a_master_holds_out_of_sight_is_counted() -> None:
+    """Its executor is lost here, and not to the job's master."""
+    slots = manager(here=2)
+    slots.declare(ONE, 2, held=1)
+    assert len(slots.assign(ALL)) == 1
+    assert slots.assign(ALL) == []
+    slots.declare(ONE, 2, held=2)
+    assert slots.why_waiting(ONE) is None
+
+
+def test_requirements_of_a_job_without_a_master_are_kept_and_not_served() -> None:
+    """RM-07"""
+    slots = manager(here=1)
+    slots.declare(ONE, 1)
+    assert slots.assign(set()) == []
+    assert slots.missing(ONE) == 1
+    assert len(slots.assign(ALL)) == 1
+
+
+Step = tuple[int, int, int]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3), st.integers(0, 3)), max_size=60))
+def test_whatever_happens_no_slot_has_two_owners_and_no_job_more_than_it_asked(
+    steps: list[Step],
+) -> None:
+    """Design invariant 6; the executors' own tables play the truth."""
+    slots = manager()
+    jobs = [JobId(str(number) * 32) for number in range(4)]
+    tables: dict[InstanceId, dict[int, tuple[JobId, AllocationId]]] = {}
+    pending: list[SlotAssignment] = []
+
+    def report(instance: InstanceId) -> SlotReport:
+        table = tables[instance]
+        return SlotReport(
+            slots=tuple(
+                SlotStatus(index=index, job_id=table[index][0], allocation=table[index][1])
+                if index in table
+                else SlotStatus(index=index)
+                for index in range(2)
+            )
+        )
+
+    for kind, which, number in steps:
+        instance = InstanceId(f"executor-{which}")
+        match kind:
+            case 0:
+                tables.setdefault(instance, {})
+                slots.register(instance, report(instance))
+            case 1:
+                slots.unregister(instance)
+                tables.pop(instance, None)
+            case 2:
+                slots.declare(jobs[which], number)
+            case 3 if pending:
+                assignment = pending.pop(number % len(pending))
+                table = tables.get(assignment.instance)
+                if table is None or assignment.slot in table:
+                    slots.refused(assignment)
+                else:
+                    table[assignment.slot] = (assignment.job_id, assignment.allocation)
+                    slots.acknowledged(assignment)
+            case 4 if instance in tables:
+                tables[instance].pop(number % 2, None)
+                slots.report(instance, report(instance))
+            case 5 if instance in tables:
+                slots.report(instance, report(instance))
+            case _:
+                given = slots.assign(set(jobs))
+                assert all(slots.held(each.job_id) <= 3 for each in given)
+                busy = {(each.instance, each.slot) for each in pending}
+                assert not busy & {(each.instance, each.slot) for each in given}
+                pending += given
+        view = slots.overview()
+        assert 0 <= view.slots_free <= view.slots_total == 2 * len(tables)
