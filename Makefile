@@ -56,8 +56,8 @@ unit: $(STAMP) ## pure tests, seconds
 	$(PYTEST) tests/unit
 
 .PHONY: simulation
-simulation: $(STAMP) ## whole clusters on virtual time
-	$(PYTEST) tests/simulation
+simulation: $(STAMP) ## whole clusters on virtual time, from many seeds (SEEDS=500)
+	STOKER_SEEDS=$(or $(SEEDS),500) $(PYTEST) tests/simulation
 
 .PHONY: integration
 integration: $(STAMP) ## real gRPC, real Spark, real processes

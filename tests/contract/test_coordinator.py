@@ -25,23 +25,26 @@ from stoker.ha.coordinator import Check, ConnectionState, Coordinator, Create, D
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.open import open_coordinator
 
-OpenSession = Callable[[], Awaitable[Coordinator]]
+OpenSession = Callable[..., Awaitable[Coordinator]]
 NOTICED_WITHIN = 2.0
 
 
-@pytest.fixture(params=["memory", "embedded"])
+@pytest.fixture(params=["memory", "embedded", "zookeeper"])
 async def open_session(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[OpenSession]:
     opened: list[Coordinator] = []
     coordination = MemoryCoordination()
     ids = Ids(random.Random(1))
+    urls = {"embedded": f"embedded://{tmp_path}/coordinator"}
+    if request.param == "zookeeper":
+        urls["zookeeper"] = request.getfixturevalue("zookeeper_url")
 
-    async def open_another() -> Coordinator:
+    async def open_another(*, lasting: bool = False) -> Coordinator:
         if request.param == "memory":
-            session: Coordinator = coordination.session()
+            session: Coordinator = coordination.session(lasting=lasting)
         else:
-            session = await open_coordinator(f"embedded://{tmp_path}/coordinator", ids=ids)
+            session = await open_coordinator(urls[request.param], ids=ids, lasting=lasting)
         opened.append(session)
         return session
 
@@ -317,6 +320,28 @@ async def test_many_writers_lose_no_update(open_session: OpenSession):
     found = await sessions[0].read("count")
     assert found is not None
     assert (found.value, found.version) == (b"15", 15)
+
+
+async def test_contact_is_recent_while_connected(one: Coordinator):
+    loop = asyncio.get_running_loop()
+    assert one.session_timeout > 0
+    asked = loop.time()
+    await one.sync()
+    assert asked <= one.last_contact <= loop.time()
+    await one.close()
+    assert asked <= one.last_contact <= loop.time()
+
+
+async def test_a_lasting_coordinator_does_all_but_own_keys(open_session: OpenSession):
+    lasting = await open_session(lasting=True)
+    assert await lasting.commit([Create("a", b"1")]) == [0]
+    with pytest.raises(InvalidInput, match="session"):
+        await lasting.commit([Create("mine", b"", ephemeral=True)])
+    assert await lasting.read("mine") is None
+    await lasting.close()
+    assert lasting.state is ConnectionState.LOST
+    with pytest.raises(SessionExpired):
+        await lasting.read("a")
 
 
 @pytest.mark.parametrize("url", ["nosuch://host", "directory", "embedded://relative", ""])

@@ -1,20 +1,22 @@
-"""Two sessions of the embedded coordinator do, step by step, what two in memory do."""
+"""Two sessions of a real coordinator do, step by step, what two in memory do."""
 
 import asyncio
+import itertools
 import random
-import tempfile
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from stoker.core.errors import StokerError
 from stoker.core.ids import Ids
 from stoker.ha.coordinator import Check, Coordinator, Create, Delete, Put, Versioned, Watch
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.open import open_coordinator
+from stoker.processes.local_zookeeper import LocalZooKeeper
 
 T = TypeVar("T")
 
@@ -31,21 +33,28 @@ sessions = st.integers(0, 1)
 
 
 class TwoDrivers(RuleBasedStateMachine):
-    def __init__(self) -> None:
+    """In memory, and at the URL. Only the former never fires a watch without a change."""
+
+    def __init__(self, url: str) -> None:
         super().__init__()
+        self.url = url
+        self.fires_only_for_changes = url.startswith("embedded")
         self.runner = asyncio.Runner()
-        self.directory = tempfile.TemporaryDirectory(prefix="stoker-model-")
         self.ids = Ids(random.Random(1))
         self.coordination = MemoryCoordination()
         self.memory: list[Coordinator] = [self.coordination.session() for _ in range(2)]
-        self.embedded: list[Coordinator] = [self.run(self.open_embedded()) for _ in range(2)]
+        self.real: list[Coordinator] = [self.run(self.open_real()) for _ in range(2)]
         self.watches: list[tuple[Watch, Watch]] = []
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(coroutine)
 
-    async def open_embedded(self) -> Coordinator:
-        return await open_coordinator(f"embedded://{self.directory.name}/c", ids=self.ids)
+    async def open_real(self) -> Coordinator:
+        return await open_coordinator(self.url, ids=self.ids)
+
+    async def up_to_date(self, session: int) -> Coordinator:
+        await self.real[session].sync()
+        return self.real[session]
 
     def plain(self, session: int, found: Versioned | None) -> object:
         """What was read, with owners told by their place in the lists."""
@@ -53,7 +62,7 @@ class TwoDrivers(RuleBasedStateMachine):
             return None
         owners = {
             named.session: number
-            for driver in (self.memory, self.embedded)
+            for driver in (self.memory, self.real)
             for number, named in enumerate(driver)
         }
         return found.value, found.version, owners.get(found.owner or "")
@@ -67,23 +76,25 @@ class TwoDrivers(RuleBasedStateMachine):
     @rule(session=sessions, ops=st.lists(ops, min_size=1, max_size=4))
     def commit(self, session: int, ops: list[Check | Create | Put | Delete]) -> None:
         expected = self.outcome(self.memory[session].commit(ops))
-        assert self.outcome(self.embedded[session].commit(ops)) == expected
+        assert self.outcome(self.real[session].commit(ops)) == expected
         self.run(self.watches_agree())
 
     @rule(session=sessions, key=keys)
     def read(self, session: int, key: str) -> None:
         expected = self.plain(session, self.run(self.memory[session].read(key)))
-        assert self.plain(session, self.run(self.embedded[session].read(key))) == expected
+        real = self.run(self.up_to_date(session))
+        assert self.plain(session, self.run(real.read(key))) == expected
 
     @rule(session=sessions, key=keys)
     def children(self, session: int, key: str) -> None:
         expected = self.run(self.memory[session].children(key))
-        assert self.run(self.embedded[session].children(key)) == expected
+        assert self.run(self.real[session].children(key)) == expected
 
     @rule(session=sessions, key=keys, of_children=st.booleans())
     def watch(self, session: int, key: str, of_children: bool) -> None:
+        self.run(self.up_to_date(session))
         pair = (Watch(), Watch())
-        for driver, watch in zip((self.memory, self.embedded), pair, strict=True):
+        for driver, watch in zip((self.memory, self.real), pair, strict=True):
             look = driver[session].children if of_children else driver[session].read
             self.run(look(key, watch=watch))
         self.watches.append(pair)
@@ -91,9 +102,9 @@ class TwoDrivers(RuleBasedStateMachine):
     @rule(session=sessions)
     def replace_session(self, session: int) -> None:
         self.run(self.memory[session].close())
-        self.run(self.embedded[session].close())
+        self.run(self.real[session].close())
         self.memory[session] = self.coordination.session()
-        self.embedded[session] = self.run(self.open_embedded())
+        self.real[session] = self.run(self.open_real())
         self.run(self.watches_agree())
 
     async def watches_agree(self) -> None:
@@ -101,16 +112,27 @@ class TwoDrivers(RuleBasedStateMachine):
             if expected.fired:
                 async with asyncio.timeout(2):
                     await watch.wait()
-            else:
+            elif self.fires_only_for_changes:
                 assert not watch.fired
         self.watches = [pair for pair in self.watches if not pair[0].fired]
 
     def teardown(self) -> None:
-        for session in (*self.memory, *self.embedded):
+        for session in (*self.memory, *self.real):
             self.run(session.close())
         self.runner.close()
-        self.directory.cleanup()
 
 
-TestTwoDrivers = TwoDrivers.TestCase
-TestTwoDrivers.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+def test_embedded_sessions_do_what_those_in_memory_do(tmp_path: Path):
+    numbers = itertools.count()
+    run_state_machine_as_test(
+        lambda: TwoDrivers(f"embedded://{tmp_path}/{next(numbers)}"),
+        settings=settings(max_examples=25, stateful_step_count=20, deadline=None),
+    )
+
+
+def test_zookeeper_sessions_do_what_those_in_memory_do(zookeeper: LocalZooKeeper):
+    numbers = itertools.count()
+    run_state_machine_as_test(
+        lambda: TwoDrivers(zookeeper.url(f"model/{next(numbers)}")),
+        settings=settings(max_examples=25, stateful_step_count=20, deadline=None),
+    )

@@ -87,3 +87,22 @@ def test_without_the_wait_for_leases_the_history_shows_the_overlap(
         cluster.history.attempts.clear()
 
     simulate(tmp_path, story)
+
+
+def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.faults.usual_delay = 0.3
+        jobs = [
+            await cluster.submit(job(cluster, seconds=9, sinks=2, restart=AGAIN_AND_AGAIN))
+            for _ in range(5)
+        ]
+        await cluster.kill("executor-1")
+        leader = cluster.leader()
+        assert leader is not None
+        await cluster.kill(leader)
+        for each in jobs:
+            await cluster.wait_for_end(each)
+
+    one, other = [simulate(tmp_path / str(n), story, seed=7) for n in range(2)]
+    assert one.history == other.history
+    assert one.faults.messages == other.faults.messages

@@ -44,6 +44,8 @@ class Mischief:
         for _ in range(self.random.randint(1, 6)):
             await self.pause(15)
             await self.random.choice(self.faults)()
+        # One whose session was lost ends its tasks before it ends itself.
+        await asyncio.sleep(15)
         await self.restart_what_ended()
 
     async def pause(self, seconds: float) -> None:

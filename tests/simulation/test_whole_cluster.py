@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import job, simulate
+from simulation.stories import FOREVER, job, simulate
 from stoker.core.graph import RestartPolicy
 from stoker.core.states import JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
@@ -146,6 +146,100 @@ def test_a_task_executor_that_is_cut_off_ends_its_attempt_before_another_begins(
             if other != cut_off:
                 cluster.network.partition(cut_off, other)
         cluster.coordination.suspend(cluster.processes[cut_off].session)
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 2
+
+
+def test_a_new_leader_takes_no_silence_for_death(tmp_path: Path) -> None:
+    """It cannot hear the executor, which runs on until its lease is over: no overlap."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=1)
+        job_id = await cluster.submit(job(cluster, seconds=200, restart=again))
+        await asyncio.sleep(5)
+        leader = cluster.leader()
+        assert leader is not None
+        [standby] = {"master-0", "master-1"} - {leader}
+        cluster.network.partition(cluster.history.attempts[0].executor, standby)
+        await cluster.kill(leader)
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 2
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_attempt_that_began_long_after_its_executor_came_is_not_replaced_too_early(
+    tmp_path: Path, which: int
+) -> None:
+    """The lease counts from the executor's last question, not from its registration."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.submit(job(cluster, seconds=150, sinks=3))
+        await asyncio.sleep(1)
+        again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=1)
+        graph = job(cluster, seconds=FOREVER, sinks=2, streaming=True, restart=again)
+        job_id = await cluster.submit(graph)
+        await asyncio.sleep(165)
+        cut_off = cluster.history.attempts[-1 - which].executor
+        cluster.start_executor("executor-9")
+        cluster.cut_off(cut_off)
+        cluster.coordination.suspend(cluster.processes[cut_off].session)
+        await asyncio.sleep(100)
+        await cluster.cancel(job_id)
+        for each in cluster.history.acknowledged:
+            await cluster.wait_for_end(each)
+
+    cluster = simulate(tmp_path, story, executors=2)
+    assert len(cluster.history.attempts) > 5
+
+
+def test_an_executor_that_is_stopped_ends_its_tasks_before_others_replace_them(
+    tmp_path: Path,
+) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=0)
+        graph = job(cluster, seconds=60, cancel_seconds=20, restart=again)
+        job_id = await cluster.submit(graph)
+        await asyncio.sleep(5)
+        await cluster.stop(cluster.history.attempts[0].executor)
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 2
+
+
+def test_a_process_that_wins_again_after_a_short_outage_serves_again(tmp_path: Path) -> None:
+    """RUN-04, JMR-03: many calls fail at the moment at which its leadership is cancelled."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.stop("master-1")
+        jobs = [await cluster.submit(job(cluster, seconds=40, sinks=2)) for _ in range(3)]
+        session = cluster.processes["master-0"].session
+        for after in range(12):
+            await asyncio.sleep(after * 0.3)
+            cluster.coordination.suspend(session)
+            await asyncio.sleep(1)
+            cluster.coordination.resume(session)
+        for each in jobs:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 6
+
+
+def test_an_executor_that_loses_its_session_ends_its_tasks_before_others_replace_them(
+    tmp_path: Path,
+) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=0)
+        graph = job(cluster, seconds=60, cancel_seconds=20, restart=again)
+        job_id = await cluster.submit(graph)
+        await asyncio.sleep(5)
+        executor = cluster.history.attempts[0].executor
+        cluster.coordination.expire(cluster.processes[executor].session)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
     cluster = simulate(tmp_path, story)

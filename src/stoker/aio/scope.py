@@ -25,6 +25,7 @@ class TaskScope:
         self._group = asyncio.TaskGroup()
         # In the order of their start, so that a simulation repeats exactly.
         self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._cancels_before = 0
         self._open = False
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -38,6 +39,7 @@ class TaskScope:
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
+        self._cancels_before = _cancels()
         self._open = True
         return self
 
@@ -53,6 +55,10 @@ class TaskScope:
         try:
             await self._group.__aexit__(kind, error, traceback)
         except BaseExceptionGroup as group:
+            if _cancels() > self._cancels_before:
+                # The owner was cancelled at the same moment. A TaskGroup would forget that, and
+                # an owner that goes on is waited for in vain by whoever cancelled it.
+                raise asyncio.CancelledError from group
             expected = all(isinstance(each, StokerError) for each in group.exceptions)
             if len(group.exceptions) > 1 and not expected:
                 raise
@@ -60,3 +66,8 @@ class TaskScope:
                 return False
             raise group.exceptions[0] from group.exceptions[0].__cause__
         return False
+
+
+def _cancels() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0

@@ -11,6 +11,7 @@ from stoker.config.processes import (
 from stoker.dispatcher.options import DispatcherOptions
 from stoker.engine.options import EngineOptions
 from stoker.gateways.leases import LeaseOptions
+from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.resourcemanager.options import ResourceManagerOptions
@@ -35,4 +36,5 @@ ALL: tuple[type, ...] = (
     RpcOptions,
     TaskExecutorOptions,
     TaskExecutorProcessOptions,
+    ZooKeeperOptions,
 )

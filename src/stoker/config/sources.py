@@ -14,9 +14,11 @@ OTHER_VARIABLES = frozenset(
         "STOKER_CONFIG",
         "STOKER_DEBUG",
         "STOKER_FAILPOINT",
+        "STOKER_FIRST_SEED",
         "STOKER_HOME",
         "STOKER_LOCAL_CLUSTER",
         "STOKER_MASTER",
+        "STOKER_SEEDS",
     }
 )
 """Variables with our prefix that are no options."""

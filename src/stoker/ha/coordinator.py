@@ -69,6 +69,7 @@ Op = Check | Create | Put | Delete
 class Watch:
     """Fires once: at the first change after the read that set it, or when contact is lost.
 
+    It may fire without a change: whoever waited looks again.
     Drivers hold it weakly: whoever waits no more need not say so.
     """
 
@@ -97,12 +98,27 @@ class Coordinator(Protocol):
     All methods may raise CoordinatorUnavailable (surely not applied, as always when SUSPENDED),
     SessionExpired (after LOST; surely not applied) and, for `commit`, ConnectionLost: the outcome
     is unknown, read back after reconnecting, with `sync` first. A `commit` that is cancelled while
-    under way has an unknown outcome too.
+    under way has an unknown outcome too. No call takes much longer than a session timeout.
+
+    A *lasting* coordinator is for those who own no ephemeral keys (it refuses to create them with
+    InvalidInput): a session that ends is followed by another one. It is SUSPENDED in between, and
+    LOST only when closed; its `session` changes.
     """
 
     @property
     def session(self) -> str:
         """Id of this session, as it stands in `Versioned.owner`."""
+        ...
+
+    @property
+    def session_timeout(self) -> float:
+        """Seconds after which the session of a silent client ends; infinite if it never does."""
+        ...
+
+    @property
+    def last_contact(self) -> float:
+        """Loop time at which the session was alive for sure: that of the last question to which
+        the coordinator has answered. So the session lives until `session_timeout` after it."""
         ...
 
     @property

@@ -4,7 +4,7 @@ import hashlib
 from typing import Final
 from urllib.parse import quote
 
-from stoker.core.ids import AttemptId, JobId, RegionId
+from stoker.core.ids import AttemptId, JobId, RegionId, ResourceId
 
 ELECTION: Final = "election"
 """Ephemeral, of the process that leads."""
@@ -14,10 +14,16 @@ EPOCH: Final = "epoch"
 JOBS: Final = "jobs"
 RESULTS: Final = "results"
 WISHES: Final = "wishes"
+MASTERS: Final = "masters"
+"""Ephemeral, one for each master that is there."""
 
 
 def leader(component: str) -> str:
     return f"leader/{component}"
+
+
+def master(resource_id: ResourceId) -> str:
+    return f"{MASTERS}/{part(resource_id)}"
 
 
 def job(job_id: JobId) -> str:

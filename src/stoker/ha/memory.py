@@ -2,13 +2,14 @@
 
 import asyncio
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from stoker.aio.latest import Latest
 from stoker.core.errors import ConnectionLost, CoordinatorUnavailable, SessionExpired
 from stoker.ha.coordinator import ConnectionState, Op, Versioned, Watch
-from stoker.ha.transaction import Record, checked_key, plan
+from stoker.ha.transaction import Record, checked_key, plan, refuse_ephemeral
 from stoker.ha.watches import Aspect, Place, Sight, Watches
 
 
@@ -54,7 +55,8 @@ class MemoryCoordination:
     """What all sessions share, and where their faults are made.
 
     A suspended session ends after `session_timeout` seconds of loop time, when one is given; its
-    client learns of it when it is resumed, as over a real network.
+    client learns of it when it is resumed, as over a real network. A lasting one then begins
+    another session.
     """
 
     def __init__(self, *, session_timeout: float | None = None) -> None:
@@ -64,16 +66,19 @@ class MemoryCoordination:
         self._lives = itertools.count(1)
         self._sessions: dict[str, MemoryCoordinator] = {}
 
-    def session(self) -> "MemoryCoordinator":
-        session = MemoryCoordinator(self, f"session-{next(self._numbers)}")
-        self._sessions[session.session] = session
+    def session(self, *, lasting: bool = False) -> "MemoryCoordinator":
+        return MemoryCoordinator(self, lasting=lasting)
+
+    def begin(self, coordinator: "MemoryCoordinator") -> str:
+        session = f"session-{next(self._numbers)}"
+        self._sessions[session] = coordinator
         return session
 
     def expire(self, session: "MemoryCoordinator", *, tell: bool = True) -> None:
         """End the session. One that is not told finds out at its next call."""
         self._end(session.session)
         if tell:
-            session.lose()
+            session.lose_session()
 
     def suspend(self, session: "MemoryCoordinator") -> None:
         session.disconnect()
@@ -127,8 +132,10 @@ class MemoryCoordination:
             self._end(session.session)
 
     def _end(self, session: str) -> None:
-        if self._sessions.pop(session, None) is None:
+        ended = self._sessions.pop(session, None)
+        if ended is None:
             return
+        ended.note_contact()
         gone = [key for key, record in self._tree.records.items() if record.owner == session]
         for key in gone:
             del self._tree.records[key]
@@ -141,11 +148,13 @@ class MemoryCoordination:
 
 
 class MemoryCoordinator:
-    """One session of a MemoryCoordination."""
+    """One session of a MemoryCoordination; a lasting one has several, one after the other."""
 
-    def __init__(self, coordination: MemoryCoordination, session: str) -> None:
+    def __init__(self, coordination: MemoryCoordination, *, lasting: bool) -> None:
         self._coordination = coordination
-        self._session = session
+        self._lasting = lasting
+        self._session = coordination.begin(self)
+        self._contact_until = -math.inf
         self._state = Latest(ConnectionState.CONNECTED)
         self._watches = Watches()
         self.disconnections = 0
@@ -155,6 +164,17 @@ class MemoryCoordinator:
     @property
     def session(self) -> str:
         return self._session
+
+    @property
+    def session_timeout(self) -> float:
+        timeout = self._coordination.session_timeout
+        return math.inf if timeout is None else timeout
+
+    @property
+    def last_contact(self) -> float:
+        if self.state is ConnectionState.CONNECTED and self._is_live():
+            return asyncio.get_running_loop().time()
+        return self._contact_until
 
     @property
     def state(self) -> ConnectionState:
@@ -183,6 +203,8 @@ class MemoryCoordinator:
         return tree.children(key)
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
+        if self._lasting:
+            refuse_ephemeral(ops)
         await self._turn()
         loss, self.next_loss = self.next_loss, None
         if loss is Loss.BEFORE_APPLYING:
@@ -199,10 +221,12 @@ class MemoryCoordinator:
 
     async def close(self) -> None:
         await asyncio.sleep(0)
-        self._coordination.expire(self)
+        self._coordination.expire(self, tell=False)
+        self._lose()
 
     def disconnect(self) -> None:
         if self.state is ConnectionState.CONNECTED:
+            self.note_contact()
             self.disconnections += 1
             self._state.set(ConnectionState.SUSPENDED)
             self._watches.fire_all()
@@ -210,14 +234,27 @@ class MemoryCoordinator:
     def reconnect(self) -> None:
         if self.state is not ConnectionState.SUSPENDED:
             return
-        if self._coordination.is_live(self._session):
+        if self._is_live():
             self._state.set(ConnectionState.CONNECTED)
         else:
-            self.lose()
+            self.lose_session()
 
-    def lose(self) -> None:
-        self._state.set(ConnectionState.LOST)
+    def lose_session(self) -> None:
+        """It learns that its session is over."""
+        if self.state is ConnectionState.LOST:
+            return
+        if not self._lasting:
+            self._lose()
+            return
+        self._state.set(ConnectionState.SUSPENDED)
         self._watches.fire_all()
+        self._session = self._coordination.begin(self)
+        self._state.set(ConnectionState.CONNECTED)
+
+    def note_contact(self) -> None:
+        """Contact ends now, or the session does: whichever was first counts."""
+        if self.state is ConnectionState.CONNECTED:
+            self._contact_until = asyncio.get_running_loop().time()
 
     def notice(self, touched: Iterable[str]) -> None:
         if self.state is ConnectionState.CONNECTED and self.stale_tree is None:
@@ -236,12 +273,17 @@ class MemoryCoordinator:
         await asyncio.sleep(0)
         if self.state is ConnectionState.SUSPENDED:
             raise CoordinatorUnavailable("no contact with the coordinator; try again later")
-        if self.state is ConnectionState.CONNECTED and not self._coordination.is_live(
-            self._session
-        ):
-            self.lose()
+        if self.state is ConnectionState.CONNECTED and not self._is_live():
+            self.lose_session()
         if self.state is ConnectionState.LOST:
             raise SessionExpired(f"{self._session} has ended; open another one")
+
+    def _is_live(self) -> bool:
+        return self._coordination.is_live(self._session)
+
+    def _lose(self) -> None:
+        self._state.set(ConnectionState.LOST)
+        self._watches.fire_all()
 
     def _visible(self) -> _Tree:
         return self._coordination.tree() if self.stale_tree is None else self.stale_tree

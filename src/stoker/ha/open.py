@@ -6,26 +6,46 @@ from urllib.parse import unquote, urlsplit
 from stoker.core.errors import InvalidOption
 from stoker.core.ids import Ids
 from stoker.ha.coordinator import Coordinator
+from stoker.ha.zookeeper.location import read_location
+from stoker.ha.zookeeper.options import ZooKeeperOptions
 
-KNOWN_SCHEMES = ("embedded",)
+KNOWN_SCHEMES = ("embedded", "zookeeper")
 
 
-async def open_coordinator(url: str, *, ids: Ids) -> Coordinator:
-    """A new session. `embedded:///directory` serves the processes of one machine."""
+async def open_coordinator(
+    url: str, *, ids: Ids, lasting: bool = False, options: ZooKeeperOptions | None = None
+) -> Coordinator:
+    """A new session; a lasting one is followed by others, for those without ephemeral keys.
+
+    `embedded:///directory` serves the processes of one machine; `zookeeper://host:port,…/root`
+    those of many. The options are for the latter.
+    """
     parts = urlsplit(url)
     match parts.scheme:
         case "embedded":
-            return await _open_embedded(url, parts.netloc, Path(unquote(parts.path)), ids)
+            directory = Path(unquote(parts.path))
+            return await _open_embedded(url, parts.netloc, directory, ids.nonce(), lasting)
+        case "zookeeper":
+            return await _open_zookeeper(url, options or ZooKeeperOptions(), lasting)
         case _:
             known = ", ".join(f"{scheme}://" for scheme in KNOWN_SCHEMES)
             raise InvalidOption(f"no coordinator for {url!r}; known are: {known}", url=url)
 
 
-async def _open_embedded(url: str, host: str, directory: Path, ids: Ids) -> Coordinator:
+async def _open_embedded(
+    url: str, host: str, directory: Path, session: str, lasting: bool
+) -> Coordinator:
     from stoker.ha.embedded.coordinator import EmbeddedCoordinator  # noqa: PLC0415
 
     if host or directory == Path("/") or not directory.is_absolute():
         raise InvalidOption(
             f"{url!r} names no directory; write embedded:///absolute/directory", url=url
         )
-    return await EmbeddedCoordinator.open(directory, session=ids.nonce())
+    return await EmbeddedCoordinator.open(directory, session=session, lasting=lasting)
+
+
+async def _open_zookeeper(url: str, options: ZooKeeperOptions, lasting: bool) -> Coordinator:
+    location = read_location(url)
+    from stoker.ha.zookeeper.coordinator import ZooKeeperCoordinator  # noqa: PLC0415
+
+    return await ZooKeeperCoordinator.open(location, options, lasting=lasting)

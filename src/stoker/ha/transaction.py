@@ -60,6 +60,17 @@ def checked_key(key: str) -> str:
     return key
 
 
+def refuse_ephemeral(ops: Sequence[Op]) -> None:
+    """By a lasting coordinator, whose sessions nobody should count on."""
+    for op in ops:
+        if isinstance(op, Create) and op.ephemeral:
+            raise InvalidInput(
+                f"{op.key} cannot go with its session: that of a lasting coordinator is followed "
+                "by others",
+                key=op.key,
+            )
+
+
 def ancestors(key: str) -> list[str]:
     parts = key.split("/")
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
@@ -102,13 +113,13 @@ class _Draft:
     def _create(self, key: str, value: bytes, owner: str | None) -> None:
         if self._current(key) is not None:
             raise KeyExists(key)
-        _check_size(key, value)
+        check_size(key, value)
         self._check_place(key)
         self.changes[key] = Written(value=value, version=0, owner=owner, anew=True)
 
     def _put(self, key: str, value: bytes, version: int | None) -> int:
         current = self._existing(key, version)
-        _check_size(key, value)
+        check_size(key, value)
         written = Written(
             value=value,
             version=current.version + 1,
@@ -129,7 +140,7 @@ class _Draft:
             raise InvalidInput(f"{key} cannot have a value, since there are keys below it", key=key)
 
 
-def _check_size(key: str, value: bytes) -> None:
+def check_size(key: str, value: bytes) -> None:
     if len(value) > MAX_VALUE_BYTES:
         raise TooLarge(
             f"the value of {key} has {len(value)} bytes, more than {MAX_VALUE_BYTES}; "

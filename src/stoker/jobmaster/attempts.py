@@ -76,6 +76,11 @@ class RegionRun:
     def finished(self) -> bool:
         return self.current.state is ExecutionState.FINISHED
 
+    @property
+    def wants_slot(self) -> bool:
+        waits = self.current.state is ExecutionState.SCHEDULED or self.restart_pending
+        return waits or self.current.deployed
+
     def begin_again(self, attempt: AttemptId, now: Millis, *, at_once: bool = False) -> None:
         self.former = [*self.former, self.current][-FORMER_ATTEMPTS_KEPT:]
         self.current = Attempt(attempt, self.current.number + 1, self.region.id)

@@ -113,12 +113,7 @@ class ExecutionGraph:
         """For what may run now or soon: deployed, waiting for a slot, or to restart (JM-09)."""
         if self.status.terminal:
             return 0
-        return sum(
-            run.current.deployed
-            or run.current.state is ExecutionState.SCHEDULED
-            or run.restart_pending
-            for run in self._runs.values()
-        )
+        return sum(run.wants_slot for run in self._runs.values())
 
     def details(self) -> JobDetails:
         end = self.timestamps[self.status] if self.status.globally_terminal else None

@@ -6,6 +6,7 @@ last lease that was acknowledged has surely run out may they be replaced.
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from stoker.core.ids import AttemptId, InstanceId, ResourceId
@@ -30,9 +31,15 @@ def is_proof_of_death(address: str, liveness: Liveness) -> bool:
 
     From another machine it could be a network's answer as well, and proves nothing.
     """
-    host = urlsplit(address).hostname or ""
-    local = address.startswith("mem://") or host == "localhost" or host.startswith("127.")
-    return liveness is Liveness.UNREACHABLE and (local or host == "::1")
+    local = address.startswith("mem://") or _is_loopback(urlsplit(address).hostname or "")
+    return liveness is Liveness.UNREACHABLE and local
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def wait_before_replacing(

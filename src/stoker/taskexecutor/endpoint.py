@@ -55,11 +55,13 @@ class TaskExecutor(Endpoint):
         super().__init__(f"{TASK_EXECUTOR}-{services.instance}")
         self._services = services
         self.scope = TaskScope("task-executor")
+        self.task_scope = TaskScope("tasks")
+        """Apart from the rest: when that fails, tasks are still ended in good order."""
         self._slots = SlotTable(services.options.slots)
         self._tasks: dict[AttemptId, HeldTask] = {}
         self._links: dict[JobId, JobLink] = {}
         self._link_tasks: dict[JobId, asyncio.Task[None]] = {}
-        self._runs = TaskRuns(services.tasks, self.scope, self._changed)
+        self._runs = TaskRuns(services.tasks, self.task_scope, self._changed)
         self.address = f"{services.rpc.address}/{self.name}"
         self._stopping = False
         self.manager_leader = LeaderRetrieval(services.coordinator, "resource_manager")
@@ -219,7 +221,7 @@ class TaskExecutor(Endpoint):
             freed = self._slots.free(allocation) or freed
             if job_id is not None:
                 self._forget_if_done(job_id)
-        if freed:
+        if freed and not self._stopping:
             self.scope.spawn("tell slots", self.manager.tell_slots())
 
     def _finish_release(self, allocation: AllocationId) -> None:

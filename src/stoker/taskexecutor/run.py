@@ -19,6 +19,7 @@ LEAVING_SECONDS = 2.0
 async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator[TaskExecutor]:
     executor = TaskExecutor(services)
     async with (
+        executor.task_scope,
         TaskScope("task-executor-connections") as connections,
         executor.scope,
         executor.manager.beats,
@@ -31,13 +32,26 @@ async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator
         try:
             yield executor
         finally:
-            await _leave(executor)
+            await _to_its_end(asyncio.create_task(_leave(executor), name="leave"))
 
 
 async def _register_when_ready(executor: TaskExecutor, services: TaskExecutorServices) -> None:
     """A slot is promised only where a task would begin at once."""
     await services.tasks.engine.wait_until_ready()
     await executor.manager.run()
+
+
+async def _to_its_end(leaving: "asyncio.Task[None]") -> None:
+    """Several things end at once when a session is lost, and each of them cancels the owner."""
+    cancelled: asyncio.CancelledError | None = None
+    while not leaving.done():
+        try:
+            await asyncio.wait({leaving})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    leaving.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _leave(executor: TaskExecutor) -> None:

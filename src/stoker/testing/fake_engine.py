@@ -64,8 +64,7 @@ class FakeEngine:
             running.vanish()
 
     async def close(self) -> None:
-        for running in list(self._running):
-            await running.cancel()
+        await asyncio.gather(*(running.cancel() for running in list(self._running)))
 
 
 class FakeRunningTask:

@@ -168,8 +168,7 @@ class SimulatedCluster:
             async with blobs, running_task_executor(services):
                 await asyncio.get_running_loop().create_future()
         finally:
-            # However it ends, what it ran ends with it.
-            engine.vanish()
+            await engine.close()
 
     async def _live(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """What ends a process by itself ends that process alone, as a crash would."""

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from stoker.aio.scope import TaskScope
+from stoker.core.errors import RecipientUnreachable
 from stoker.testing.virtual_time import run_virtual
 
 
@@ -60,6 +61,17 @@ def test_several_failures_come_out_together():
     assert len(caught.value.exceptions) == 2
 
 
+def test_of_several_expected_failures_the_first_comes_out():
+    async def main():
+        async with TaskScope("keeper") as scope:
+            scope.spawn("one", fail_after(1, RecipientUnreachable("one")))
+            scope.spawn("two", fail_after(1, RecipientUnreachable("two")))
+            await asyncio.sleep(1e9)
+
+    with pytest.raises(RecipientUnreachable, match="one"):
+        run_virtual(main)
+
+
 def test_cancelling_the_owner_cancels_the_tasks_and_the_owner():
     async def main():
         tasks = []
@@ -75,6 +87,29 @@ def test_cancelling_the_owner_cancels_the_tasks_and_the_owner():
         with pytest.raises(asyncio.CancelledError):
             await running
         assert tasks[0].cancelled()
+
+    run_virtual(main)
+
+
+def test_a_cancel_of_the_owner_wins_over_a_failure_at_the_same_moment():
+    async def main():
+        went_on = []
+
+        async def owner():
+            try:
+                async with TaskScope("keeper") as scope:
+                    scope.spawn("bad", fail_after(1, RecipientUnreachable("bad")))
+                    await asyncio.sleep(1e9)
+            except RecipientUnreachable:
+                went_on.append(True)
+
+        running = asyncio.create_task(owner())
+        loop = asyncio.get_running_loop()
+        # The failure is noticed in the next turn, and so is this.
+        loop.call_at(1, lambda: loop.call_soon(running.cancel))
+        await asyncio.gather(running, return_exceptions=True)
+        assert running.cancelled()
+        assert went_on == []
 
     run_virtual(main)
 

@@ -73,7 +73,7 @@ def options_classes_on_disk() -> set[type]:
     parts = {path.parent.name for path in package.glob("*/options.py")} - {"core", "config"}
     names = [f"stoker.{part}.options" for part in parts]
     # Those of whole processes, and those that both sides of a gateway must agree on.
-    names += ["stoker.config.processes", "stoker.gateways.leases"]
+    names += ["stoker.config.processes", "stoker.gateways.leases", "stoker.ha.zookeeper.options"]
     modules = [importlib.import_module(name) for name in names]
     return {
         each

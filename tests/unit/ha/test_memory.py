@@ -97,3 +97,45 @@ async def test_a_session_ends_after_its_timeout_and_learns_it_when_resumed():
     assert session.state is ConnectionState.SUSPENDED
     coordination.resume(session)
     assert session.state is ConnectionState.LOST
+
+
+async def test_a_lasting_one_follows_its_session_with_another():
+    coordination = MemoryCoordination(session_timeout=0.01)
+    lasting, other = coordination.session(lasting=True), coordination.session()
+    first = lasting.session
+    await lasting.commit([Create("a", b"")])
+    watch = Watch()
+    await lasting.read("a", watch=watch)
+    coordination.suspend(lasting)
+    assert watch.fired
+    await asyncio.sleep(0.02)
+    assert lasting.state is ConnectionState.SUSPENDED
+    coordination.resume(lasting)
+    assert lasting.state is ConnectionState.CONNECTED
+    assert lasting.session != first
+    watch = Watch()
+    await lasting.read("a", watch=watch)
+    await other.commit([Put("a", b"new")])
+    assert watch.fired
+    coordination.expire(lasting, tell=False)
+    assert await lasting.read("a") is not None
+    coordination.expire(lasting)
+    assert lasting.state is ConnectionState.CONNECTED
+
+
+async def test_the_last_contact_is_that_before_the_silence():
+    coordination = MemoryCoordination(session_timeout=10)
+    session = coordination.session()
+    loop = asyncio.get_running_loop()
+    await session.sync()
+    assert session.session_timeout == 10
+    coordination.suspend(session)
+    silent_since = loop.time()
+    await asyncio.sleep(0.01)
+    assert session.last_contact <= silent_since
+    coordination.resume(session)
+    assert session.last_contact > silent_since
+    coordination.expire(session, tell=False)
+    ended = loop.time()
+    await asyncio.sleep(0.01)
+    assert session.last_contact <= ended

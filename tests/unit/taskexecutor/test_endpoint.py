@@ -340,16 +340,14 @@ def test_an_attempt_begins_under_a_lease_that_was_asked_for_not_one_of_its_own(
     async def story(stage: Stage) -> None:
         async with stage.master_running():
             await stage.request_slot()
-            stage.network.partition("executor", "master")
-            await asyncio.sleep(50)
-            stage.network.heal()
+            await asyncio.sleep(13)
             began = asyncio.get_running_loop().time()
             await stage.submit(deployment(seconds=500))
             stage.network.partition("executor", "master")
             await asyncio.sleep(100)
             span = stage.history.attempts[0]
             assert span.ended is not None
-            assert span.ended - began < 60
+            assert span.ended - began < 60 - 13
 
     play(tmp_path, story)
 

@@ -7,6 +7,7 @@ from stoker.testing.virtual_time import (
     SIMULATION_EPOCH_MS,
     Deadlock,
     LeakedTasks,
+    Livelock,
     UnhandledFailure,
     run_virtual,
     virtual_random,
@@ -106,3 +107,12 @@ def test_threads_are_refused():
 
     with pytest.raises(RuntimeError, match="no threads"):
         run_virtual(main)
+
+
+def test_a_task_that_spins_is_found_out():
+    async def spin():
+        for _ in range(10**9):
+            await asyncio.sleep(0)
+
+    with pytest.raises(Livelock, match="main waits at"):
+        run_virtual(spin)

@@ -8,6 +8,7 @@ disk, since locks and shared memory are not reliable on network file systems.
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from stoker.aio.threads import BlockingThread
 from stoker.core.errors import CoordinatorUnavailable, SessionExpired
 from stoker.ha.coordinator import ConnectionState, Op, Versioned, Watch
 from stoker.ha.embedded.machine import Machine
-from stoker.ha.transaction import checked_key
+from stoker.ha.transaction import checked_key, refuse_ephemeral
 from stoker.ha.watches import Aspect, Place, Watches
 
 log = logging.getLogger(__name__)
@@ -25,9 +26,10 @@ POLL_SECONDS = 0.05
 
 
 class EmbeddedCoordinator:
-    """Made by `open`."""
+    """Made by `open`. Its session does not end by itself, so a lasting one needs no successor."""
 
-    def __init__(self, machine: Machine, thread: BlockingThread) -> None:
+    def __init__(self, machine: Machine, thread: BlockingThread, *, lasting: bool) -> None:
+        self._lasting = lasting
         self._machine = machine
         self._thread = thread
         self._state = Latest(ConnectionState.CONNECTED)
@@ -36,13 +38,16 @@ class EmbeddedCoordinator:
         self._observer: asyncio.Task[None] | None = None
         self._blind = False
         self._closed = False
+        self._contact_until = -math.inf
 
     @classmethod
-    async def open(cls, directory: Path, *, session: str) -> "EmbeddedCoordinator":
+    async def open(
+        cls, directory: Path, *, session: str, lasting: bool = False
+    ) -> "EmbeddedCoordinator":
         thread = BlockingThread("coordinator")
         opening = asyncio.ensure_future(thread.run(Machine, directory, session))
         try:
-            return cls(await asyncio.shield(opening), thread)
+            return cls(await asyncio.shield(opening), thread, lasting=lasting)
         except BaseException:
             # The thread goes on when its waiter is cancelled: do not leave a living session.
             await asyncio.wait([opening])
@@ -54,6 +59,16 @@ class EmbeddedCoordinator:
     @property
     def session(self) -> str:
         return self._machine.session
+
+    @property
+    def session_timeout(self) -> float:
+        return math.inf
+
+    @property
+    def last_contact(self) -> float:
+        if self.state is ConnectionState.CONNECTED:
+            return asyncio.get_running_loop().time()
+        return self._contact_until
 
     @property
     def state(self) -> ConnectionState:
@@ -81,6 +96,8 @@ class EmbeddedCoordinator:
         return names
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
+        if self._lasting:
+            refuse_ephemeral(ops)
         self._require_session()
         try:
             return await self._thread.run(self._machine.commit, tuple(ops))
@@ -113,6 +130,7 @@ class EmbeddedCoordinator:
             raise SessionExpired(f"session {self.session} has ended; open another one")
 
     def _lose(self) -> None:
+        self._contact_until = self.last_contact
         self._state.set(ConnectionState.LOST)
         self._watches.fire_all()
 

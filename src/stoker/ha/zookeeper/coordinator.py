@@ -1,0 +1,292 @@
+"""The coordinator over ZooKeeper."""
+
+import asyncio
+import contextlib
+import logging
+import weakref
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from kazoo.exceptions import KazooException, NoNodeError
+
+from stoker.aio.latest import Latest
+from stoker.core.errors import CoordinatorUnavailable, SessionExpired, Unavailable
+from stoker.ha.coordinator import ConnectionState, Create, Op, Versioned, Watch
+from stoker.ha.transaction import checked_key
+from stoker.ha.zookeeper.failures import (
+    failure_of,
+    failure_of_write,
+    refusal_of,
+    session_over,
+)
+from stoker.ha.zookeeper.folders import Folders
+from stoker.ha.zookeeper.link import Link, owner_text
+from stoker.ha.zookeeper.location import Location
+from stoker.ha.zookeeper.multi import check_limits, commit_async, first_failure, version_after
+from stoker.ha.zookeeper.options import ZooKeeperOptions
+from stoker.ha.zookeeper.paths import Paths, name_of
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOOKS_PER_SESSION: Final = 6
+"""How often contact is proven within a session timeout, when nothing else proves it."""
+RETRY_SECONDS: Final = 1.0
+_TRIES: Final = 5
+
+
+class ZooKeeperCoordinator:
+    """Made by `open`."""
+
+    def __init__(self, location: Location, options: ZooKeeperOptions, *, lasting: bool) -> None:
+        self._location = location
+        self._options = options
+        self._lasting = lasting
+        self._paths = Paths(location.root)
+        self._state = Latest(ConnectionState.SUSPENDED)
+        self._watches: dict[str, list[weakref.ref[Watch]]] = {}
+        self._link: Link | None = None
+        self._session_timeout = options.session_timeout.total_seconds()
+        self._last_contact = asyncio.get_running_loop().time()
+        self._keeper: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls, location: Location, options: ZooKeeperOptions, *, lasting: bool = False
+    ) -> "ZooKeeperCoordinator":
+        coordinator = cls(location, options, lasting=lasting)
+        try:
+            await coordinator._begin_session()
+        except BaseException:
+            await coordinator.close()
+            raise
+        coordinator._keeper = asyncio.create_task(
+            coordinator._keep_contact(), name="coordinator/contact"
+        )
+        return coordinator
+
+    @property
+    def session(self) -> str:
+        return self._link.session if self._link else ""
+
+    @property
+    def session_timeout(self) -> float:
+        return self._session_timeout
+
+    @property
+    def last_contact(self) -> float:
+        return self._last_contact
+
+    @property
+    def state(self) -> ConnectionState:
+        return self._state.value
+
+    async def wait_for_state_other_than(self, known: ConnectionState) -> ConnectionState:
+        return await self._state.wait_for_change(known)
+
+    async def read(self, key: str, *, watch: Watch | None = None) -> Versioned | None:
+        path = self._paths.of_key(checked_key(key))
+
+        async def get(link: Link) -> Versioned | None:
+            value, stat = await link.call(
+                lambda client: client.get_async(path, self._watcher(watch))
+            )
+            owner = owner_text(stat.ephemeralOwner) if stat.ephemeralOwner else None
+            return Versioned(value=value or b"", version=stat.version, owner=owner)
+
+        return await self._look(f"reading {key}", path, get, watch, absent=None)
+
+    async def children(self, key: str, *, watch: Watch | None = None) -> list[str]:
+        path = self._paths.of_folder(checked_key(key))
+
+        async def list_nodes(link: Link) -> list[str]:
+            nodes = await link.call(
+                lambda client: client.get_children_async(path, self._watcher(watch))
+            )
+            return sorted({name_of(node) for node in nodes})
+
+        return await self._look(f"listing {key}", path, list_nodes, watch, absent=[])
+
+    async def commit(self, ops: Sequence[Op]) -> list[int]:
+        ops = tuple(ops)
+        check_limits(ops, lasting=self._lasting)
+        link = self._usable_link()
+        if not ops:
+            return []
+        folders = Folders(link, self._paths)
+        with self._failures_of("preparing a write"):
+            await folders.check_places(ops)
+        for _ in range(_TRIES):
+            answers = await self._write(link, ops)
+            failed = first_failure(answers)
+            if failed is None:
+                folders.prune(ops)
+                return [version_after(op, got) for op, got in zip(ops, answers, strict=True)]
+            op, error = ops[failed], answers[failed]
+            if not (isinstance(op, Create) and isinstance(error, NoNodeError)):
+                raise refusal_of(op, error)
+            # It is the folder that is missing, or was removed just now.
+            with self._failures_of("preparing a write"):
+                await folders.make_for(ops)
+        raise CoordinatorUnavailable(
+            f"others kept removing the folder of {op.key} while it was created; try again"
+        )
+
+    async def sync(self) -> None:
+        link, asked = self._usable_link(), asyncio.get_running_loop().time()
+        with self._failures_of("synchronizing"):
+            await link.call(lambda client: client.sync_async(self._paths.root))
+        self._note_contact(asked)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._show(ConnectionState.LOST)
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeper
+        if self._link is not None:
+            await self._link.end()
+
+    async def _look(
+        self,
+        what: str,
+        path: str,
+        ask: Callable[[Link], Coroutine[Any, Any, T]],
+        watch: Watch | None,
+        *,
+        absent: T,
+    ) -> T:
+        link = self._usable_link()
+        if watch is not None:
+            # Before asking, since the event may overtake the answer.
+            self._add(path, watch)
+        watcher = self._watcher(watch)
+        with self._failures_of(what):
+            for _ in range(_TRIES):
+                with contextlib.suppress(NoNodeError):
+                    return await ask(link)
+                if watch is None:
+                    return absent
+                # Only this question leaves a watch where nothing is.
+                if await link.call(lambda client: client.exists_async(path, watcher)) is None:
+                    return absent
+        raise CoordinatorUnavailable(f"{what}: it comes and goes too often; try again")
+
+    async def _write(self, link: Link, ops: Sequence[Op]) -> list[Any]:
+        asked = asyncio.get_running_loop().time()
+        try:
+            answers = await link.call(lambda client: commit_async(client, ops, self._paths))
+        except (KazooException, TimeoutError) as error:
+            raise failure_of_write(error) from error
+        self._note_contact(asked)
+        return list(answers)
+
+    @contextlib.contextmanager
+    def _failures_of(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (KazooException, TimeoutError) as error:
+            raise failure_of(error, what) from error
+
+    def _usable_link(self) -> Link:
+        if self._closed or self.state is ConnectionState.LOST:
+            raise session_over()
+        if self._link is None or self.state is not ConnectionState.CONNECTED:
+            raise CoordinatorUnavailable(
+                f"no contact with ZooKeeper at {self._location}; try again later"
+            )
+        return self._link
+
+    def _note_contact(self, asked: float) -> None:
+        """By the time of the question: its answer may have waited while this process slept."""
+        self._last_contact = max(self._last_contact, asked)
+
+    async def _begin_session(self) -> None:
+        asked = asyncio.get_running_loop().time()
+        link = await Link.open(
+            self._location, self._options, tell_state=self._told, tell_event=self._fire
+        )
+        try:
+            with self._failures_of(f"making {self._location.root}"):
+                await Folders(link, self._paths).make_root()
+                await link.call(lambda client: client.sync_async(self._paths.root))
+        except BaseException:
+            await link.end()
+            raise
+        self._link = link
+        self._session_timeout = link.session_timeout
+        self._note_contact(asked)
+        self._told(link.state)
+
+    def _told(self, state: ConnectionState) -> None:
+        if self._link is None or self._closed:
+            return
+        lost = self._link.state is ConnectionState.LOST
+        self._show(ConnectionState.SUSPENDED if lost and self._lasting else state)
+
+    def _show(self, state: ConnectionState) -> None:
+        self._state.set(state)
+        if state is not ConnectionState.CONNECTED:
+            watches, self._watches = self._watches, {}
+            for references in watches.values():
+                _fire_all(references)
+
+    async def _keep_contact(self) -> None:
+        """Prove it again and again; after the end of a lasting one's session, begin another."""
+        while self.state is not ConnectionState.LOST:
+            assert self._link is not None
+            if self._link.state is ConnectionState.LOST:
+                await self._follow_with_another_session(self._link)
+            known = self.state
+            if known is ConnectionState.CONNECTED:
+                with contextlib.suppress(Unavailable, SessionExpired):
+                    await self.sync()
+            self._drop_unwanted()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._session_timeout / LOOKS_PER_SESSION):
+                    await self.wait_for_state_other_than(known)
+
+    async def _follow_with_another_session(self, old: Link) -> None:
+        await old.end()
+        while True:
+            try:
+                await self._begin_session()
+            except (Unavailable, SessionExpired) as error:
+                log.warning("no session with ZooKeeper yet: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return
+
+    def _watcher(self, watch: Watch | None) -> Any:
+        return self._link.watcher() if watch is not None and self._link is not None else None
+
+    def _add(self, path: str, watch: Watch) -> None:
+        waiting = [reference for reference in self._watches.get(path, []) if _waits(reference)]
+        self._watches[path] = [*waiting, weakref.ref(watch)]
+
+    def _drop_unwanted(self) -> None:
+        waiting = {
+            path: [reference for reference in references if _waits(reference)]
+            for path, references in self._watches.items()
+        }
+        self._watches = {path: references for path, references in waiting.items() if references}
+
+    def _fire(self, path: str) -> None:
+        _fire_all(self._watches.pop(path, []))
+
+
+def _waits(reference: "weakref.ref[Watch]") -> bool:
+    watch = reference()
+    return watch is not None and not watch.fired
+
+
+def _fire_all(references: "list[weakref.ref[Watch]]") -> None:
+    for reference in references:
+        watch = reference()
+        if watch is not None:
+            watch.fire()

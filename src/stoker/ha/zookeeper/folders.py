@@ -1,0 +1,135 @@
+"""Folders are made before a key needs them, and go when the last key below them has gone."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from stoker.core.errors import InvalidInput, KeyExists, NoSuchKey, VersionMismatch
+from stoker.ha.coordinator import Create, Delete, Op
+from stoker.ha.transaction import Record, ancestors, plan
+from stoker.ha.zookeeper.link import Link, owner_text
+from stoker.ha.zookeeper.paths import Paths, is_folder, name_of
+
+
+class _Snapshot:
+    """What was seen of the records that a transaction is about."""
+
+    def __init__(self, records: dict[str, Record]) -> None:
+        self._records = records
+
+    def get(self, key: str) -> Record | None:
+        return self._records.get(key)
+
+    def keys_below(self, key: str) -> Iterable[str]:
+        return [other for other in self._records if other.startswith(f"{key}/")]
+
+
+class Folders:
+    """Of one session. Raises what kazoo does."""
+
+    def __init__(self, link: Link, paths: Paths) -> None:
+        self._link = link
+        self._paths = paths
+
+    async def make_root(self) -> None:
+        # Whoever may not create a node is refused even if it is there.
+        if await self._stat(self._paths.root) is not None:
+            return
+        parts = self._paths.root.strip("/").split("/")
+        await self._make(["/" + "/".join(parts[:end]) for end in range(1, len(parts) + 1)])
+
+    async def check_places(self, ops: Sequence[Op]) -> None:
+        """InvalidInput when a key would be below another, or above.
+
+        ZooKeeper could not refuse it, so this looks before. Two sessions that write such keys at
+        the same moment may both succeed; nothing else is harmed by that.
+        """
+        if not any(isinstance(op, Create) for op in ops):
+            return
+        try:
+            _check_places(ops, await self._look_at(ops))
+        except InvalidInput:
+            # It may have been an old sight.
+            await self._link.call(lambda client: client.sync_async(self._paths.root))
+            _check_places(ops, await self._look_at(ops))
+
+    async def make_for(self, ops: Sequence[Op]) -> None:
+        """Every folder that the transaction needs."""
+        creates = [op for op in ops if isinstance(op, Create)]
+        wanted = {folder for op in creates for folder in self._paths.folders_above(op.key)}
+        await self.make_root()
+        # Shorter ones first: each is in one before.
+        await self._make(sorted(wanted, key=len))
+
+    def prune(self, ops: Sequence[Op]) -> None:
+        """The innermost folders of what was deleted, if empty. The outermost are needed again."""
+        for op in ops:
+            if isinstance(op, Delete):
+                for folder in reversed(self._paths.folders_above(op.key)[1:]):
+                    self._link.send(partial(_delete_async, folder))
+
+    async def _make(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            try:
+                await self._link.call(partial(_create_async, path))
+            except NodeExistsError:
+                continue
+
+    async def _look_at(self, ops: Sequence[Op]) -> _Snapshot:
+        created = {op.key for op in ops if isinstance(op, Create)}
+        above = {ancestor for key in created for ancestor in ancestors(key)}
+        records, below = await asyncio.gather(
+            self._records({op.key for op in ops} | above),
+            asyncio.gather(*(self._keys_below(key) for key in sorted(created))),
+        )
+        inner = await self._records({key for found in below for key in found})
+        return _Snapshot(records | inner)
+
+    async def _records(self, keys: Iterable[str]) -> dict[str, Record]:
+        wanted = sorted(keys)
+        stats = await asyncio.gather(*(self._stat(self._paths.of_key(key)) for key in wanted))
+        return {
+            key: record_of(stat)
+            for key, stat in zip(wanted, stats, strict=True)
+            if stat is not None
+        }
+
+    async def _keys_below(self, key: str) -> list[str]:
+        folder = self._paths.of_folder(key)
+        try:
+            nodes = await self._link.call(lambda client: client.get_children_async(folder))
+        except NoNodeError:
+            return []
+        keys: list[str] = []
+        for node in nodes:
+            inner = f"{key}/{name_of(node)}"
+            keys += await self._keys_below(inner) if is_folder(node) else [inner]
+        return keys
+
+    async def _stat(self, path: str) -> Any:
+        return await self._link.call(lambda client: client.exists_async(path))
+
+
+def _create_async(path: str, client: Any) -> Any:
+    return client.create_async(path, b"")
+
+
+def _delete_async(path: str, client: Any) -> Any:
+    return client.delete_async(path)
+
+
+def record_of(stat: Any) -> Record:
+    """Without its value, which does not matter to a plan."""
+    owner = owner_text(stat.ephemeralOwner) if stat.ephemeralOwner else None
+    return Record(value=b"", version=stat.version, owner=owner, created=stat.czxid)
+
+
+def _check_places(ops: Sequence[Op], snapshot: _Snapshot) -> None:
+    try:
+        plan(ops, snapshot, session="")
+    except (KeyExists, NoSuchKey, VersionMismatch):
+        # For the servers to decide, who see what is there now.
+        return

@@ -1,0 +1,74 @@
+"""The failsafe of leases: queries outlive an outage of the coordinator.
+
+While the coordinator is away nobody can be elected, but nobody can prove leadership either. A
+master that led until then may let attempts go on if it reaches every other master it knows, and
+each confirms that it does not lead and knows no later epoch. A master that cannot be reached
+might be the next leader, so without its word attempts may not go on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from stoker.core.errors import StokerError
+from stoker.core.ids import ResourceId
+from stoker.gateways.master import MASTER, MasterGateway
+from stoker.ha.coordinator import ConnectionState, Coordinator
+from stoker.ha.masters import MasterDirectory
+from stoker.rpc.service import Endpoint, RpcService
+
+log = logging.getLogger(__name__)
+
+ANSWER_TIMEOUT = timedelta(seconds=2)
+
+
+class FailsafeMaster(Endpoint):
+    gateway = MasterGateway
+
+    def __init__(
+        self,
+        resource_id: ResourceId,
+        *,
+        rpc: RpcService,
+        coordinator: Coordinator,
+        masters: MasterDirectory,
+        leads: Callable[[], bool],
+        epoch_led: Callable[[], int | None],
+        epoch_known: Callable[[], int],
+    ) -> None:
+        super().__init__(MASTER)
+        self._resource_id = resource_id
+        self._rpc = rpc
+        self._coordinator = coordinator
+        self._masters = masters
+        self._leads = leads
+        self._epoch_led = epoch_led
+        self._epoch_known = epoch_known
+
+    def neither_leads_nor_knows_later_than(self, epoch: int) -> bool:
+        return not self._leads() and self._epoch_known() <= epoch
+
+    async def attempts_may_go_on(self, epoch: int) -> bool:
+        if not self._was_the_last_to_lead(epoch):
+            return False
+        others = [
+            address for name, address in self._masters.known.items() if name != self._resource_id
+        ]
+        words = await asyncio.gather(*(self._word_of(address, epoch) for address in others))
+        # Asked again: contact may have come back, and with it somebody may lead.
+        return all(words) and self._was_the_last_to_lead(epoch)
+
+    def _was_the_last_to_lead(self, epoch: int) -> bool:
+        away = self._coordinator.state is ConnectionState.SUSPENDED
+        return away and self._epoch_led() == epoch and self._epoch_known() <= epoch
+
+    async def _word_of(self, address: str, epoch: int) -> bool:
+        try:
+            master = await self._rpc.connect(
+                f"{address}/{MASTER}", MasterGateway, timeout=ANSWER_TIMEOUT
+            )
+            return await master.neither_leads_nor_knows_later_than(epoch)
+        except StokerError as error:
+            log.info("no failsafe without the word of %s: %s", address, error)
+            return False

@@ -1,0 +1,19 @@
+"""One ZooKeeper server for all tests of this folder that want one; each has a root of its own."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from stoker.processes.local_zookeeper import LocalZooKeeper
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
+    with LocalZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+@pytest.fixture
+def zookeeper_url(zookeeper: LocalZooKeeper) -> str:
+    return zookeeper.url(f"tests/{uuid.uuid4().hex}")

@@ -1,0 +1,281 @@
+"""The dispatcher in a whole cluster: what is refused, recovered, quarantined, cleaned (DISP-*)."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from stoker.core.errors import (
+    DuplicateJob,
+    InvalidInput,
+    JobAlreadyEnded,
+    JobNotFound,
+    StorageUnavailable,
+)
+from stoker.core.graph import Artifact, ArtifactKind
+from stoker.core.states import JobStatus
+from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.ha import keys
+from stoker.ha.coordinator import Create, Put
+from stoker.jobmaster import resource_manager_link
+from stoker.testing.simulated_cluster import SimulatedCluster
+
+
+async def dispatcher_of(cluster: SimulatedCluster) -> DispatcherGateway:
+    """Asked directly, so that an answer that a client would retry can be seen."""
+    leader = await cluster._dispatcher.wait_for_leader()
+    return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
+
+
+async def fail_over(cluster: SimulatedCluster) -> None:
+    leader = cluster.leader()
+    assert leader is not None
+    await cluster.kill(leader)
+    await asyncio.sleep(10)
+    cluster.start(leader)
+
+
+def test_a_submission_without_storage_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    """DISP-01: nothing that is not durable is acknowledged."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster)
+        dispatcher = await dispatcher_of(cluster)
+        cluster.storage.go_away()
+        with pytest.raises(StorageUnavailable):
+            await dispatcher.submit_job(graph)
+        cluster.storage.come_back()
+        assert keys.job(graph.job_id) not in cluster.coordination.all_keys()
+        assert [path for path in cluster.storage.files if graph.job_id in path] == []
+        assert not (await dispatcher.submit_job(graph)).repeated
+        assert await cluster.wait_for_end(graph.job_id) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+@pytest.mark.parametrize("failing", ["exists", None])
+def test_a_job_whose_files_are_not_there_is_refused_and_can_come_again(
+    tmp_path: Path, failing: str | None
+) -> None:
+    """CLEAN-03: also when the storage fails at the moment of looking for them."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        content = b"print()"
+        sha256 = hashlib.sha256(content).hexdigest()
+        artifact = Artifact(name="a.py", kind=ArtifactKind.PYTHON, sha256=sha256, size=len(content))
+        graph = msgspec.structs.replace(job(cluster), artifacts=(artifact,))
+        dispatcher = await dispatcher_of(cluster)
+        if failing:
+            cluster.storage.fail_next(failing)
+        with pytest.raises(StorageUnavailable if failing else InvalidInput):
+            await dispatcher.submit_job(graph)
+        assert keys.job(graph.job_id) not in cluster.coordination.all_keys()
+        cluster.storage.files[f"blobs/{graph.job_id}/{sha256}"] = content
+        with pytest.raises(JobNotFound):
+            await dispatcher.job_status(graph.job_id)
+
+    simulate(tmp_path, story)
+
+
+def test_the_same_id_with_another_graph_is_a_conflict_before_and_after_the_end(
+    tmp_path: Path,
+) -> None:
+    """DISP-02, DISP-03"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=5)
+        await cluster.submit(graph)
+        other = msgspec.structs.replace(job(cluster), job_id=graph.job_id)
+        for ended in (False, True):
+            with pytest.raises(DuplicateJob) as caught:
+                await cluster.ask(lambda dispatcher: dispatcher.submit_job(other))
+            assert caught.value.facts["globally_terminated"] is ended
+            await cluster.wait_for_end(graph.job_id)
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 1
+
+
+def test_cancel_of_an_ended_or_unknown_job_says_so(tmp_path: Path) -> None:
+    """DISP-08, DISP-19"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster))
+        await cluster.wait_for_end(job_id)
+        with pytest.raises(JobAlreadyEnded, match="FINISHED"):
+            await cluster.ask(lambda dispatcher: dispatcher.cancel_job(job_id))
+        with pytest.raises(JobNotFound):
+            await cluster.ask(lambda dispatcher: dispatcher.cancel_job(cluster.ids.job()))
+        with pytest.raises(JobNotFound):
+            await cluster.ask(lambda dispatcher: dispatcher.job_result(cluster.ids.job()))
+
+    simulate(tmp_path, story)
+
+
+def test_a_new_leader_waits_for_the_storage_and_takes_no_store_for_empty(tmp_path: Path) -> None:
+    """RUN-12 as this design has it"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=20))
+        await asyncio.sleep(2)
+        cluster.storage.go_away()
+        await fail_over(cluster)
+        await asyncio.sleep(20)
+        cluster.storage.come_back()
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 1
+
+
+def test_a_graph_that_cannot_be_read_harms_no_other_and_runs_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    """RUN-12 as this design has it, design invariant 7"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        bad = await cluster.submit(job(cluster, seconds=60, restart=AGAIN_AND_AGAIN))
+        good = await cluster.submit(job(cluster, seconds=60))
+        await asyncio.sleep(2)
+        [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{bad}/graph")]
+        kept = cluster.storage.files[path]
+        cluster.storage.files[path] = b"\x00 not a graph"
+        await fail_over(cluster)
+        assert await cluster.wait_for_end(good) is JobStatus.FINISHED
+        assert keys.job(bad) in cluster.coordination.all_keys(), "its record is kept"
+        cluster.storage.files[path] = kept
+        await asyncio.sleep(31)
+        assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_one_graph_that_could_not_be_read_for_a_moment_is_read_again(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        jobs = [await cluster.submit(job(cluster, seconds=30)) for _ in range(3)]
+        await asyncio.sleep(2)
+        cluster.storage.fail_next("read")
+        await fail_over(cluster)
+        await asyncio.sleep(31)
+        for each in jobs:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_a_damaged_wish_is_still_a_cancel_and_stops_no_leader(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        other = await cluster.submit(job(cluster, seconds=10))
+        cancelled = await cluster.submit(job(cluster, seconds=FOREVER))
+        await asyncio.sleep(2)
+        session = cluster.coordination.session()
+        await session.commit([Create(keys.wish(cancelled), b"\x00")])
+        await session.close()
+        await fail_over(cluster)
+        assert await cluster.wait_for_end(cancelled) is JobStatus.CANCELED
+        assert await cluster.wait_for_end(other) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
+    """DISP-11 as this design has it: its master is started again and again, others go on."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        bad = await cluster.submit(job(cluster, seconds=30))
+        await asyncio.sleep(2)
+        session = cluster.coordination.session()
+        key = keys.attempt(bad, job(cluster).vertices[1].name)
+        found = await session.read(key)
+        assert found is not None
+        await session.commit([Put(key, b"\x00", found.version)])
+        await fail_over(cluster)
+        good = await cluster.submit(job(cluster))
+        assert await cluster.wait_for_end(good) is JobStatus.FINISHED
+        damaged = await session.read(key)
+        assert damaged is not None
+        await session.commit([Put(key, found.value, damaged.version)])
+        await session.close()
+        assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 2
+
+
+def test_a_master_that_breaks_on_a_fault_of_ours_harms_its_job_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DISP-11 as this design has it, design invariant 7"""
+    broken: set[str] = set()
+    serve = resource_manager_link._serve
+
+    async def break_once(live: object, *rest: object) -> None:
+        job_id = live.job_id  # type: ignore[attr-defined]
+        if not broken:
+            broken.add(job_id)
+            raise ZeroDivisionError("a fault of ours")
+        await serve(live, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(resource_manager_link, "_serve", break_once)
+
+    async def story(cluster: SimulatedCluster) -> None:
+        jobs = [await cluster.submit(job(cluster)) for _ in range(2)]
+        for each in jobs:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+        assert cluster.ended_by_themselves() == []
+
+    simulate(tmp_path, story)
+    assert len(broken) == 1
+
+
+def test_clean_up_goes_on_until_it_succeeds_and_cannot_be_cancelled(tmp_path: Path) -> None:
+    """CLEAN-01, CLEAN-11, CLEAN-14"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        for _ in range(3):
+            cluster.storage.fail_next("delete_tree")
+        job_id = await cluster.submit(job(cluster))
+        await cluster.wait_for_end(job_id)
+        with pytest.raises(JobAlreadyEnded):
+            await cluster.ask(lambda dispatcher: dispatcher.cancel_job(job_id))
+        await asyncio.sleep(10)
+        assert [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}")] == []
+
+    simulate(tmp_path, story)
+
+
+def test_clean_up_that_a_leader_left_is_finished_by_the_next(tmp_path: Path) -> None:
+    """CLEAN-13, RUN-08, DISP-13"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=3))
+        await asyncio.sleep(1)
+        for _ in range(50):
+            cluster.storage.fail_next("delete_tree")
+        await cluster.wait_for_end(job_id)
+        await fail_over(cluster)
+        cluster.storage._failing.clear()
+        await asyncio.sleep(100)
+        assert [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}")] == []
+        assert await cluster.status(job_id) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 1
+
+
+def test_a_client_that_waits_for_a_job_that_is_not_there_yet_does_not_spin(tmp_path: Path) -> None:
+    """DISP-05, DISP-07: cancelled before its master came, asked about until it is over."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=FOREVER))
+        await cluster.cancel(job_id)
+        status = await cluster.ask(
+            lambda dispatcher: dispatcher.wait_for_change(job_id, JobStatus.CANCELLING, 30)
+        )
+        assert status is JobStatus.CANCELED
+        await cluster.wait_for_end(job_id)
+
+    simulate(tmp_path, story)

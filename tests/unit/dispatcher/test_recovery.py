@@ -1,0 +1,108 @@
+"""What a new leader does with the records it finds (RUN-*, DISP-*)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source
+from stoker.core.ids import JobId
+from stoker.core.results import JobResult
+from stoker.core.states import JobStatus
+from stoker.dispatcher.recovery import decide_recovery
+from stoker.ha.stores.job_graphs import JobRecord, StoredJob
+from stoker.ha.stores.job_results import ResultRecord
+from stoker.ha.stores.unreadable import Unreadable
+
+
+def job_id(number: int) -> JobId:
+    return JobId(f"{number:032x}")
+
+
+def stored(number: int, submitted_at: int = 0) -> StoredJob:
+    graph = JobGraph(
+        job_id=job_id(number),
+        name="job",
+        vertices=(
+            Source(name="in", read=FormatRead(format="parquet", path="/in")),
+            Sink(name="out", input="in", write=FormatWrite(format="noop")),
+        ),
+    )
+    record = JobRecord(
+        job_id=graph.job_id,
+        name="job",
+        pointer="p",
+        digest="d",
+        nonce="n",
+        submitted_at=submitted_at,
+    )
+    return StoredJob(record=record, graph=graph)
+
+
+def result(number: int, *, dirty: bool) -> ResultRecord:
+    ended = JobResult(
+        job_id=job_id(number),
+        name="job",
+        job_type=JobType.BATCH,
+        status=JobStatus.FINISHED,
+        start=0,
+        end=1,
+    )
+    return ResultRecord(result=ended, dirty=dirty, pointer="p", nonce="n")
+
+
+def broken(number: int) -> Unreadable:
+    return Unreadable(job_id=job_id(number), reason="bad bytes")
+
+
+def test_jobs_run_oldest_first_and_cancelled_ones_as_such() -> None:
+    """RUN-07, DISP-12"""
+    recovery = decide_recovery([stored(1, 9), stored(2, 5)], [], {job_id(1)})
+    assert [(job.graph.job_id, job.cancel_wanted) for job in recovery.run] == [
+        (job_id(2), False),
+        (job_id(1), True),
+    ]
+    assert all(job.recovered for job in recovery.run)
+
+
+def test_a_job_with_a_dirty_result_is_cleaned_up_and_not_run() -> None:
+    """RUN-08, DISP-13"""
+    recovery = decide_recovery([stored(1)], [result(1, dirty=True)], set())
+    assert recovery.run == ()
+    assert recovery.clean_up == (job_id(1),)
+
+
+def test_a_dirty_result_alone_is_cleaned_up() -> None:
+    """RUN-09"""
+    assert decide_recovery([], [result(1, dirty=True)], set()).clean_up == (job_id(1),)
+
+
+def test_a_result_that_cannot_be_read_is_an_end_all_the_same() -> None:
+    recovery = decide_recovery([stored(1), stored(2)], [broken(1)], set())
+    assert [job.graph.job_id for job in recovery.run] == [job_id(2)]
+
+
+def test_a_job_that_cannot_be_loaded_harms_no_other() -> None:
+    recovery = decide_recovery([broken(1), stored(2)], [], set())
+    assert [job.graph.job_id for job in recovery.run] == [job_id(2)]
+    assert [each.job_id for each in recovery.broken] == [job_id(1)]
+
+
+@given(
+    st.sets(st.integers(0, 9)),
+    st.sets(st.integers(0, 9)),
+    st.dictionaries(st.integers(0, 9), st.sampled_from(["dirty", "clean", "unreadable"])),
+)
+def test_every_record_is_accounted_for_and_nothing_that_ended_runs(
+    readable: set[int], unreadable: set[int], ended: dict[int, str]
+) -> None:
+    """Design invariants 1 and 2"""
+    jobs = [stored(n) if n in readable else broken(n) for n in readable | unreadable]
+    results = [
+        broken(n) if kind == "unreadable" else result(n, dirty=kind == "dirty")
+        for n, kind in ended.items()
+    ]
+    recovery = decide_recovery(jobs, results, set())
+    run = {job.graph.job_id for job in recovery.run}
+    quarantined = {each.job_id for each in recovery.broken}
+    assert run == {job_id(n) for n in readable - set(ended)}
+    assert quarantined == {job_id(n) for n in unreadable - readable - set(ended)}
+    assert set(recovery.clean_up) == {job_id(n) for n, kind in ended.items() if kind == "dirty"}

@@ -1,0 +1,275 @@
+"""A job master and the task executors that come to it, on virtual time (JM-*)."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from stoker.aio.latest import Latest
+from stoker.core.errors import NotFound
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, RestartPolicy, Sink, Source
+from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.tokens import FencingToken
+from stoker.gateways.jobmaster import HeldAttempt, JobMasterGateway, TaskExecutorIntroduction
+from stoker.gateways.resourcemanager import Declined, Registered
+from stoker.gateways.taskexecutor import TaskDeployment
+from stoker.ha.memory import MemoryCoordination
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.ha.stores.attempts import AttemptStore
+from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.jobmaster.endpoint import JobMaster
+from stoker.jobmaster.execution_graph import ExecutionGraph
+from stoker.jobmaster.live_job import JobMasterServices, LiveJob
+from stoker.rpc.memory import MemoryNetwork
+from stoker.storage.memory import MemoryStorage
+from stoker.testing.leadership import seize_leadership
+from stoker.testing.simulated_cluster import HEARTBEAT
+from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
+from unit.fake_parts import JOB, FakeExecutor
+
+SLOT = AllocationId("slot")
+GRAPH = JobGraph(
+    job_id=JOB,
+    name="test",
+    vertices=(
+        Source(name="numbers", read=FormatRead(format="parquet", path="/in")),
+        Sink(name="out", input="numbers", write=FormatWrite(format="noop")),
+    ),
+)
+
+
+class NotingExecutor(FakeExecutor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.has: list[AttemptId] = []
+        self.cancelled: list[AttemptId] = []
+        self.counted: list[tuple[AllocationId, ...]] = []
+        self.slot_is_there = True
+
+    def submit_task(self, token: FencingToken, deployment: TaskDeployment) -> None:
+        if not self.slot_is_there:
+            raise NotFound("no such slot")
+        self.has.append(deployment.attempt)
+
+    def cancel_task(self, token: FencingToken, job_id: JobId, attempt: AttemptId) -> None:
+        self.cancelled.append(attempt)
+
+    def heartbeat_from_job_master(
+        self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...]
+    ) -> tuple[AttemptId, ...]:
+        self.counted.append(allocations)
+        return tuple(self.has)
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.network = MemoryNetwork()
+        self.coordinator = MemoryCoordination().session()
+        self.executor = NotingExecutor()
+
+    @asynccontextmanager
+    async def set_up(self) -> AsyncIterator[None]:
+        ids = Ids(random.Random(1))
+        leadership = await seize_leadership(self.coordinator, component="job", ids=ids)
+        rpc = self.network.service("master")
+        self.job = LiveJob(
+            JobMasterServices(
+                rpc=rpc,
+                ids=ids,
+                wall_clock=virtual_wall_clock(),
+                resource_manager=LeaderRetrieval(self.coordinator, "resource_manager"),
+                heartbeat=HEARTBEAT,
+            ),
+            ExecutionGraph(
+                GRAPH,
+                ids=ids,
+                policy=RestartPolicy(strategy="fixed-delay", attempts=5, delay_seconds=1),
+                submitted_at=0,
+                now=0,
+            ),
+            token=leadership.token,
+            attempts=AttemptStore(leadership),
+            outcomes=OutcomeStore(MemoryStorage()),
+            status=Latest(JobStatus.INITIALIZING),
+        )
+        master = JobMaster(self.job)
+        async with (
+            self.job.scope,
+            master.beats,
+            rpc.running(master) as address,
+            self.network.service("executor").running(self.executor),
+        ):
+            self.job.act(self.job.graph.start({}, cancel_wanted=False, now=0))
+            test = self.network.service("test")
+            self.master = await test.connect(address, JobMasterGateway, token=leadership.token)
+            yield
+
+    def introduction(
+        self, life: str = "life-1", job_id: JobId = JOB, attempts: tuple[HeldAttempt, ...] = ()
+    ) -> TaskExecutorIntroduction:
+        return TaskExecutorIntroduction(
+            job_id=job_id,
+            resource_id=ResourceId("executor"),
+            instance=InstanceId(life),
+            address="mem://executor/task_executor",
+            attempts=attempts,
+        )
+
+    async def deploy(self, life: str = "life-1") -> AttemptId:
+        assert await self.master.register_task_executor(self.introduction(life)) == Registered()
+        assert await self.master.offer_slots(InstanceId(life), (SLOT,)) == (SLOT,)
+        await asyncio.sleep(0.1)
+        return self.executor.has[-1]
+
+    @property
+    def failures(self) -> list[str]:
+        return [record.failure.error for record in self.job.graph.failures]
+
+
+def play(story: Callable[[Stage], Awaitable[None]]) -> None:
+    async def main() -> None:
+        stage = Stage()
+        async with stage.set_up():
+            await story(stage)
+
+    run_virtual(main)
+
+
+def test_an_executor_with_another_jobs_id_is_declined_for_good() -> None:
+    async def story(stage: Stage) -> None:
+        wrong = stage.introduction(job_id=JobId("f" * 32))
+        answer = await stage.master.register_task_executor(wrong)
+        assert isinstance(answer, Declined)
+        assert answer.final
+
+    play(story)
+
+
+def test_slots_of_an_executor_that_is_not_registered_are_refused() -> None:
+    async def story(stage: Stage) -> None:
+        with pytest.raises(NotFound, match="is not registered"):
+            await stage.master.offer_slots(InstanceId("stranger"), (SLOT,))
+
+    play(story)
+
+
+def test_registering_again_has_no_side_effect_and_a_new_life_replaces_the_old() -> None:
+    """JM-07"""
+
+    async def story(stage: Stage) -> None:
+        first = await stage.deploy()
+        await stage.master.register_task_executor(stage.introduction())
+        await asyncio.sleep(1)
+        assert stage.failures == []
+        stage.executor.has.clear()
+        await stage.master.register_task_executor(stage.introduction("life-2"))
+        await asyncio.sleep(10)
+        assert stage.failures == ["TaskExecutorLost"]
+        assert stage.job.graph.attempt(first) is None, "another attempt is the current one"
+
+    play(story)
+
+
+def test_heartbeats_name_the_slots_that_are_held_there() -> None:
+    """JM-10"""
+
+    async def story(stage: Stage) -> None:
+        await stage.deploy()
+        await asyncio.sleep(5)
+        assert stage.executor.counted[-1] == (SLOT,)
+
+    play(story)
+
+
+def test_an_attempt_that_is_missing_is_forbidden_first_and_then_failed() -> None:
+    """JM-11"""
+
+    async def story(stage: Stage) -> None:
+        attempt = await stage.deploy()
+        stage.executor.has.clear()
+        await asyncio.sleep(2.5)
+        assert stage.executor.cancelled == [attempt]
+        assert stage.failures == ["AttemptLost"]
+
+    play(story)
+
+
+def test_an_introduction_that_was_overtaken_by_a_deployment_fails_nothing() -> None:
+    """JM-11: its list of attempts is older than the attempt."""
+
+    async def story(stage: Stage) -> None:
+        await stage.deploy()
+        await stage.master.register_task_executor(stage.introduction(attempts=()))
+        await asyncio.sleep(5)
+        assert stage.failures == []
+        assert stage.executor.cancelled == []
+
+    play(story)
+
+
+def test_an_attempt_that_nobody_deployed_is_cancelled() -> None:
+    """JM-11"""
+
+    async def story(stage: Stage) -> None:
+        stranger = HeldAttempt(
+            region=RegionId("out"),
+            attempt=AttemptId("f" * 32),
+            number=0,
+            allocation=SLOT,
+            state=ExecutionState.RUNNING,
+        )
+        await stage.master.register_task_executor(stage.introduction(attempts=(stranger,)))
+        await asyncio.sleep(0.1)
+        assert stage.executor.cancelled == [stranger.attempt]
+
+    play(story)
+
+
+def test_a_slot_that_has_gone_is_not_tried_again_and_costs_no_restart() -> None:
+    async def story(stage: Stage) -> None:
+        stage.executor.slot_is_there = False
+        await stage.master.register_task_executor(stage.introduction())
+        await stage.master.offer_slots(InstanceId("life-1"), (SLOT,))
+        await asyncio.sleep(5)
+        assert stage.failures == []
+        assert stage.job.needs.value == (1, 0)
+
+    play(story)
+
+
+def test_a_deployment_that_got_lost_is_sent_again() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.master.register_task_executor(stage.introduction())
+        await asyncio.sleep(0.1)
+        stage.network.partition("master", "executor")
+        await stage.master.offer_slots(InstanceId("life-1"), (SLOT,))
+        await asyncio.sleep(5)
+        stage.network.heal()
+        await asyncio.sleep(8)
+        assert len(stage.executor.has) == 1
+        assert stage.failures == []
+
+    play(story)
+
+
+def test_a_silent_executor_is_replaced_only_after_the_lease_that_was_acknowledged_last() -> None:
+    """JM-04: also when it was back in between, with its leases renewed."""
+
+    async def story(stage: Stage) -> None:
+        await stage.deploy()
+        await asyncio.sleep(20)
+        stage.network.partition("master", "executor")
+        await asyncio.sleep(15)
+        stage.network.heal()
+        await stage.master.register_task_executor(stage.introduction())
+        renewed = asyncio.get_running_loop().time()
+        stage.network.partition("master", "executor")
+        await asyncio.sleep(renewed + 64 - asyncio.get_running_loop().time())
+        assert stage.failures == []
+        await asyncio.sleep(2)
+        assert stage.failures == ["TaskExecutorLost"]
+
+    play(story)

@@ -1,0 +1,58 @@
+"""When a task executor counts as gone."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.gateways.leases import LeaseOptions
+from stoker.heartbeat.monitor import Liveness
+from stoker.jobmaster.executors import is_proof_of_death, wait_before_replacing
+from stoker.jobmaster.options import JobMasterOptions
+
+
+@pytest.mark.parametrize(
+    ("address", "liveness", "proof"),
+    [
+        ("grpc://127.0.0.1:7000/x", Liveness.UNREACHABLE, True),
+        ("grpc://localhost:7000/x", Liveness.UNREACHABLE, True),
+        ("grpc://[::1]:7000/x", Liveness.UNREACHABLE, True),
+        ("mem://executor/x", Liveness.UNREACHABLE, True),
+        ("grpc://10.0.0.7:7000/x", Liveness.UNREACHABLE, False),
+        ("grpc://127.evil.example:7000/x", Liveness.UNREACHABLE, False),
+        ("grpc://127.0.0.1:7000/x", Liveness.TIMEOUT, False),
+    ],
+)
+def test_only_a_refusal_on_this_machine_proves_a_death(
+    address: str, liveness: Liveness, proof: bool
+) -> None:
+    assert is_proof_of_death(address, liveness) is proof
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e6))
+def test_without_proof_nothing_is_replaced_before_the_lease_has_surely_run_out(
+    acknowledged_at: float, later: float
+) -> None:
+    lease = LeaseOptions()
+    now = acknowledged_at + later
+    wait = wait_before_replacing(
+        proven_dead=False,
+        acknowledged_at=acknowledged_at,
+        now=now,
+        options=JobMasterOptions(),
+        lease=lease,
+    )
+    assert wait >= timedelta(0)
+    safe = acknowledged_at + (lease.duration + lease.margin).total_seconds()
+    assert now + wait.total_seconds() >= safe - 1e-3
+
+
+def test_with_proof_only_the_grace_time_is_waited() -> None:
+    options = JobMasterOptions()
+    assert (
+        wait_before_replacing(
+            proven_dead=True, acknowledged_at=0, now=0, options=options, lease=LeaseOptions()
+        )
+        == options.death_grace
+    )
