@@ -62,14 +62,17 @@ class Stores:
         return OutcomeStore(self.storage)
 
 
-@pytest.fixture(params=["memory", "embedded"])
+@pytest.fixture(params=["memory", "embedded", "zookeeper"])
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
     ids = Ids(random.Random(3))
     if request.param == "memory":
         coordinator: Coordinator = MemoryCoordination().session()
         storage: Storage = MemoryStorage()
     else:
-        coordinator = await open_coordinator(f"embedded://{tmp_path}/coordinator", ids=ids)
+        url = f"embedded://{tmp_path}/coordinator"
+        if request.param == "zookeeper":
+            url = request.getfixturevalue("zookeeper_url")
+        coordinator = await open_coordinator(url, ids=ids)
         storage = open_storage(str(tmp_path / "storage"))
     leadership = await seize_leadership(coordinator, ids=ids)
     yield Stores(coordinator, storage, leadership, ids)

@@ -4,7 +4,14 @@ from dataclasses import dataclass, field
 
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, RegionId, ResourceId
 from stoker.core.regions import Region
-from stoker.core.results import AttemptDetails, Millis, Progress, RegionDetails
+from stoker.core.results import (
+    AttemptDetails,
+    Failure,
+    FailureRecord,
+    Millis,
+    Progress,
+    RegionDetails,
+)
 from stoker.core.states import EXECUTION_TRANSITIONS, ExecutionState
 
 FORMER_ATTEMPTS_KEPT = 16
@@ -39,6 +46,16 @@ class Attempt:
     def deployed(self) -> bool:
         """Something may run for it somewhere."""
         return self.state in _DEPLOYED
+
+    def failed_with(self, failure: Failure, now: Millis) -> FailureRecord:
+        return FailureRecord(
+            failure=failure,
+            at=now,
+            region=self.region,
+            attempt=self.id,
+            attempt_number=self.number,
+            task_executor=self.slot.resource_id if self.slot else None,
+        )
 
     def details(self) -> AttemptDetails:
         return AttemptDetails(

@@ -32,6 +32,7 @@ from stoker.jobmaster.commands import (
     RestartAfter,
 )
 from stoker.jobmaster.restarts import strategy_for
+from stoker.jobmaster.slot_pool import SlotPool
 
 FAILURES_KEPT = 16
 
@@ -54,7 +55,7 @@ class ExecutionGraph:
         self.root_failure: Failure | None = None
         self._ids = ids
         self._strategy = strategy_for(policy)
-        self._held: dict[AllocationId, SlotHandle] = {}
+        self._pool = SlotPool()
         self._runs: dict[RegionId, RegionRun] = {}
         self._plan = plan_of(graph)
         for region in regions_of(graph):
@@ -83,11 +84,11 @@ class ExecutionGraph:
         ]
 
     def slots_on(self, instance: InstanceId) -> list[AllocationId]:
-        return [slot.allocation for slot in self._held.values() if slot.instance == instance]
+        return self._pool.on(instance)
 
     @property
     def slots_held(self) -> int:
-        return len(self._held)
+        return len(self._pool)
 
     @property
     def lacks_slots(self) -> bool:
@@ -106,8 +107,7 @@ class ExecutionGraph:
         }
 
     def _free(self) -> list[SlotHandle]:
-        used = self._used()
-        return [slot for slot in self._held.values() if slot.allocation not in used]
+        return self._pool.free(self._used())
 
     def slots_needed(self) -> int:
         """For what may run now or soon: deployed, waiting for a slot, or to restart (JM-09)."""
@@ -167,9 +167,9 @@ class ExecutionGraph:
         """Accepts what is needed; a repeated offer of an accepted slot is accepted again."""
         accepted: list[AllocationId] = []
         for slot in slots:
-            known = slot.allocation in self._held or slot.allocation in self._used()
-            if known or len(self._held) < self.slots_needed():
-                self._held[slot.allocation] = slot
+            known = slot.allocation in self._pool or slot.allocation in self._used()
+            if known or len(self._pool) < self.slots_needed():
+                self._pool.add(slot)
                 accepted.append(slot.allocation)
         return accepted, self._settle(now)
 
@@ -219,19 +219,28 @@ class ExecutionGraph:
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state.terminal or attempt.slot is None:
             return []
-        self._held.pop(attempt.slot.allocation, None)
+        self._pool.drop(attempt.slot.allocation)
         if attempt.state is ExecutionState.CANCELING:
             attempt.move(ExecutionState.CANCELED, now)
-        else:
-            attempt.move(ExecutionState.FAILED, now)
-            self._runs[attempt.region].begin_again(self._ids.attempt(), now, at_once=True)
+            return self._settle(now)
+        return self._start_over(attempt, now)
+
+    def former_is_gone(self, attempt_id: AttemptId, failure: Failure, now: Millis) -> list[Command]:
+        """An attempt of an earlier leader came to nothing, through no fault of the job."""
+        attempt = self.attempt(attempt_id)
+        if attempt is None or attempt.state is not ExecutionState.RECONCILING:
+            return self.attempt_failed(attempt_id, failure, now)
+        self._note(attempt.failed_with(failure, now))
+        return self._start_over(attempt, now)
+
+    def _start_over(self, attempt: Attempt, now: Millis) -> list[Command]:
+        attempt.move(ExecutionState.FAILED, now)
+        self._runs[attempt.region].begin_again(self._ids.attempt(), now, at_once=True)
         return self._settle(now)
 
     def slots_gone(self, instance: InstanceId) -> None:
         """Others are welcome in their place, also while attempts there may still run."""
-        self._held = {
-            allocation: slot for allocation, slot in self._held.items() if slot.instance != instance
-        }
+        self._pool.drop_executor(instance)
 
     def restart_due(self, region: RegionId, attempt: AttemptId, now: Millis) -> list[Command]:
         run = self._runs[region]
@@ -266,7 +275,6 @@ class ExecutionGraph:
 
     def _ended(self, attempt: Attempt, outcome: AttemptOutcome, now: Millis) -> list[Command]:
         attempt.progress = outcome.progress
-        slot = attempt.slot
         if attempt.state is ExecutionState.CANCELING or self.status is JobStatus.CANCELLING:
             attempt.move(ExecutionState.CANCELED, now)
             return []
@@ -277,16 +285,7 @@ class ExecutionGraph:
             error="AttemptCancelled", message="the attempt was cancelled at its task executor"
         )
         attempt.move(ExecutionState.FAILED, now)
-        self._note(
-            FailureRecord(
-                failure=failure,
-                at=now,
-                region=attempt.region,
-                attempt=attempt.id,
-                attempt_number=attempt.number,
-                task_executor=slot.resource_id if slot else None,
-            )
-        )
+        self._note(attempt.failed_with(failure, now))
         return self._answer_failure(attempt, failure, now)
 
     def _answer_failure(self, attempt: Attempt, failure: Failure, now: Millis) -> list[Command]:
@@ -386,10 +385,10 @@ class ExecutionGraph:
         return same[0] if same else free[0]
 
     def _release_surplus(self) -> list[Command]:
-        busy = len(self._used() & self._held.keys())
+        busy = self._pool.busy(self._used())
         surplus = self._free()[max(0, self.slots_needed() - busy) :]
         if not surplus:
             return []
         for slot in surplus:
-            del self._held[slot.allocation]
+            self._pool.drop(slot.allocation)
         return [ReleaseSlots(tuple(surplus))]

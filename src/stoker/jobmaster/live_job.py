@@ -245,7 +245,7 @@ class LiveJob:
     async def resolve(
         self, attempt_id: AttemptId, failure: Failure, *, is_gone: Callable[[], bool]
     ) -> None:
-        """The attempt is over: by its outcome record if there is one, else it failed.
+        """The attempt is over: by its outcome record if there is one, else it failed or was lost.
 
         `is_gone` is asked again when the record was looked for: its task executor may be back.
         """
@@ -261,7 +261,7 @@ class LiveJob:
         if outcome is not None:
             self.ended(outcome)
         elif is_gone():
-            self._fail(attempt_id, failure)
+            self.act(self.graph.former_is_gone(attempt_id, failure, self.now))
 
     def ended(self, outcome: AttemptOutcome) -> bool:
         known, commands = self.graph.attempt_ended(outcome, self.now)

@@ -100,3 +100,14 @@ def test_a_streaming_job_with_a_part_of_its_slots_starves() -> None:
     assert job.starves
     job.slots_offered([slot(1)], 5)
     assert not job.starves
+
+
+def test_an_attempt_of_an_earlier_leader_that_came_to_nothing_costs_no_restart() -> None:
+    job = execution(graph_of("out"))
+    job.start(former(), cancel_wanted=False, now=3)
+    job.former_is_gone(AttemptId("e" * 32), BOOM, 4)
+    assert job.status is JobStatus.RUNNING
+    assert job.slots_needed() == 1
+    _, commands = job.slots_offered([slot(7)], 5)
+    assert [deploy.number for deploy in deployments(commands)] == [4]
+    assert job.details().failures[0].failure == BOOM
