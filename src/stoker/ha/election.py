@@ -79,6 +79,13 @@ class LeaderElection:
         self._standing: Latest[Grant | _Over | None] = Latest(None)
         self._contenders: Latest[frozenset[str]] = Latest(frozenset())
         self._led: dict[SessionId, Grant] = {}
+        self.last_epoch: int | None = None
+        """The last one in which this process led."""
+
+    @property
+    def leads(self) -> bool:
+        standing = self._standing.value
+        return isinstance(standing, Grant) and standing.is_valid
 
     def has_leadership(self, session: SessionId) -> bool:
         """Whether a component leads under this session id, as far as this process knows."""
@@ -213,6 +220,7 @@ class LeaderElection:
 
     async def _hold(self, grant: Grant) -> None:
         log.info("%s leads, epoch %d", self._process, grant.epoch)
+        self.last_epoch = grant.epoch
         self._stand(grant)
         try:
             while await self._still_holds(grant):

@@ -27,6 +27,15 @@ class Grant:
         """As far as this process knows; only a `commit` knows for sure."""
         return not self.revoked and self.coordinator.state is ConnectionState.CONNECTED
 
+    @property
+    def is_certain(self) -> bool:
+        """No other process can lead: a session timeout has not passed since the last contact.
+
+        A process that was frozen knows by its clock that it was, before any event tells it.
+        """
+        silence = asyncio.get_running_loop().time() - self.coordinator.last_contact
+        return self.is_valid and silence < self.coordinator.session_timeout
+
     def revoke(self) -> None:
         self._revoked.set()
 

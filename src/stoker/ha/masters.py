@@ -13,7 +13,8 @@ from stoker.aio.retry import Backoff
 from stoker.core.errors import CorruptContent, KeyExists, NoSuchKey, SessionExpired, Unavailable
 from stoker.core.ids import ResourceId
 from stoker.ha import keys
-from stoker.ha.coordinator import ConnectionState, Coordinator, Create, Delete, Watch
+from stoker.ha.contact import wait_for_contact
+from stoker.ha.coordinator import Coordinator, Create, Delete, Watch
 from stoker.ha.record import StoredRecord, decode_record, encode
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class MasterDirectory:
         value = encode(MasterRecord(resource_id=resource_id, address=address))
         try:
             while True:
+                await wait_for_contact(self._coordinator)
                 watch = Watch()
                 try:
                     await self._assert(key, value, watch)
@@ -85,11 +87,7 @@ class MasterDirectory:
             log.info("this master was not withdrawn: %s", error)
 
     async def _follow(self) -> None:
-        state = self._coordinator.state
-        while state is ConnectionState.SUSPENDED:
-            state = await self._coordinator.wait_for_state_other_than(state)
-        if state is ConnectionState.LOST:
-            raise SessionExpired("the coordinator's session has ended: masters cannot be followed")
+        await wait_for_contact(self._coordinator)
         watch = Watch()
         names = await self._coordinator.children(keys.MASTERS, watch=watch)
         seen: dict[ResourceId, str] = {}

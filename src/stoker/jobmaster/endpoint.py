@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from stoker.core.errors import NotFound, StokerError
+from stoker.core.errors import NoLeader, NotFound, StokerError
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, ResourceId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import ExecutionState
@@ -53,6 +53,7 @@ class JobMaster(Endpoint):
             gateway = await job.services.rpc.connect(introduction.address, TaskExecutorGateway)
         except StokerError as error:
             return Declined(reason=f"cannot reach you at {introduction.address}: {error}")
+        self._require_certainty()
         self._drop_other_lives(introduction)
         known = job.executors.get(introduction.instance)
         executor = known or self._welcome(introduction, gateway)
@@ -196,9 +197,17 @@ class JobMaster(Endpoint):
         self, instance: InstanceId, attempts: tuple[AttemptId, ...]
     ) -> tuple[AttemptId, ...]:
         self._executor(instance)
+        self._require_certainty()
         self._job.lease_acknowledged[instance] = asyncio.get_running_loop().time()
         current = {attempt.id for attempt in self._job.graph.attempts_on(instance)}
         return tuple(attempt for attempt in attempts if attempt in current)
+
+    def _require_certainty(self) -> None:
+        """Who lets attempts go on must be sure that nobody else could replace them."""
+        if not self._job.leadership.grant.is_certain:
+            raise NoLeader(
+                f"the master of job {self._job.job_id} is not sure that it leads; ask again"
+            )
 
     # The resource manager
 

@@ -22,11 +22,11 @@ from stoker.core.failpoints import failpoint
 from stoker.core.ids import AttemptId, Ids, InstanceId, ResourceId
 from stoker.core.results import AttemptOutcome, Failure, JobDetails, Millis
 from stoker.core.states import ExecutionState, JobStatus
-from stoker.core.tokens import FencingToken
 from stoker.gateways.job import JobEnd
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import ResourceManagerGateway
 from stoker.gateways.taskexecutor import TaskDeployment
+from stoker.ha.leadership import Leadership
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
@@ -61,14 +61,15 @@ class LiveJob:
         services: JobMasterServices,
         graph: ExecutionGraph,
         *,
-        token: FencingToken,
+        leadership: Leadership,
         attempts: AttemptStore,
         outcomes: OutcomeStore,
         status: Latest[JobStatus],
     ) -> None:
         self.services = services
         self.graph = graph
-        self.token = token
+        self.leadership = leadership
+        self.token = leadership.token
         self.attempts = attempts
         self.outcomes = outcomes
         self.job_id = graph.job_id

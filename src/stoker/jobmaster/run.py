@@ -140,7 +140,7 @@ class JobMasterRunner:
         return LiveJob(
             self._services,
             execution,
-            token=leadership.token,
+            leadership=leadership,
             attempts=attempts,
             outcomes=self._outcomes,
             status=self._status,

@@ -90,7 +90,7 @@ class LocalZooKeeper:
         self._java = java
         self._tied = tied
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        ports = iter(_free_ports(3 * servers))
+        ports = iter(self._ports(3 * servers))
         self._servers = [
             _Server(
                 number=number,
@@ -131,8 +131,6 @@ class LocalZooKeeper:
 
     def start(self) -> None:
         """Start all that do not run; returns before they answer."""
-        if self._java is None:
-            self._java = _find_java(self.directory / "java")
         for index in range(len(self._servers)):
             if not self.is_running(index):
                 self._spawn(index)
@@ -144,8 +142,7 @@ class LocalZooKeeper:
 
     def purge(self) -> None:
         """Remove the data of stopped servers."""
-        for server in self._servers:
-            shutil.rmtree(server.directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def is_running(self, index: int) -> bool:
         process = self._processes.get(index)
@@ -208,8 +205,7 @@ class LocalZooKeeper:
 
     def _spawn(self, index: int) -> None:
         server = self._servers[index]
-        self._write_files(server)
-        command = self._command(server)
+        command = self.command(index)
         with server.log.open("ab") as output:
             self._processes[index] = subprocess.Popen(
                 tethered(*command) if self._tied else command,
@@ -221,8 +217,12 @@ class LocalZooKeeper:
                 start_new_session=True,
             )
 
-    def _command(self, server: _Server) -> list[str]:
-        assert self._java is not None
+    def command(self, index: int) -> list[str]:
+        """What runs this server in the foreground; its files are written."""
+        if self._java is None:
+            self._java = _find_java(self.directory / "java")
+        server = self._servers[index]
+        self._write_files(server)
         jars = spark_home() / "jars"
         classpath = [str(jar) for jar in sorted(jars.glob("*.jar")) if jar.name.startswith(_JARS)]
         return [
@@ -234,6 +234,18 @@ class LocalZooKeeper:
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(server.directory / "zoo.cfg"),
         ]
+
+    def _ports(self, count: int) -> list[int]:
+        """Those of the servers before, if any: an ensemble knows itself by its ports."""
+        file = self.directory / "ports"
+        if file.exists():
+            ports = [int(text) for text in file.read_text().split()]
+            if len(ports) == count:
+                return ports
+        ports = _free_ports(count)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        file.write_text(" ".join(map(str, ports)) + "\n")
+        return ports
 
     def _write_files(self, server: _Server) -> None:
         data = server.directory / "data"

@@ -16,11 +16,14 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import RESOURCE_MANAGER
 from stoker.ha.coordinator import Coordinator
 from stoker.ha.election import LeaderElection
+from stoker.ha.epochs import EpochFollower
+from stoker.ha.masters import MasterDirectory
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.live_job import JobMasterServices
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.run import running_job
+from stoker.processes.failsafe import FailsafeMaster
 from stoker.resourcemanager.endpoint import ResourceManagerServices
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.resourcemanager.run import lead_resource_manager
@@ -59,16 +62,35 @@ class MasterParts:
         )
         self.dispatcher = LeaderRetrieval(services.coordinator, DISPATCHER)
         self.resource_manager = LeaderRetrieval(services.coordinator, RESOURCE_MANAGER)
+        self._masters = MasterDirectory(services.coordinator)
+        self._epochs = EpochFollower(services.coordinator)
+        self._failsafe = FailsafeMaster(
+            services.resource_id,
+            rpc=services.rpc,
+            coordinator=services.coordinator,
+            masters=self._masters,
+            leads=lambda: self.election.leads,
+            epoch_led=lambda: self.election.last_epoch,
+            epoch_known=lambda: self._epochs.known,
+        )
 
     async def run(self) -> None:
         """Until cancelled, or until something ends that must not."""
-        async with TaskScope("master") as scope:
+        services = self._services
+        async with TaskScope("master") as scope, services.rpc.running(self._failsafe):
+            scope.spawn("masters", self._masters.run())
+            scope.spawn("announcement", self._announce())
+            scope.spawn("epochs", self._epochs.run())
             scope.spawn("dispatcher retrieval", self.dispatcher.run())
             scope.spawn("resource manager retrieval", self.resource_manager.run())
             scope.spawn("resource manager", self._contend_as_resource_manager())
             scope.spawn("dispatcher", self._contend_as_dispatcher())
             scope.spawn("election", self.election.run())
             await asyncio.get_running_loop().create_future()
+
+    async def _announce(self) -> None:
+        services = self._services
+        await self._masters.announce(services.resource_id, services.rpc.address)
 
     async def _contend_as_resource_manager(self) -> None:
         services = self._services

@@ -18,6 +18,7 @@ from stoker.engine.options import EngineOptions
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.open import open_coordinator
 from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes.address_file import address_left_at
 from stoker.processes.directories import coordinator_url, directories_for, storage_url
@@ -62,7 +63,12 @@ async def task_executor_process(configuration: Configuration) -> AsyncIterator[T
         )
         stack.push_async_callback(rpc.close)
         storage = open_storage(storage_url(cluster))
-        coordinator = await open_coordinator(coordinator_url(cluster), ids=ids)
+        coordinator = await open_coordinator(
+            coordinator_url(cluster),
+            ids=ids,
+            lasting=True,
+            options=configuration.of(ZooKeeperOptions),
+        )
         stack.push_async_callback(coordinator.close)
         blobs = await stack.enter_async_context(
             BlobCache(

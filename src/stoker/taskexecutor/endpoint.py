@@ -14,12 +14,14 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import SlotReport, TaskExecutorRegistration
 from stoker.gateways.taskexecutor import SlotRequest, TaskDeployment, TaskExecutorGateway
 from stoker.ha.coordinator import Coordinator
+from stoker.ha.masters import MasterDirectory
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.rpc.options import RegistrationOptions
 from stoker.rpc.service import Endpoint, RpcService
 from stoker.taskexecutor.held_task import HeldTask
 from stoker.taskexecutor.job_link import Identity, JobLink
+from stoker.taskexecutor.leases import LeaseKeeper, earliest
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.resource_manager_link import ResourceManagerLink
 from stoker.taskexecutor.slot_table import SlotTable, SlotUse
@@ -71,6 +73,16 @@ class TaskExecutor(Endpoint):
             registration=self.introduction,
             heartbeat=services.heartbeat,
             retries=services.registration,
+        )
+        self.masters = MasterDirectory(services.coordinator)
+        self.leases = LeaseKeeper(
+            rpc=services.rpc,
+            coordinator=services.coordinator,
+            masters=self.masters,
+            options=services.lease,
+            last_epoch=self._last_epoch,
+            neediest=self._first_end_of_lease,
+            renew=self._renew_leases,
         )
 
     def introduction(self) -> TaskExecutorRegistration:
@@ -270,6 +282,19 @@ class TaskExecutor(Endpoint):
         # Not from within the link's own call, which may be the one that asks.
         asyncio.get_running_loop().call_soon(self._link_tasks.pop(job_id).cancel)
         self._services.tasks.blobs.release(job_id)
+
+    # Leases, while no job master renews them
+
+    def _last_epoch(self) -> int | None:
+        tokens = [link.token for link in self._links.values()]
+        return max((token.epoch for token in tokens if token is not None), default=None)
+
+    def _first_end_of_lease(self) -> float | None:
+        return earliest(task.lease_until for task in self._tasks.values() if task.outcome is None)
+
+    def _renew_leases(self, asked_at: float) -> None:
+        for link in self._links.values():
+            link.leased_from(asked_at)
 
     # Time passes
 

@@ -130,7 +130,7 @@ class JobLink:
                 self.holdings.abandon(self.job_id, answer.reason)
             return
         self.check(leader.token)
-        self._leased_from(asked_at)
+        self._extend(asked_at)
         self.holdings.offer_again(self.job_id)
         async with TaskScope(f"link to job {self.job_id}") as scope:
             scope.spawn("leases", self._keep_leases(master))
@@ -212,11 +212,18 @@ class JobLink:
         asked_at = asyncio.get_running_loop().time()
         asked = tuple(task.attempt for task in tasks)
         renewed = await master.renew_leases(self.identity.instance, asked)
-        self._leased_from(asked_at)
+        self._extend(asked_at)
         for task in tasks:
             if task.attempt in renewed:
                 task.lease_until = self.leased_until
 
-    def _leased_from(self, asked_at: float) -> None:
+    def leased_from(self, asked_at: float) -> None:
+        """All attempts of the job may go on, by the word of the coordinator or of the masters."""
+        self._extend(asked_at)
+        for task in self.holdings.tasks(self.job_id):
+            task.lease_until = max(task.lease_until, self.leased_until)
+
+    def _extend(self, asked_at: float) -> None:
         """Counted from the moment at which the question was sent, never from the answer."""
-        self.leased_until = asked_at + self.lease.duration.total_seconds()
+        until = asked_at + self.lease.duration.total_seconds()
+        self.leased_until = max(self.leased_until, until)

@@ -27,6 +27,8 @@ async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator
     ):
         connections.spawn("retrieval", executor.manager_leader.run())
         connections.spawn("registration", _register_when_ready(executor, services))
+        connections.spawn("masters", executor.masters.run())
+        connections.spawn("leases", executor.leases.run())
         connections.spawn("order", executor.keep_order())
         connections.spawn("patience", _give_up_when_alone(executor, services))
         try:
@@ -69,7 +71,10 @@ async def _leave(executor: TaskExecutor) -> None:
 
 
 async def _give_up_when_alone(executor: TaskExecutor, services: TaskExecutorServices) -> None:
-    """Idle and without a resource manager for too long: end, and let someone start anew (TM-04)."""
+    """Idle and refused for too long: end, and let someone start anew (TM-04).
+
+    While nobody leads there is nothing to give up on: the masters or the coordinator are away.
+    """
     patience = services.options.registration_timeout.total_seconds()
     connected = executor.manager.connected
     while True:
@@ -77,11 +82,10 @@ async def _give_up_when_alone(executor: TaskExecutor, services: TaskExecutorServ
             async with asyncio.timeout(patience):
                 await connected.wait_until(lambda token: token is not None)
         except TimeoutError:
-            if executor.idle:
+            if executor.idle and executor.manager_leader.leader is not None:
                 raise StartupFailed(
-                    f"no resource manager accepted this task executor within {patience:.0f} s "
-                    "(taskmanager.registration.timeout); is a master running with the same "
-                    "high-availability settings?"
+                    f"the resource manager did not accept this task executor within {patience:.0f} "
+                    "s (taskmanager.registration.timeout); the logs of both tell why"
                 ) from None
             continue
         await connected.wait_until(lambda token: token is None)

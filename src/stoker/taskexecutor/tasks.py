@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from stoker.aio.clock import WallClock
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
@@ -65,7 +67,7 @@ class TaskRuns:
             self._scope.spawn(f"cancel {held.attempt}", _cancel(held.attempt, held.running))
 
     async def _run(self, held: HeldTask) -> None:
-        outcome = await self._outcome(held)
+        outcome = _with_reason(await self._outcome(held), held.cancel_reason)
         held.over.set()
         await self._put_on_record(outcome)
         held.progress = outcome.progress
@@ -163,3 +165,11 @@ async def _cancel(attempt: AttemptId, running: RunningTask) -> None:
         await running.cancel()
     except StokerError as error:
         log.error("attempt %s could not be cancelled: %s", attempt, error)
+
+
+def _with_reason(outcome: AttemptOutcome, reason: str | None) -> AttemptOutcome:
+    """A master that did not ask for the end of the attempt learns why it came."""
+    if outcome.state is not ExecutionState.CANCELED or outcome.failure is not None or not reason:
+        return outcome
+    failure = Failure(error="AttemptCancelled", message=f"ended by its task executor: {reason}")
+    return msgspec.structs.replace(outcome, failure=failure)

@@ -132,7 +132,7 @@ class SimulatedCluster:
         self.processes[name] = Process(name, session, storage, task)
 
     def start_executor(self, name: str) -> None:
-        session = self.coordination.session()
+        session = self.coordination.session(lasting=True)
         storage = ProcessStorage(self.storage)
         engine = FakeEngine(name, self.history, self.wall_clock)
         self._lives += 1

@@ -151,6 +151,16 @@ async def test_a_busy_client_notices_a_frozen_server(
     ensemble.thaw(0)
 
 
+async def test_a_session_with_a_frozen_server_can_be_closed(
+    ensemble: LocalZooKeeper, open_session: OpenSession
+):
+    session = await open_session(at=ensemble.addresses[0], options=PATIENT)
+    ensemble.freeze(0)
+    async with asyncio.timeout(5):
+        await session.close()
+    assert session.state is ConnectionState.LOST
+
+
 async def test_a_session_outlives_a_frozen_server(
     ensemble: LocalZooKeeper, open_session: OpenSession, wait_for: WaitForState
 ):

@@ -90,7 +90,7 @@ class Stage:
                 submitted_at=0,
                 now=0,
             ),
-            token=leadership.token,
+            leadership=leadership,
             attempts=AttemptStore(leadership),
             outcomes=OutcomeStore(MemoryStorage()),
             status=Latest(JobStatus.INITIALIZING),

@@ -19,6 +19,8 @@ from stoker.core.states import ExecutionState
 from stoker.gateways.jobmaster import job_component
 from stoker.gateways.resourcemanager import Declined
 from stoker.gateways.taskexecutor import SlotRequest, TaskDeployment, TaskExecutorGateway
+from stoker.ha import keys
+from stoker.ha.coordinator import Create
 from stoker.ha.leadership import Leadership
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.stores.outcomes import OutcomeStore
@@ -84,6 +86,8 @@ class Stage:
             yield
 
     async def lead(self, component: str) -> Leadership:
+        if await self.masters.read(keys.ELECTION) is None:
+            await self.masters.commit([Create(keys.ELECTION, b"somebody", ephemeral=True)])
         return await seize_leadership(self.masters, component=component, ids=self.ids)
 
     @asynccontextmanager

@@ -38,6 +38,8 @@ LONGEST_RECONNECT_SECONDS: Final = 1.0
 PATIENCE: Final = 2 / 3
 """How much of a session timeout to wait for an answer."""
 _NEWS_SECONDS: Final = 1.0
+_FAREWELL_SECONDS: Final = 2.0
+"""How long a server may take to answer the end of a session."""
 
 Submit = Callable[[Any], Any]
 """Of a KazooClient, one of its `*_async` calls."""
@@ -137,7 +139,11 @@ class Link:
         self._change(ConnectionState.LOST, self.session)
         thread = BlockingThread("zookeeper-end")
         try:
-            await asyncio.shield(asyncio.ensure_future(thread.run(self._stop)))
+            stopping = asyncio.ensure_future(thread.run(self._stop))
+            done, _ = await asyncio.wait([stopping], timeout=_FAREWELL_SECONDS)
+            if not done:
+                self._drop_connection()
+                await asyncio.shield(stopping)
         finally:
             await thread.close()
 

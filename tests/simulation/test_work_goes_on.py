@@ -1,0 +1,102 @@
+"""Invariant 8: a failure of masters or of the coordinator stops no running work."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from simulation.stories import FOREVER, job, simulate
+from stoker.core.states import JobStatus
+from stoker.testing.simulated_cluster import SimulatedCluster
+
+TEN_MINUTES = 600.0
+
+
+async def take_coordinator_away(cluster: SimulatedCluster, seconds: float) -> None:
+    """An ensemble without a quorum ends no session: it does not know who is silent."""
+    timeout = cluster.coordination.session_timeout
+    cluster.coordination.session_timeout = None
+    sessions = [process.session for process in cluster.processes.values()]
+    for session in sessions:
+        cluster.coordination.suspend(session)
+    await asyncio.sleep(seconds)
+    for session in sessions:
+        cluster.coordination.resume(session)
+    cluster.coordination.session_timeout = timeout
+
+
+def test_work_outlives_all_masters(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        batch = await cluster.submit(job(cluster, seconds=TEN_MINUTES / 2))
+        await asyncio.sleep(5)
+        for name in ("master-0", "master-1"):
+            await cluster.kill(name)
+        await asyncio.sleep(TEN_MINUTES)
+        cluster.start_master("master-0")
+        assert await cluster.wait_for_end(batch) is JobStatus.FINISHED
+        assert await cluster.status(stream) is JobStatus.RUNNING
+        await cluster.cancel(stream)
+        assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 2
+
+
+def test_work_outlives_an_outage_of_the_coordinator(tmp_path: Path) -> None:
+    """The failsafe: every master confirms that it neither leads nor knows a later epoch."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        batch = await cluster.submit(job(cluster, seconds=TEN_MINUTES / 2))
+        await asyncio.sleep(5)
+        await take_coordinator_away(cluster, TEN_MINUTES)
+        assert await cluster.wait_for_end(batch) is JobStatus.FINISHED
+        await cluster.cancel(stream)
+        assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 2
+
+
+def test_without_the_word_of_every_master_work_does_not_outlive_the_coordinator(
+    tmp_path: Path,
+) -> None:
+    """A master that cannot be asked might lead by the time the lease would have been renewed."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(5)
+        cluster.network.partition("master-0", "master-1")
+        await take_coordinator_away(cluster, TEN_MINUTES)
+        cluster.network.heal()
+        await asyncio.sleep(60)
+        assert await cluster.status(job_id) is JobStatus.RUNNING
+        await cluster.cancel(job_id)
+        await cluster.wait_for_end(job_id)
+
+    cluster = simulate(tmp_path, story)
+    first, second = cluster.history.attempts
+    assert first.ended is not None
+    assert first.ended < 65
+    assert second.began > TEN_MINUTES
+
+
+@pytest.mark.parametrize("deaths", [10])
+def test_a_stream_outlives_any_number_of_leaders(tmp_path: Path, deaths: int) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        for _ in range(deaths):
+            await asyncio.sleep(20)
+            leader = cluster.leader()
+            assert leader is not None
+            await cluster.kill(leader)
+            await asyncio.sleep(10)
+            cluster.start_master(leader)
+        await asyncio.sleep(10)
+        assert await cluster.status(job_id) is JobStatus.RUNNING
+        await cluster.cancel(job_id)
+        assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 1
