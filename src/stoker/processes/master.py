@@ -1,11 +1,11 @@
 """The master process: REST for everyone, and the leading parts when it leads."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from stoker import __version__
@@ -18,17 +18,23 @@ from stoker.config.processes import ClusterOptions, MasterOptions, ProcessOption
 from stoker.core.errors import NoLeader
 from stoker.core.ids import BlobKey, Ids, JobId, ResourceId
 from stoker.dispatcher.options import DispatcherOptions
-from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
 from stoker.gateways.leases import LeaseOptions
-from stoker.ha.leadership import Leadership
+from stoker.ha.coordinator import Coordinator
 from stoker.ha.open import open_coordinator
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
+from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.address_file import address_left_at
 from stoker.processes.directories import coordinator_url, directories_for, storage_url
-from stoker.processes.master_parts import MasterParts, MasterServices, PartOptions
+from stoker.processes.master_parts import (
+    REST_SERVER,
+    MasterServices,
+    PartOptions,
+    contend_for_ever,
+)
 from stoker.processes.shutdown import shutdown_signals
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.app import build_app
@@ -43,7 +49,6 @@ from stoker.storage.open import open_storage
 
 log = logging.getLogger(__name__)
 
-REST_SERVER = "rest_server"
 ADDRESS_FILE = "master.json"
 
 
@@ -104,76 +109,85 @@ async def running_master(configuration: Configuration) -> AsyncIterator[RunningM
     """Services first, in the order of their needs; then the parts; all closed in reverse."""
     ids = Ids()
     options = configuration.of(MasterOptions)
-    cluster = configuration.of(ClusterOptions)
     resource_id = ResourceId(options.resource_id or ids.resource("master"))
     directories = directories_for(resource_id, configuration.of(ProcessOptions))
     check_binding(options.bind_host, "jobmanager.bind-host", authenticated=False)
+    open_session = partial(_open_coordinator, configuration, ids)
     async with AsyncExitStack() as stack:
         rpc = await open_grpc(
             options.bind_host, options.rpc_port, configuration.of(RpcOptions), ids=ids
         )
         stack.push_async_callback(rpc.close)
-        storage = open_storage(storage_url(cluster))
-        coordinator = await open_coordinator(coordinator_url(cluster), ids=ids)
-        stack.push_async_callback(coordinator.close)
+        storage = open_storage(storage_url(configuration.of(ClusterOptions)))
+        lookout = await open_session(lasting=True)
+        stack.push_async_callback(lookout.close)
         blobs = await stack.enter_async_context(
             BlobServer(storage, directories.work / "uploads", configuration.of(BlobOptions))
         )
         services = MasterServices(
             resource_id=resource_id,
             rpc=rpc,
-            coordinator=coordinator,
+            coordinator=await open_session(lasting=False),
             storage=storage,
             blobs=blobs,
             ids=ids,
             wall_clock=system_wall_clock,
             options=_part_options(configuration),
         )
-        master = await stack.enter_async_context(_parts_with_rest(services, configuration))
+        url = await stack.enter_async_context(_rest(services, lookout, configuration))
+        master = RunningMaster(resource_id=resource_id, rest_url=url, rpc_address=rpc.address)
+        scope = await stack.enter_async_context(TaskScope("master"))
+        contending = contend_for_ever(services, url, partial(open_session, lasting=False))
+        scope.spawn("parts", contending)
         record = {"rest_url": master.rest_url, "rpc_address": master.rpc_address}
         stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
         yield master
 
 
+async def _open_coordinator(
+    configuration: Configuration, ids: Ids, *, lasting: bool
+) -> Coordinator:
+    return await open_coordinator(
+        coordinator_url(configuration.of(ClusterOptions)),
+        ids=ids,
+        lasting=lasting,
+        options=configuration.of(ZooKeeperOptions),
+    )
+
+
 @asynccontextmanager
-async def _parts_with_rest(
-    services: MasterServices, configuration: Configuration
-) -> AsyncIterator[RunningMaster]:
-    parts = MasterParts(services)
-    rest_leader = LeaderRetrieval(services.coordinator, REST_SERVER)
-    own = services.rpc.address
+async def _rest(
+    services: MasterServices, lookout: Coordinator, configuration: Configuration
+) -> AsyncIterator[str]:
+    """Answers from the first moment on and through every change of session or leader."""
+    dispatcher = LeaderRetrieval(lookout, DISPATCHER)
+    rest_leader = LeaderRetrieval(lookout, REST_SERVER)
 
     def leads() -> bool:
-        leader = parts.dispatcher.leader
-        return leader is not None and leader.address.startswith(f"{own}/")
+        leader = dispatcher.leader
+        return leader is not None and leader.address.startswith(f"{services.rpc.address}/")
 
     def leader_url() -> str | None:
         return rest_leader.leader.address if rest_leader.leader else None
 
-    rest_options = configuration.of(RestOptions)
+    options = configuration.of(RestOptions)
     # A long poll is answered at its own limit, and must not meet the limit of calls before.
-    patience = configuration.of(RpcOptions).ask_timeout + rest_options.max_wait
+    patience = configuration.of(RpcOptions).ask_timeout + options.max_wait
     app = build_app(
         RestServices(
-            dispatcher=DispatcherFinder(services.rpc, parts.dispatcher, timeout=patience),
+            dispatcher=DispatcherFinder(services.rpc, dispatcher, timeout=patience),
             blobs=UploadedBlobs(services.blobs),
             leads=leads,
             leader_url=leader_url,
-            options=rest_options,
+            options=options,
             version=__version__,
             ids=services.ids,
         )
     )
-    async with TaskScope("master") as scope, serving(app, rest_options) as url:
-
-        async def lead_rest(leadership: Leadership) -> None:
-            await leadership.publish(url)
-            await asyncio.get_running_loop().create_future()
-
-        scope.spawn("parts", parts.run())
-        scope.spawn("rest retrieval", rest_leader.run())
-        scope.spawn("rest", parts.election.contend(REST_SERVER, lead_rest))
-        yield RunningMaster(resource_id=services.resource_id, rest_url=url, rpc_address=own)
+    async with TaskScope("rest") as scope, serving(app, options) as url:
+        scope.spawn("dispatcher", dispatcher.run())
+        scope.spawn("leader", rest_leader.run())
+        yield url
 
 
 def _part_options(configuration: Configuration) -> PartOptions:

@@ -1,12 +1,17 @@
 """The leading parts of a master, joined: used by the master process and by simulations alike."""
 
 import asyncio
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 
 from stoker.aio.clock import WallClock
+from stoker.aio.retry import Backoff, retry
 from stoker.aio.scope import TaskScope
 from stoker.blob.server import BlobServer
+from stoker.core.errors import SessionExpired, Unavailable
 from stoker.core.ids import Ids, ResourceId
 from stoker.dispatcher.options import DispatcherOptions
 from stoker.dispatcher.run import lead_dispatcher
@@ -17,6 +22,7 @@ from stoker.gateways.resourcemanager import RESOURCE_MANAGER
 from stoker.ha.coordinator import Coordinator
 from stoker.ha.election import LeaderElection
 from stoker.ha.epochs import EpochFollower
+from stoker.ha.leadership import Leadership
 from stoker.ha.masters import MasterDirectory
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.options import HeartbeatOptions
@@ -29,6 +35,13 @@ from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.resourcemanager.run import lead_resource_manager
 from stoker.rpc.service import RpcService
 from stoker.storage.contract import Storage
+
+log = logging.getLogger(__name__)
+
+REST_SERVER = "rest_server"
+SESSION_BACKOFF = Backoff(initial=timedelta(seconds=0.2), maximum=timedelta(seconds=5))
+
+OpenSession = Callable[[], Awaitable[Coordinator]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +68,9 @@ class MasterServices:
 class MasterParts:
     """One election, shared by the dispatcher, the resource manager and every job master."""
 
-    def __init__(self, services: MasterServices) -> None:
+    def __init__(self, services: MasterServices, rest_url: str | None = None) -> None:
         self._services = services
+        self._rest_url = rest_url
         self.election = LeaderElection(
             services.coordinator, process=services.resource_id, ids=services.ids
         )
@@ -85,8 +99,16 @@ class MasterParts:
             scope.spawn("resource manager retrieval", self.resource_manager.run())
             scope.spawn("resource manager", self._contend_as_resource_manager())
             scope.spawn("dispatcher", self._contend_as_dispatcher())
+            if self._rest_url is not None:
+                scope.spawn("rest", self.election.contend(REST_SERVER, self._lead_rest))
             scope.spawn("election", self.election.run())
             await asyncio.get_running_loop().create_future()
+
+    async def _lead_rest(self, leadership: Leadership) -> None:
+        """Clients and standbys find the leader's REST server by its published address."""
+        assert self._rest_url is not None
+        await leadership.publish(self._rest_url)
+        await asyncio.get_running_loop().create_future()
 
     async def _announce(self) -> None:
         services = self._services
@@ -140,3 +162,18 @@ class MasterParts:
                 ),
             ),
         )
+
+
+async def contend_for_ever(
+    services: MasterServices, rest_url: str, open_session: OpenSession
+) -> None:
+    """A session that is over ends the parts that stood on it; the next ones stand on a new one."""
+    while True:
+        try:
+            await MasterParts(services, rest_url).run()
+        except SessionExpired as error:
+            log.warning("%s contends anew: %s", services.resource_id, error)
+        finally:
+            await services.coordinator.close()
+        session = await retry(open_session, on=Unavailable, backoff=SESSION_BACKOFF)
+        services = replace(services, coordinator=session)
