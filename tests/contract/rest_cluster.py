@@ -10,7 +10,14 @@ from typing import Any
 import httpx
 import msgspec
 
-from stoker.core.errors import DuplicateJob, InvalidJobGraph, JobAlreadyEnded, JobNotFound
+from stoker.core.errors import (
+    DuplicateJob,
+    InvalidJobGraph,
+    JobAlreadyEnded,
+    JobNotFound,
+    JobQuarantined,
+    NotFound,
+)
 from stoker.core.graph import (
     Artifact,
     ArtifactKind,
@@ -35,7 +42,7 @@ from stoker.core.results import (
     summary_of,
 )
 from stoker.core.states import ExecutionState, JobStatus
-from stoker.gateways.dispatcher import ClusterOverview, DispatcherGateway, Submitted
+from stoker.gateways.dispatcher import ClusterOverview, DispatcherGateway, QuarantinedJob, Submitted
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
 from stoker.rest.app import build_app
 from stoker.rest.options import RestOptions
@@ -46,6 +53,7 @@ RUNNING = JobId("1" * 32)
 FINISHED = JobId("2" * 32)
 FAILED = JobId("3" * 32)
 CANCELED = JobId("4" * 32)
+BROKEN = JobId("5" * 32)
 UNKNOWN = JobId("f" * 32)
 NEW = JobId("a" * 32)
 NOW = 1_790_000_100_000
@@ -123,6 +131,9 @@ class DispatcherInMemory(DispatcherGateway):
             )
         }
         self.graphs: dict[JobId, JobGraph] = {}
+        self.quarantine: dict[JobId, QuarantinedJob] = {}
+        self.repaired: set[JobId] = set()
+        """Those in quarantine that can be loaded when somebody tries."""
         self.cancelled: list[JobId] = []
         self.waits: list[tuple[JobStatus, float]] = []
         self.asked_to_wait = asyncio.Event()
@@ -139,6 +150,14 @@ class DispatcherInMemory(DispatcherGateway):
         self.jobs[job_id] = job_details(job_id, status, state)
         self.changed.set()
         self.changed = asyncio.Event()
+
+    def put_into_quarantine(self, job_id: JobId) -> None:
+        self.quarantine[job_id] = QuarantinedJob(
+            job_id=job_id,
+            reason="its graph cannot be understood",
+            since=START,
+            pointer=f"jobs/{job_id}/graph/1.json",
+        )
 
     def _check(self) -> None:
         if self.refusal is not None:
@@ -165,6 +184,8 @@ class DispatcherInMemory(DispatcherGateway):
 
     async def job_details(self, job_id: JobId) -> JobDetails:
         self._check()
+        if (job := self.quarantine.get(job_id)) is not None:
+            raise JobQuarantined(job_id, job.reason, cancel_wanted=job.cancel_wanted)
         if job_id not in self.jobs:
             raise JobNotFound(job_id)
         return self.jobs[job_id]
@@ -198,10 +219,35 @@ class DispatcherInMemory(DispatcherGateway):
         return await self.job_status(job_id)
 
     async def cancel_job(self, job_id: JobId) -> None:
+        if (found := self.quarantine.get(job_id)) is not None:
+            self.quarantine[job_id] = msgspec.structs.replace(found, cancel_wanted=True)
+            return
         job = await self.job_details(job_id)
         if job.status in (JobStatus.FINISHED, JobStatus.FAILED):
             raise JobAlreadyEnded(job_id, job.status)
         self.cancelled.append(job_id)
+
+    async def quarantined(self) -> list[QuarantinedJob]:
+        self._check()
+        return [self.quarantine[job_id] for job_id in sorted(self.quarantine)]
+
+    async def retry_quarantined(self, job_id: JobId) -> None:
+        job = self._quarantined(job_id)
+        if job_id not in self.repaired:
+            raise JobQuarantined(job_id, job.reason)
+        del self.quarantine[job_id]
+        self.set_status(job_id, JobStatus.RUNNING)
+
+    async def drop_quarantined(self, job_id: JobId) -> None:
+        self._quarantined(job_id)
+        del self.quarantine[job_id]
+        self.set_status(job_id, JobStatus.FAILED)
+
+    def _quarantined(self, job_id: JobId) -> QuarantinedJob:
+        self._check()
+        if job_id not in self.quarantine:
+            raise NotFound(f"no job with id {job_id} is in quarantine")
+        return self.quarantine[job_id]
 
     async def cluster_overview(self) -> ClusterOverview:
         self._check()

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,23 @@ async def test_a_file_has_a_url(storage: Storage):
     await storage.write("jobs/a", b"")
     assert storage.url("jobs/a").endswith("/jobs/a")
     assert "://" in storage.url("jobs/a")
+
+
+async def test_files_are_listed_with_the_moment_of_their_last_write(storage: Storage):
+    """STORE-10: what nobody points to is removed by its age."""
+    before = time.time()
+    await storage.write("jobs/a/graph", b"1")
+    await storage.write("jobs/b", b"2")
+    await storage.write("results/a", b"3")
+    first = await storage.modified("jobs")
+    assert sorted(first) == ["jobs/a/graph", "jobs/b"]
+    # File systems stamp with the coarse clock of the kernel, a few milliseconds behind.
+    assert all(before - 1 < at < time.time() + 1 for at in first.values())
+    await storage.write("jobs/b", b"again")
+    second = await storage.modified("")
+    assert sorted(second) == ["jobs/a/graph", "jobs/b", "results/a"]
+    assert second["jobs/a/graph"] == first["jobs/a/graph"]
+    assert second["jobs/b"] >= first["jobs/b"]
+    await storage.delete("jobs/b")
+    assert sorted(await storage.modified("jobs")) == ["jobs/a/graph"]
+    assert await storage.modified("nothing") == {}

@@ -18,6 +18,7 @@ COMMANDS = {
     "status": "stoker.cli.commands.status:status",
     "wait": "stoker.cli.commands.wait:wait",
     "cancel": "stoker.cli.commands.cancel:cancel",
+    "quarantine": "stoker.cli.commands.quarantine:quarantine",
     "cluster": "stoker.cli.commands.cluster:cluster",
     "master": "stoker.cli.commands.master:master",
     "task-executor": "stoker.cli.commands.task_executor:task_executor",

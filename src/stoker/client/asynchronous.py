@@ -10,6 +10,7 @@ import httpx
 
 from stoker.api.cluster import Overview, TaskManager
 from stoker.api.jobs import ExceptionHistory, JobExecutionResult, JobOverview, Plan
+from stoker.api.quarantine import Quarantined
 from stoker.api.submission import JobSubmitted
 from stoker.client import calls
 from stoker.client.answers import answer_too_large, answer_too_late, error_of, value_of
@@ -99,6 +100,18 @@ class StokerClient:
 
     async def cancel(self, job_id: JobId) -> None:
         await self._call(calls.cancel(job_id))
+
+    async def quarantined(self) -> list[Quarantined]:
+        """Jobs that were accepted and cannot be loaded."""
+        return await self._call(calls.quarantined())
+
+    async def retry_quarantined(self, job_id: JobId) -> None:
+        """Load it and start it; Conflict, with the reason, when that is still not possible."""
+        await self._call(calls.retry_quarantined(job_id))
+
+    async def drop_quarantined(self, job_id: JobId) -> None:
+        """Give it up: it is recorded as FAILED, and what it left is removed."""
+        await self._call(calls.drop_quarantined(job_id))
 
     async def overview(self) -> Overview:
         return await self._call(calls.overview())

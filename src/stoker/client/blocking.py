@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from stoker.api.cluster import Overview, TaskManager
 from stoker.api.jobs import ExceptionHistory, JobExecutionResult, JobOverview, Plan
+from stoker.api.quarantine import Quarantined
 from stoker.api.submission import JobSubmitted
 from stoker.client import calls
 from stoker.client.answers import answer_too_large, answer_too_late, error_of, value_of
@@ -92,6 +93,18 @@ class BlockingClient:
 
     def cancel(self, job_id: JobId) -> None:
         self._call(calls.cancel(job_id))
+
+    def quarantined(self) -> list[Quarantined]:
+        """Jobs that were accepted and cannot be loaded."""
+        return self._call(calls.quarantined())
+
+    def retry_quarantined(self, job_id: JobId) -> None:
+        """Load it and start it; Conflict, with the reason, when that is still not possible."""
+        self._call(calls.retry_quarantined(job_id))
+
+    def drop_quarantined(self, job_id: JobId) -> None:
+        """Give it up: it is recorded as FAILED, and what it left is removed."""
+        self._call(calls.drop_quarantined(job_id))
 
     def overview(self) -> Overview:
         return self._call(calls.overview())

@@ -19,6 +19,7 @@ from stoker.api.jobs import (
     Plan,
     PlanAnswer,
 )
+from stoker.api.quarantine import Quarantined, QuarantinedJobs
 from stoker.api.submission import JobSubmitted
 from stoker.core.errors import InvalidInput, RemoteError
 from stoker.core.ids import JobId, is_hex_id
@@ -93,6 +94,20 @@ def cancel(job_id: JobId) -> Call[None]:
     )
 
 
+def quarantined() -> Call[list[Quarantined]]:
+    return _get("/quarantine", QuarantinedJobs, lambda answer: answer.jobs)
+
+
+def retry_quarantined(job_id: JobId) -> Call[None]:
+    return Call(
+        method="POST", path=f"/quarantine/{_checked(job_id)}/retry", read=lambda _body: None
+    )
+
+
+def drop_quarantined(job_id: JobId) -> Call[None]:
+    return Call(method="DELETE", path=f"/quarantine/{_checked(job_id)}", read=lambda _body: None)
+
+
 def overview() -> Call[Overview]:
     return _get("/overview", Overview, lambda answer: answer)
 
@@ -106,9 +121,13 @@ def submit() -> Call[JobSubmitted]:
 
 
 def _job_path(job_id: JobId, suffix: str = "") -> str:
+    return f"/jobs/{_checked(job_id)}{suffix}"
+
+
+def _checked(job_id: JobId) -> JobId:
     if not is_hex_id(job_id.lower()):
         raise InvalidInput(f"a job id is 32 hexadecimal digits, found {job_id!r}")
-    return f"/jobs/{job_id}{suffix}"
+    return job_id
 
 
 def _get(path: str, kind: type[S], pick: Callable[[S], T]) -> Call[T]:

@@ -14,7 +14,8 @@ class ClusterOptions:
 
     high_availability: str | None = option(
         "high-availability",
-        "The coordinator: embedded:///DIRECTORY for one machine; unset means a directory below "
+        "The coordinator: zookeeper://host:port,host:port/root for a cluster, or "
+        "embedded:///DIRECTORY for one machine; unset means an embedded one below "
         "high-availability.storageDir.",
         None,
     )

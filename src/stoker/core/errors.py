@@ -12,6 +12,7 @@ StokerError
 ├── Conflict                    409
 │   ├── DuplicateJob                 same id, other graph; or the id has ended
 │   ├── JobAlreadyEnded              cancel of a job that ended otherwise
+│   ├── JobQuarantined               accepted, but its records or content cannot be loaded
 │   ├── KeyExists                    coordinator
 │   └── VersionMismatch              coordinator
 ├── Unavailable                 503  a retry can help
@@ -107,6 +108,19 @@ class JobAlreadyEnded(Conflict):
     def __init__(self, job_id: str, state: str) -> None:
         super().__init__(
             f"job {job_id} has ended as {state} and cannot be cancelled", job_id=job_id, state=state
+        )
+
+
+class JobQuarantined(Conflict):
+    def __init__(self, job_id: str, reason: str, *, cancel_wanted: bool = False) -> None:
+        cancel = "; its cancel is recorded for when it can be loaded" if cancel_wanted else ""
+        super().__init__(
+            f"job {job_id} is in quarantine, since it cannot be loaded: {reason}{cancel}; repair "
+            f"that and run: stoker quarantine retry {job_id}, or give the job up with: "
+            f"stoker quarantine drop {job_id}",
+            job_id=job_id,
+            reason=reason,
+            cancel_wanted=cancel_wanted,
         )
 
 

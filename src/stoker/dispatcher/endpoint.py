@@ -19,13 +19,16 @@ from stoker.core.states import JobStatus
 from stoker.core.tokens import FencingToken
 from stoker.core.validation import validate
 from stoker.dispatcher.ended_jobs import EndedJobs
+from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.live_jobs import LiveJobs
+from stoker.dispatcher.quarantine import Quarantine
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.dispatcher import (
     DISPATCHER,
     ClusterOverview,
     DispatcherGateway,
+    QuarantinedJob,
     Submitted,
 )
 from stoker.gateways.job import JobToRun
@@ -46,6 +49,8 @@ class Dispatcher(Endpoint):
         stores: Stores,
         live: LiveJobs,
         ended: EndedJobs,
+        quarantine: Quarantine,
+        locks: JobLocks,
         token: FencingToken,
     ) -> None:
         super().__init__(DISPATCHER, token=token)
@@ -53,6 +58,8 @@ class Dispatcher(Endpoint):
         self._stores = stores
         self._live = live
         self._ended = ended
+        self._quarantine = quarantine
+        self._locks = locks
 
     # Submission
 
@@ -60,11 +67,13 @@ class Dispatcher(Endpoint):
         """Persist, then acknowledge, then run. Who creates the record decides about duplicates."""
         validate(graph, max_bytes=self._services.options.max_graph_size)
         now = self._services.wall_clock()
-        outcome: PutOutcome | None = await self._stores.graphs.known(graph)
-        if outcome is None:
-            # Before it is durable: what is refused leaves nothing behind.
-            await self._check_artifacts(graph)
-            outcome = await self._stores.graphs.put(graph, submitted_at=now)
+        # The sweep removes no file of the job between the look at its files and its record.
+        async with self._locks(graph.job_id):
+            outcome: PutOutcome | None = await self._stores.graphs.known(graph)
+            if outcome is None:
+                # Before it is durable: what is refused leaves nothing behind.
+                await self._check_artifacts(graph)
+                outcome = await self._stores.graphs.put(graph, submitted_at=now)
         match outcome:
             case SameAgain(job_id=job_id):
                 return Submitted(job_id=job_id, repeated=True)
@@ -121,6 +130,7 @@ class Dispatcher(Endpoint):
     def _result(self, job_id: JobId) -> JobResult:
         result = self._ended.get(job_id)
         if result is None:
+            self._quarantine.check(job_id)
             raise JobNotFound(job_id)
         return result
 
@@ -136,6 +146,8 @@ class Dispatcher(Endpoint):
     # Cancelling
 
     async def cancel_job(self, job_id: JobId) -> None:
+        if await self._quarantine.cancel(job_id):
+            return
         job = self._live.get(job_id)
         if job is None or job.details().status.globally_terminal:
             status = self.job_status(job_id)
@@ -144,6 +156,17 @@ class Dispatcher(Endpoint):
             return
         await self._stores.wishes.cancel(job_id, at=self._services.wall_clock())
         job.cancel()
+
+    # Quarantine
+
+    def quarantined(self) -> list[QuarantinedJob]:
+        return self._quarantine.all()
+
+    async def retry_quarantined(self, job_id: JobId) -> None:
+        await self._quarantine.retry(job_id)
+
+    async def drop_quarantined(self, job_id: JobId) -> None:
+        await self._quarantine.drop(job_id)
 
     # The cluster
 

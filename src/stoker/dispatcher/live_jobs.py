@@ -82,6 +82,9 @@ class LiveJobs:
     def get(self, job_id: JobId) -> LiveJob | None:
         return self._jobs.get(job_id)
 
+    def ids(self) -> set[JobId]:
+        return set(self._jobs)
+
     def details(self) -> list[JobDetails]:
         return [job.details() for job in self._jobs.values()]
 
@@ -112,6 +115,13 @@ class LiveJobs:
     def clean_up_later(self, job_id: JobId) -> None:
         """Known by its dirty result alone: only its clean-up is left (DISP-13)."""
         self.scope.spawn(f"clean up {job_id}", self._clean_up(job_id))
+
+    async def end_unrun(self, end: JobEnd) -> None:
+        """Of a job that cannot be run: on record, and cleaned up as any other that ended."""
+        result = await self._record(end)
+        self._ended.add(result)
+        self.changes.set(self.changes.value + 1)
+        self.clean_up_later(result.job_id)
 
     async def _carry(self, job: LiveJob) -> None:
         job_id = job.to_run.graph.job_id

@@ -34,6 +34,17 @@ class DispatcherOptions:
         "Longest wait between tries of a clean-up step.",
         timedelta(hours=1),
     )
+    orphans_max_age: timedelta = option(
+        "storage.orphans.max-age",
+        "Files of the storage that no job or result points to are removed when they are older; "
+        "must be longer than any submission takes.",
+        timedelta(days=1),
+    )
+    orphans_sweep_interval: timedelta = option(
+        "storage.orphans.sweep-interval",
+        "How often the storage is searched for such files.",
+        timedelta(hours=1),
+    )
     master_restart_delay: timedelta = option(
         "dispatcher.job-master.restart-delay",
         "Wait before a job master that broke is started again.",

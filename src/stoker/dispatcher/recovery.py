@@ -19,6 +19,8 @@ class Recovery:
     ended: tuple[JobResult, ...] = ()
     broken: tuple[Unreadable, ...] = ()
     """Cannot be loaded: shown with the reason, their bytes kept; they harm no other job."""
+    broken_and_cancelled: frozenset[JobId] = frozenset()
+    """Those of them whose cancel was acknowledged."""
 
 
 def decide_recovery(
@@ -55,4 +57,5 @@ def decide_recovery(
         clean_up=tuple(record.result.job_id for record in records if record.dirty),
         ended=tuple(record.result for record in records),
         broken=tuple(broken),
+        broken_and_cancelled=frozenset(job.job_id for job in broken if job.job_id in cancel_wanted),
     )

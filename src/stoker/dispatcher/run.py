@@ -7,21 +7,21 @@ from datetime import timedelta
 from stoker.aio.retry import Backoff, retry
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import StokerError, StorageUnavailable
-from stoker.core.ids import JobId
 from stoker.dispatcher.ended_jobs import EndedJobs
 from stoker.dispatcher.endpoint import Dispatcher
+from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.live_jobs import LiveJobs
+from stoker.dispatcher.quarantine import Quarantine
 from stoker.dispatcher.recovery import Recovery, decide_recovery
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores, cleanup_steps, stores_of
+from stoker.dispatcher.sweep import OrphanSweep
 from stoker.ha.leadership import Leadership
-from stoker.ha.stores.job_graphs import StoredJob
 
 log = logging.getLogger(__name__)
 
 RECOVERY_BACKOFF = Backoff(initial=timedelta(seconds=0.2), maximum=timedelta(seconds=10))
 PRUNE_SECONDS = 600.0
-QUARANTINE_SECONDS = 30.0
 
 
 async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) -> None:
@@ -30,21 +30,35 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
     recovery = await _recover(stores)
     ended = EndedJobs(recovery.ended)
     steps = cleanup_steps(stores, services.storage, services.blobs)
+    locks = JobLocks()
     live = LiveJobs(services, stores.results, ended, steps)
-    dispatcher = Dispatcher(services, stores=stores, live=live, ended=ended, token=leadership.token)
+    quarantine = Quarantine(
+        recovery, stores=stores, live=live, locks=locks, wall_clock=services.wall_clock
+    )
+    sweep = OrphanSweep(services, stores=stores, live=live, quarantine=quarantine, locks=locks)
+    dispatcher = Dispatcher(
+        services,
+        stores=stores,
+        live=live,
+        ended=ended,
+        quarantine=quarantine,
+        locks=locks,
+        token=leadership.token,
+    )
     async with (
         TaskScope("dispatcher") as scope,
         live.scope,
         services.rpc.running(dispatcher) as address,
     ):
-        for job in recovery.run:
-            live.start(job)
+        for to_run in recovery.run:
+            live.start(to_run)
         for job_id in recovery.clean_up:
             live.clean_up_later(job_id)
         await leadership.publish(address)
         scope.spawn("retention", _forget_old_results(services, stores, ended))
-        for broken in recovery.broken:
-            scope.spawn(f"quarantine {broken.job_id}", _load_later(stores, live, broken.job_id))
+        scope.spawn("orphans", sweep.run())
+        for job in quarantine.all():
+            scope.spawn(f"quarantine {job.job_id}", quarantine.keep_trying(job.job_id))
         await asyncio.get_running_loop().create_future()
 
 
@@ -66,27 +80,8 @@ async def _recover(stores: Stores) -> Recovery:
         len(recovery.broken),
     )
     for broken in recovery.broken:
-        log.error("job %s cannot be loaded and is left alone: %s", broken.job_id, broken.reason)
+        log.error("job %s goes to quarantine: %s", broken.job_id, broken.reason)
     return recovery
-
-
-async def _load_later(stores: Stores, live: LiveJobs, job_id: JobId) -> None:
-    """One that could not be loaded is tried again: a storage may recover, a file be restored."""
-    while True:
-        await asyncio.sleep(QUARANTINE_SECONDS)
-        try:
-            job = await stores.graphs.get(job_id)
-            wish = await stores.wishes.all()
-        except StokerError as error:
-            log.info("job %s cannot be loaded yet: %s", job_id, error)
-            continue
-        if job is None:
-            return
-        if isinstance(job, StoredJob):
-            log.info("job %s could be loaded at last", job_id)
-            [recovered] = decide_recovery([job], [], wish).run
-            live.start(recovered)
-            return
 
 
 async def _forget_old_results(

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from stoker.core.graph import JobGraph, Value
 from stoker.core.ids import JobId
-from stoker.core.results import JobDetails, JobResult, JobSummary
+from stoker.core.results import JobDetails, JobResult, JobSummary, Millis
 from stoker.core.states import JobStatus
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
 
@@ -24,6 +24,18 @@ class ClusterOverview(Value):
     jobs_finished: int
     jobs_cancelled: int
     jobs_failed: int
+
+
+class QuarantinedJob(Value):
+    """An accepted job whose records or content cannot be loaded. Its bytes are kept."""
+
+    job_id: JobId
+    reason: str
+    since: Millis
+    """When the dispatcher that leads now found it so."""
+    pointer: str | None = None
+    """Where its content is or should be in the storage, if its record can be read."""
+    cancel_wanted: bool = False
 
 
 class DispatcherGateway(Protocol):
@@ -48,7 +60,22 @@ class DispatcherGateway(Protocol):
         ...
 
     async def cancel_job(self, job_id: JobId) -> None:
-        """Durable when this returns; again is harmless; JobAlreadyEnded when it ended otherwise."""
+        """Durable when this returns; again is harmless; JobAlreadyEnded when it ended otherwise.
+
+        Also for a job in quarantine, which is cancelled as soon as it can be loaded.
+        """
+        ...
+
+    async def quarantined(self) -> list[QuarantinedJob]:
+        """Those that cannot be loaded; every other question about one raises JobQuarantined."""
+        ...
+
+    async def retry_quarantined(self, job_id: JobId) -> None:
+        """It could be loaded and was started; JobQuarantined, with the reason, when not."""
+        ...
+
+    async def drop_quarantined(self, job_id: JobId) -> None:
+        """It is recorded as FAILED, never runs again, and is cleaned up like any ended job."""
         ...
 
     async def cluster_overview(self) -> ClusterOverview: ...

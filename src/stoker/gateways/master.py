@@ -13,6 +13,6 @@ class MasterGateway(Protocol):
         ...
 
     async def attempts_may_go_on(self, epoch: int) -> bool:
-        """Failsafe: whether this master led in that epoch, lost the coordinator, and every other
-        master that it knows confirms that it neither leads nor knows a later epoch."""
+        """Failsafe: whether this master led in that epoch or a later one, lost the coordinator, and
+        every other master that it knows confirms that it neither leads nor knows a later epoch."""
         ...

@@ -51,17 +51,28 @@ class FailsafeMaster(Endpoint):
 
     async def attempts_may_go_on(self, epoch: int) -> bool:
         if not self._was_the_last_to_lead(epoch):
+            log.info(
+                "no failsafe for epoch %d here: contact %s, led %s, knows of %d",
+                epoch,
+                self._coordinator.state.value,
+                self._epoch_led(),
+                self._epoch_known(),
+            )
             return False
         others = [
             address for name, address in self._masters.known.items() if name != self._resource_id
         ]
-        words = await asyncio.gather(*(self._word_of(address, epoch) for address in others))
+        led = self._epoch_led()
+        assert led is not None
+        words = await asyncio.gather(*(self._word_of(address, led) for address in others))
         # Asked again: contact may have come back, and with it somebody may lead.
         return all(words) and self._was_the_last_to_lead(epoch)
 
     def _was_the_last_to_lead(self, epoch: int) -> bool:
+        """It may have led since in a later epoch, of which the attempts have not heard."""
         away = self._coordinator.state is ConnectionState.SUSPENDED
-        return away and self._epoch_led() == epoch and self._epoch_known() <= epoch
+        led = self._epoch_led()
+        return away and led is not None and epoch <= led and self._epoch_known() <= led
 
     async def _word_of(self, address: str, epoch: int) -> bool:
         try:

@@ -37,6 +37,7 @@ from stoker.processes.local_cluster_state import (
     urls_of,
     write_state,
 )
+from stoker.processes.local_zookeeper import LocalZooKeeper
 
 Tell = Callable[[str], None]
 
@@ -80,26 +81,43 @@ class LocalCluster:
         return ",".join(urls_of(self.directory, self.state or ClusterState()))
 
     def start(
-        self, *, masters: int = 1, task_executors: int = 1, configuration: str = "{}"
+        self,
+        *,
+        masters: int = 1,
+        task_executors: int = 1,
+        zookeeper: int = 0,
+        high_availability: str | None = None,
+        configuration: str = "{}",
     ) -> ClusterState:
-        """Start the processes and return at once; Conflict when some run already."""
+        """Start the processes and return at once; Conflict when some run already.
+
+        With `zookeeper` servers of its own the cluster coordinates over them.
+        """
         with self._locked():
             state = self.state
             if state is not None and state.alive:
                 raise Conflict(f"a local cluster runs already in {self.directory}")
             self._write_configuration(configuration)
+            if zookeeper:
+                high_availability = self._zookeeper(zookeeper).url()
+            plan = ClusterState(high_availability=high_availability)
             state = ClusterState(
-                masters=self._spawn_all("master", masters, settings={}),
-                task_executors=self._spawn_all("task-executor", task_executors, settings={}),
+                zookeeper=self._spawn_all("zookeeper", zookeeper, plan),
+                masters=self._spawn_all("master", masters, plan),
+                task_executors=self._spawn_all("task-executor", task_executors, plan),
+                high_availability=high_availability,
             )
             write_state(self.directory, state)
             return state
+
+    def _zookeeper(self, servers: int) -> LocalZooKeeper:
+        return LocalZooKeeper(self.directory / "zookeeper", servers=servers)
 
     def start_missing(self) -> list[ProcessRecord]:
         """Start those again that died, with the same configuration and, for masters, port."""
         with self._locked():
             state = self.state or ClusterState()
-            again = {record.name: self._restart(record) for record in state.dead}
+            again = {record.name: self._restart(record, state) for record in state.dead}
 
             def living(records: tuple[ProcessRecord, ...]) -> tuple[ProcessRecord, ...]:
                 return tuple(again.get(record.name, record) for record in records)
@@ -107,7 +125,10 @@ class LocalCluster:
             write_state(
                 self.directory,
                 ClusterState(
-                    masters=living(state.masters), task_executors=living(state.task_executors)
+                    zookeeper=living(state.zookeeper),
+                    masters=living(state.masters),
+                    task_executors=living(state.task_executors),
+                    high_availability=state.high_availability,
                 ),
             )
             return list(again.values())
@@ -134,7 +155,7 @@ class LocalCluster:
         """Masters first, so that jobs are left as they are; nothing is left when this returns."""
         with self._locked():
             state = self.state or ClusterState()
-            for records in (state.masters, state.task_executors):
+            for records in (state.masters, state.task_executors, state.zookeeper):
                 self._end(records, tell)
             remnants = wait_until_gone(processes_of(self.directory), _REMNANTS_SECONDS)
             for record in remnants:
@@ -169,19 +190,21 @@ class LocalCluster:
             return f"master answers at {', '.join(urls)}; {count} task executors are registered"
         return None
 
-    def _spawn_all(
-        self, kind: str, count: int, settings: Mapping[str, str]
-    ) -> tuple[ProcessRecord, ...]:
-        return tuple(self._spawn(f"{kind}-{number}", settings) for number in range(1, count + 1))
+    def _spawn_all(self, kind: str, count: int, plan: ClusterState) -> tuple[ProcessRecord, ...]:
+        return tuple(
+            self._spawn(f"{kind}-{number}", self._command(f"{kind}-{number}", count, plan))
+            for number in range(1, count + 1)
+        )
 
-    def _restart(self, record: ProcessRecord) -> ProcessRecord:
+    def _restart(self, record: ProcessRecord, state: ClusterState) -> ProcessRecord:
         port = former_port_of(self.directory, record.name)
-        return self._spawn(record.name, {"rest.bind-port": port} if port else {})
+        more = {"rest.bind-port": port} if port else {}
+        command = self._command(record.name, len(state.zookeeper), state, more)
+        return self._spawn(record.name, command)
 
-    def _spawn(self, name: str, settings: Mapping[str, str]) -> ProcessRecord:
+    def _spawn(self, name: str, command: list[str]) -> ProcessRecord:
         log = self.directory / "log" / f"{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        command = self._command(name, settings)
         with log.open("ab") as output:
             start = output.tell()
             child = subprocess.Popen(
@@ -203,16 +226,20 @@ class LocalCluster:
             log_start=start,
         )
 
-    def _command(self, name: str, settings: Mapping[str, str]) -> list[str]:
-        kind = name.rpartition("-")[0]
+    def _command(
+        self, name: str, count: int, plan: ClusterState, more: Mapping[str, str] | None = None
+    ) -> list[str]:
+        kind, _, number = name.rpartition("-")
+        if kind == "zookeeper":
+            return self._zookeeper(count).command(int(number) - 1)
         owner = "jobmanager" if kind == "master" else "taskmanager"
         settings = {
-            "high-availability": "none",
+            "high-availability": plan.high_availability or "none",
             "high-availability.storageDir": str(self.directory / "storage"),
             "process.working-dir": str(self.directory / "work"),
             "process.log-dir": str(self.directory / "log" / name),
             f"{owner}.resource-id": name,
-            **settings,
+            **(more or {}),
         }
         definitions = [f"-D{key}={value}" for key, value in settings.items()]
         configuration = str(self.directory / CONFIGURATION_FILE)

@@ -17,10 +17,13 @@ _ADDRESS_FILE = "master.json"
 class ClusterState(Value):
     masters: tuple[ProcessRecord, ...] = ()
     task_executors: tuple[ProcessRecord, ...] = ()
+    zookeeper: tuple[ProcessRecord, ...] = ()
+    high_availability: str | None = None
+    """The coordinator's URL; None is the embedded one in the cluster's own directory."""
 
     @property
     def processes(self) -> tuple[ProcessRecord, ...]:
-        return (*self.masters, *self.task_executors)
+        return (*self.zookeeper, *self.masters, *self.task_executors)
 
     @property
     def alive(self) -> list[ProcessRecord]:

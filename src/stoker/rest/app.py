@@ -9,10 +9,11 @@ from stoker.rest.border import Border
 from stoker.rest.cluster_handlers import CLUSTER_HANDLERS
 from stoker.rest.error_answers import error_handlers
 from stoker.rest.job_handlers import JOB_HANDLERS
+from stoker.rest.quarantine_handlers import QUARANTINE_HANDLERS
 from stoker.rest.services import RestServices
 from stoker.rest.submission import submit
 
-HANDLERS = (submit, *JOB_HANDLERS, *CLUSTER_HANDLERS)
+HANDLERS = (submit, *JOB_HANDLERS, *QUARANTINE_HANDLERS, *CLUSTER_HANDLERS)
 
 
 def build_app(services: RestServices) -> Border:

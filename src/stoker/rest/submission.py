@@ -9,7 +9,13 @@ import msgspec
 from litestar import Request, post
 
 from stoker.api.submission import IDEMPOTENCY_KEY, JobSubmitted
-from stoker.core.errors import InvalidInput, InvalidJobGraph, JobNotFound, StokerError
+from stoker.core.errors import (
+    InvalidInput,
+    InvalidJobGraph,
+    JobNotFound,
+    JobQuarantined,
+    StokerError,
+)
 from stoker.core.graph import GRAPH_VERSION, JobGraph
 from stoker.core.ids import is_hex_id
 from stoker.gateways.dispatcher import DispatcherGateway, Submitted
@@ -106,6 +112,9 @@ async def _is_unknown(graph: JobGraph, dispatcher: DispatcherGateway) -> bool:
         await dispatcher.job_status(graph.job_id)
     except JobNotFound:
         return True
+    except JobQuarantined:
+        # Its files are all that is left to repair it from.
+        return False
     return False
 
 

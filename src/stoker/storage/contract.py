@@ -40,6 +40,13 @@ class Storage(Protocol):
         """Paths of all files in the folder, at any depth, sorted. `""` is the whole storage."""
         ...
 
+    async def modified(self, prefix: str) -> dict[str, float]:
+        """As `list`, with the moment of each file's last write, in seconds since 1970.
+
+        By the storage's own clock, which may differ a little from that of this machine.
+        """
+        ...
+
     async def delete(self, path: str) -> None:
         """The file is gone; that it was absent is fine."""
         ...

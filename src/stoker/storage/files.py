@@ -61,6 +61,18 @@ class FileStorage:
         folder = self.directory / checked_folder(prefix)
         return await self._do("list", prefix, lambda: sorted(self._files_in(folder)))
 
+    async def modified(self, prefix: str) -> dict[str, float]:
+        folder = self.directory / checked_folder(prefix)
+
+        def look() -> dict[str, float]:
+            times: dict[str, float] = {}
+            for path in sorted(self._files_in(folder)):
+                with contextlib.suppress(FileNotFoundError):  # Deleted since it was listed.
+                    times[path] = (self.directory / path).stat().st_mtime
+            return times
+
+        return await self._do("list", prefix, look)
+
     async def delete(self, path: str) -> None:
         target = self._target(path)
 

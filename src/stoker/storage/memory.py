@@ -5,6 +5,7 @@ import errno
 import os
 from pathlib import Path
 
+from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.errors import KeyExists
 from stoker.storage.contract import checked_folder, checked_path
 from stoker.storage.failures import no_such_file, storage_unavailable
@@ -13,8 +14,10 @@ from stoker.storage.failures import no_such_file, storage_unavailable
 class MemoryStorage:
     """Share one object among the processes of a simulation."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall_clock: WallClock = system_wall_clock) -> None:
         self.files: dict[str, bytes] = {}
+        self.times: dict[str, float] = {}
+        self.wall_clock = wall_clock
         self._failing: dict[str, list[int]] = {}
         self._away: int | None = None
 
@@ -31,13 +34,13 @@ class MemoryStorage:
 
     async def write(self, path: str, content: bytes) -> None:
         await self._turn("write", checked_path(path))
-        self.files[path] = bytes(content)
+        self._put(path, bytes(content))
 
     async def create(self, path: str, content: bytes) -> None:
         await self._turn("create", checked_path(path))
         if path in self.files:
             raise KeyExists(self.url(path))
-        self.files[path] = bytes(content)
+        self._put(path, bytes(content))
 
     async def read(self, path: str) -> bytes:
         await self._turn("read", checked_path(path))
@@ -55,18 +58,25 @@ class MemoryStorage:
         await self._turn("list", checked_folder(prefix))
         return list(self._below(prefix))
 
+    async def modified(self, prefix: str) -> dict[str, float]:
+        await self._turn("modified", checked_folder(prefix))
+        # A file that a test put there by hand is as new as the first look at it.
+        return {p: self.times.setdefault(p, self._now()) for p in self._below(prefix)}
+
     async def delete(self, path: str) -> None:
         await self._turn("delete", checked_path(path))
         self.files.pop(path, None)
+        self.times.pop(path, None)
 
     async def delete_tree(self, prefix: str) -> None:
         await self._turn("delete_tree", checked_path(prefix))
         for path in self._below(prefix):
             del self.files[path]
+            self.times.pop(path, None)
 
     async def upload(self, source: Path, path: str) -> None:
         await self._turn("upload", checked_path(path))
-        self.files[path] = source.read_bytes()  # noqa: ASYNC240 - no threads in a simulation
+        self._put(path, source.read_bytes())  # noqa: ASYNC240 - no threads in a simulation
 
     async def download(self, path: str, target: Path) -> None:
         await self._turn("download", checked_path(path))
@@ -84,6 +94,13 @@ class MemoryStorage:
             raise storage_unavailable(
                 operation, f"memory:///{path}", OSError(code, os.strerror(code))
             )
+
+    def _put(self, path: str, content: bytes) -> None:
+        self.files[path] = content
+        self.times[path] = self._now()
+
+    def _now(self) -> float:
+        return self.wall_clock() / 1000
 
     def _content(self, path: str) -> bytes:
         try:

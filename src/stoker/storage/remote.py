@@ -5,7 +5,11 @@ fsspec passes both through. A file system that lacks them must not be opened her
 """
 
 import asyncio
+import contextlib
+import errno
+import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,6 +76,18 @@ class FsspecStorage:
         found = await self._do("list", prefix, lambda: self._filesystem.find(folder))
         return sorted(str(name).removeprefix(f"{self._root}/") for name in found)
 
+    async def modified(self, prefix: str) -> dict[str, float]:
+        folder = self._folder(prefix)
+
+        def look() -> dict[str, float]:
+            times: dict[str, float] = {}
+            for name in sorted(map(str, self._filesystem.find(folder))):
+                with contextlib.suppress(FileNotFoundError):  # Deleted since it was listed.
+                    times[name.removeprefix(f"{self._root}/")] = self._modified(name)
+            return times
+
+        return await self._do("tell the age of files in", prefix, look)
+
     async def delete(self, path: str) -> None:
         await self._remove(path, recursive=False)
 
@@ -103,6 +119,14 @@ class FsspecStorage:
 
     def _folder(self, prefix: str) -> str:
         return f"{self._root}/{checked_folder(prefix)}" if prefix else self._root
+
+    def _modified(self, target: str) -> float:
+        try:
+            at: datetime = self._filesystem.modified(target)
+        except NotImplementedError as error:
+            # Some drivers cannot tell; what has no age is never taken for old.
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP)) from error
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
     async def _remove(self, path: str, *, recursive: bool) -> None:
         target = self._target(path)

@@ -79,6 +79,8 @@ class LeaseKeeper:
         words = await asyncio.gather(
             *(self._word_of(address, epoch) for address in self.masters.known.values())
         )
+        if not any(words):
+            log.info("none of %d known masters vouches for epoch %d", len(words), epoch)
         return any(words)
 
     async def _word_of(self, address: str, epoch: int) -> bool:

@@ -11,9 +11,10 @@ class ProcessStorage(MemoryStorage):
     """Same files and same outages as the shared one, until the process is dead."""
 
     def __init__(self, shared: MemoryStorage) -> None:
-        super().__init__()
+        super().__init__(shared.wall_clock)
         self._shared = shared
         self.files = shared.files
+        self.times = shared.times
         self.is_cut = False
 
     async def _turn(self, operation: str, path: str) -> None:

@@ -88,8 +88,8 @@ class SimulatedCluster:
         self.faults = RandomFaults(random.Random(self.seed + 2))
         self.network = MemoryNetwork(self.faults)
         self.coordination = MemoryCoordination(session_timeout=SESSION_TIMEOUT)
-        self.storage = MemoryStorage()
         self.wall_clock = virtual_wall_clock()
+        self.storage = MemoryStorage(self.wall_clock)
         self.processes: dict[str, Process] = {}
         self._scope = TaskScope("simulated cluster")
         self._lives = 0

@@ -15,6 +15,7 @@ from stoker.cli.terminal import say
 from stoker.cli.words import table_text
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
+from stoker.config.processes import ClusterOptions
 from stoker.core.errors import StokerError
 from stoker.processes.local_cluster import LocalCluster
 from stoker.processes.local_cluster_state import (
@@ -59,6 +60,13 @@ def cluster() -> None:
     show_default=True,
     help="How many; each has a Spark of its own.",
 )
+@click.option(
+    "--zookeeper",
+    type=click.IntRange(0, 9),
+    default=0,
+    show_default=True,
+    help="ZooKeeper servers to start and coordinate over; 3 survive the loss of one.",
+)
 @click.option("--slots", type=click.IntRange(1), help="Tasks at the same time in each of them.")
 @click.option("--rest-port", metavar="PORT", help="Port, list or range; 0 is any free one.")
 @_directory_option
@@ -67,6 +75,7 @@ def up(
     invocation: Invocation,
     masters: int,
     task_executors: int,
+    zookeeper: int,
     slots: int | None,
     rest_port: str | None,
     directory: Path,
@@ -89,6 +98,8 @@ def up(
             local.start(
                 masters=masters,
                 task_executors=task_executors,
+                zookeeper=zookeeper,
+                high_availability=configuration.of(ClusterOptions).high_availability,
                 configuration=configuration.as_file_text(),
             )
             local.wait_until_ready(tell)

@@ -10,6 +10,8 @@ from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.words import duration_text, moment_text, table_text
+from stoker.client.blocking import BlockingClient
+from stoker.core.errors import NotFound
 from stoker.core.states import JobStatus
 
 _ID_DIGITS = 12
@@ -24,6 +26,7 @@ def list_jobs(invocation: Invocation, which: str | None) -> int:
     """List jobs; by default those that have not ended, the newest first."""
     with connect(invocation) as client:
         jobs = sorted(client.jobs(), key=lambda job: job.start_time, reverse=True)
+        quarantined = 0 if invocation.json else _count_quarantined(client)
     shown = [job for job in jobs if _is_wanted(job, which)]
     if invocation.json:
         echo_value(shown)
@@ -31,7 +34,18 @@ def list_jobs(invocation: Invocation, which: str | None) -> int:
         click.echo(table_text(_HEAD, [_row(job) for job in shown]))
     else:
         click.echo(_nothing(len(jobs), which))
+    if quarantined:
+        words = "1 job that cannot" if quarantined == 1 else f"{quarantined} jobs that cannot"
+        click.echo(f"In quarantine: {words} be loaded (stoker quarantine list).")
     return OK
+
+
+def _count_quarantined(client: BlockingClient) -> int:
+    try:
+        return len(client.quarantined())
+    except NotFound:
+        # An older master, in the midst of a rolling upgrade.
+        return 0
 
 
 def _is_wanted(job: JobOverview, which: str | None) -> bool:

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -86,9 +87,37 @@ PutOutcome = Stored | SameAgain | Conflicts
 
 
 def graph_digest(graph: JobGraph) -> str:
-    """Equal for graphs that do the same, under whichever id or key they were sent."""
+    """Equal for graphs that do the same, under whichever id or key they were sent.
+
+    What stands at its default is left out, so that a release with more fields finds the same
+    digest for a graph that an older one accepted.
+    """
     plain = msgspec.structs.replace(graph, job_id=JobId(""), idempotency_key=None)
-    return hashlib.sha256(encode(plain)).hexdigest()
+    told = msgspec.json.encode(_without_defaults(plain), order="deterministic")
+    return hashlib.sha256(told).hexdigest()
+
+
+def _without_defaults(value: Any) -> Any:
+    match value:
+        case msgspec.Struct():
+            told = {
+                field.encode_name: _without_defaults(getattr(value, field.name))
+                for field in msgspec.structs.fields(value)
+                if getattr(value, field.name) != default_of(field)
+            }
+            # A key that no field has.
+            return {"": value.__struct_config__.tag, **told}
+        case tuple():
+            return [_without_defaults(each) for each in value]
+        case _:
+            return value
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> Any:
+    """NODEFAULT, which is equal to no value, for a field that must be given."""
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
 
 
 class JobGraphStore:
@@ -157,6 +186,19 @@ class JobGraphStore:
             raise failures[0]
         return loaded
 
+    async def records(self) -> dict[JobId, JobRecord | None]:
+        """Of every job there is, without contents; None for one that cannot be understood."""
+        records: dict[JobId, JobRecord | None] = {}
+        for name in await self._coordinator.children(keys.JOBS):
+            job_id = JobId(name)
+            try:
+                record = await self.record(job_id)
+            except CorruptContent:
+                records[job_id] = None
+            else:
+                records |= {job_id: record} if record else {}
+        return records
+
     async def remove(self, job_id: JobId) -> None:
         """The record and the wishes first, then the content; that they are absent is fine.
 
@@ -186,7 +228,7 @@ class JobGraphStore:
 
     async def _known_as_live(self, graph: JobGraph) -> SameAgain | Conflicts | None:
         try:
-            record = await self._record(graph.job_id)
+            record = await self.record(graph.job_id)
         except CorruptContent:
             return Conflicts(job_id=graph.job_id, ended=False)
         if record is None:
@@ -216,9 +258,10 @@ class JobGraphStore:
         if found is None:
             return None
         first = decode_record(found.value, IdempotencyRecord, key).job_id
-        return SameAgain(job_id=first, record=await self._record(first))
+        return SameAgain(job_id=first, record=await self.record(first))
 
-    async def _record(self, job_id: JobId) -> JobRecord | None:
+    async def record(self, job_id: JobId) -> JobRecord | None:
+        """None when there is no such job; CorruptContent when it cannot be understood."""
         key = keys.job(job_id)
         found = await self._coordinator.read(key)
         return None if found is None else decode_record(found.value, JobRecord, key)
