@@ -1,7 +1,5 @@
 """The demo, step by step: what is done, and a sentence that says what it shows."""
 
-import os
-import signal
 import time
 from pathlib import Path
 
@@ -126,9 +124,11 @@ class Story:
     def _kill_master(self, cluster: LocalCluster) -> None:
         state = cluster.state
         assert state is not None
-        pid = state.masters[0].pid
-        os.kill(pid, signal.SIGKILL)
-        self._tell(f"[bold red]kill -9 {pid}[/]: the only master is dead; Spark does not notice.")
+        master = state.masters[0]
+        cluster.kill(master)
+        self._tell(
+            f"[bold red]kill -9 {master.pid}[/]: the only master is dead; Spark does not notice."
+        )
         with self._console.status("starting a master again"):
             cluster.start_missing()
             cluster.wait_until_ready()

@@ -133,6 +133,11 @@ class LocalCluster:
             )
             return list(again.values())
 
+    def kill(self, record: ProcessRecord) -> None:
+        """As `kill -9`; returns when the process is gone: the kernel may take its time."""
+        send(record, signal.SIGKILL)
+        wait_until_gone([record], _REMNANTS_SECONDS)
+
     def wait_until_ready(self, tell: Tell = tell_nobody, seconds: float = READY_SECONDS) -> None:
         """Return when a leader answers and every task executor is registered."""
         deadline = time.monotonic() + seconds

@@ -1,7 +1,6 @@
 """One local cluster for all tests of this folder: real processes, real Spark."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.processes.local_cluster import LocalCluster
 from stoker.processes.local_cluster_process import ProcessRecord, processes_of
 from stoker.processes.local_cluster_state import ClusterState, read_state
 
@@ -89,7 +89,7 @@ class CommandLine:
     def kill(self, name: str) -> None:
         (record,) = [record for record in self.state.processes if record.name == name]
         assert record.alive
-        os.kill(record.pid, signal.SIGKILL)
+        LocalCluster(self.directory).kill(record)
 
     def processes(self) -> list[ProcessRecord]:
         return processes_of(self.directory)
