@@ -71,8 +71,6 @@ class FakeExecutor(Endpoint):
     ) -> tuple[AttemptId, ...]:
         return ()
 
-    def disconnect_job_master(self, token: FencingToken, job_id: JobId, reason: str) -> None: ...
-
 
 class FakeMaster(Endpoint):
     gateway = JobMasterGateway
@@ -116,14 +114,10 @@ class FakeMaster(Endpoint):
     ) -> tuple[AttemptId, ...]:
         return attempts if self.renews else ()
 
-    def task_executor_leaves(self, instance: InstanceId, reason: str) -> None: ...
-
     def task_executor_lost(
         self, resource_id: ResourceId, instance: InstanceId, reason: str
     ) -> None:
         self.lost.append(instance)
-
-    def not_enough_resources(self, reason: str) -> None: ...
 
     def heartbeat_from_resource_manager(self) -> None: ...
 

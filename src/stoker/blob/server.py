@@ -1,7 +1,7 @@
 """Takes the artifacts of jobs, keeps them in the storage of all masters, gives them back."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from stoker.blob.content import (
     temporary_folder,
 )
 from stoker.blob.incoming import received
-from stoker.blob.keys import FOLDER, blob_key, described, folder_of, path_of
+from stoker.blob.keys import blob_key, described, folder_of, path_of
 from stoker.blob.options import BlobOptions
 from stoker.core.errors import BlobNotFound, CorruptContent, NotFound, StartupFailed
 from stoker.core.ids import BlobKey, JobId
@@ -121,14 +121,6 @@ class BlobServer:
     async def delete_job(self, job_id: JobId) -> None:
         """Remove all artifacts of a job; a failure is raised, so that the clean-up is retried."""
         await self._storage.delete_tree(folder_of(job_id))
-
-    async def retain_only(self, job_ids: Collection[JobId]) -> tuple[JobId, ...]:
-        """Remove the artifacts of all other jobs; says which those were."""
-        stored = {JobId(path.split("/")[1]) for path in await self._storage.list(FOLDER)}
-        forgotten = tuple(sorted(stored - set(job_ids)))
-        for job_id in forgotten:
-            await self._storage.delete_tree(f"{FOLDER}/{job_id}")
-        return forgotten
 
     async def _chunks_of(self, source: Path) -> AsyncIterator[bytes]:
         with source.open("rb") as file:

@@ -21,7 +21,7 @@ from stoker.core.validation import validate
 from stoker.dispatcher.ended_jobs import EndedJobs
 from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.live_jobs import LiveJobs
-from stoker.dispatcher.quarantine import Quarantine
+from stoker.dispatcher.quarantine import Quarantine, was_dropped
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.dispatcher import (
@@ -163,10 +163,13 @@ class Dispatcher(Endpoint):
         return self._quarantine.all()
 
     async def retry_quarantined(self, job_id: JobId) -> None:
-        await self._quarantine.retry(job_id)
+        if self._live.get(job_id) is None:
+            await self._quarantine.retry(job_id)
 
     async def drop_quarantined(self, job_id: JobId) -> None:
-        await self._quarantine.drop(job_id)
+        result = self._ended.get(job_id)
+        if result is None or not was_dropped(result):
+            await self._quarantine.drop(job_id)
 
     # The cluster
 

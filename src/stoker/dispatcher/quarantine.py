@@ -23,7 +23,7 @@ from stoker.core.errors import (
 )
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
-from stoker.core.results import Failure, FailureRecord, JobDetails, Millis
+from stoker.core.results import Failure, FailureRecord, JobDetails, JobResult, Millis
 from stoker.core.states import JobStatus
 from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.live_jobs import LiveJobs
@@ -157,6 +157,10 @@ class Quarantine:
 
 def _refusal(job: QuarantinedJob) -> JobQuarantined:
     return JobQuarantined(job.job_id, job.reason, cancel_wanted=job.cancel_wanted)
+
+
+def was_dropped(result: JobResult) -> bool:
+    return result.failure is not None and result.failure.error == JobQuarantined.__name__
 
 
 def _end_of(job: QuarantinedJob, record: JobRecord | None, now: Millis) -> JobEnd:

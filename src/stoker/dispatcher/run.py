@@ -35,7 +35,15 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
     quarantine = Quarantine(
         recovery, stores=stores, live=live, locks=locks, wall_clock=services.wall_clock
     )
-    sweep = OrphanSweep(services, stores=stores, live=live, quarantine=quarantine, locks=locks)
+    sweep = OrphanSweep(
+        services.storage,
+        stores,
+        services.options,
+        live=live.ids,
+        is_quarantined=quarantine.has,
+        locks=locks,
+        wall_clock=services.wall_clock,
+    )
     dispatcher = Dispatcher(
         services,
         stores=stores,

@@ -2,18 +2,19 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Set
 from itertools import groupby
 
+from stoker.aio.clock import WallClock
 from stoker.core.errors import CorruptContent, StokerError
 from stoker.core.ids import JobId
 from stoker.dispatcher.job_locks import JobLocks
-from stoker.dispatcher.live_jobs import LiveJobs
+from stoker.dispatcher.options import DispatcherOptions
 from stoker.dispatcher.orphans import FOLDERS, KnownJobs, Pointer, job_of, orphans
-from stoker.dispatcher.quarantine import Quarantine
-from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores
 from stoker.ha.stores.job_graphs import JobRecord
 from stoker.ha.stores.job_results import ResultRecord
+from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
 
@@ -23,24 +24,27 @@ class OrphanSweep:
 
     def __init__(
         self,
-        services: DispatcherServices,
-        *,
+        storage: Storage,
         stores: Stores,
-        live: LiveJobs,
-        quarantine: Quarantine,
+        options: DispatcherOptions,
+        *,
+        live: Callable[[], Set[JobId]],
+        is_quarantined: Callable[[JobId], bool],
         locks: JobLocks,
+        wall_clock: WallClock,
     ) -> None:
-        self._services = services
-        self._storage = services.storage
+        self._storage = storage
         self._stores = stores
+        self._options = options
         self._live = live
-        self._quarantine = quarantine
+        self._is_quarantined = is_quarantined
         self._locks = locks
+        self._wall_clock = wall_clock
 
     async def run(self) -> None:
         """First after one interval: a leader that has just come has better things to do."""
         while True:
-            await asyncio.sleep(self._services.options.orphans_sweep_interval.total_seconds())
+            await asyncio.sleep(self._options.orphans_sweep_interval.total_seconds())
             try:
                 removed = await self.sweep()
             except StokerError as error:
@@ -57,8 +61,8 @@ class OrphanSweep:
         for folder in FOLDERS:
             files |= await self._storage.modified(folder)
         known = await self._known_jobs()
-        now = self._services.wall_clock() / 1000
-        doomed = orphans(files, known, now=now, max_age=self._services.options.orphans_max_age)
+        now = self._wall_clock() / 1000
+        doomed = orphans(files, known, now=now, max_age=self._options.orphans_max_age)
         removed = 0
         for job_id, paths in groupby(sorted(doomed, key=job_of), key=job_of):
             async with self._locks(job_id):
@@ -90,11 +94,11 @@ class OrphanSweep:
                 dirty |= {record.result.job_id} if record.dirty else set()
             else:
                 results[record.job_id] = None
-        return KnownJobs(jobs=jobs, results=results, in_use=dirty | self._live.ids())
+        return KnownJobs(jobs=jobs, results=results, in_use=dirty | self._live())
 
     def _graph_pointer(self, job_id: JobId, record: JobRecord | None) -> Pointer:
         """All that there is of a job in quarantine is kept: somebody may want to repair it."""
-        return None if record is None or self._quarantine.has(job_id) else record.pointer
+        return None if record is None or self._is_quarantined(job_id) else record.pointer
 
     async def _is_as(self, known: KnownJobs, job_id: JobId) -> bool:
         """Whether the job's records still say what the decision was made from."""

@@ -71,11 +71,17 @@ class DispatcherGateway(Protocol):
         ...
 
     async def retry_quarantined(self, job_id: JobId) -> None:
-        """It could be loaded and was started; JobQuarantined, with the reason, when not."""
+        """It could be loaded and was started; JobQuarantined, with the reason, when not.
+
+        Again is harmless.
+        """
         ...
 
     async def drop_quarantined(self, job_id: JobId) -> None:
-        """It is recorded as FAILED, never runs again, and is cleaned up like any ended job."""
+        """It is recorded as FAILED, never runs again, and is cleaned up like any ended job.
+
+        Again is harmless.
+        """
         ...
 
     async def cluster_overview(self) -> ClusterOverview: ...

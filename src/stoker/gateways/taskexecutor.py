@@ -50,7 +50,3 @@ class TaskExecutorGateway(Protocol):
     ) -> tuple[AttemptId, ...]:
         """The master says which slots it believes to hold here; the answer lists the attempts."""
         ...
-
-    async def disconnect_job_master(
-        self, token: FencingToken, job_id: JobId, reason: str
-    ) -> None: ...

@@ -142,15 +142,6 @@ class JobMaster(Endpoint):
     def _fell_silent(self, instance: str, liveness: Liveness) -> None:
         executor_fell_silent(self._job, InstanceId(instance), liveness)
 
-    def task_executor_leaves(self, instance: InstanceId, reason: str) -> None:
-        job = self._job
-        executor = job.executors.pop(instance, None)
-        if executor is not None:
-            job.graph.slots_gone(instance)
-            job.act([])
-            self.beats.unmonitor_target(instance)
-            job.scope.spawn("bury", bury(job, executor, f"it left: {reason}", proven_dead=True))
-
     def task_executor_lost(
         self, resource_id: ResourceId, instance: InstanceId, reason: str
     ) -> None:
@@ -210,9 +201,6 @@ class JobMaster(Endpoint):
             )
 
     # The resource manager
-
-    def not_enough_resources(self, reason: str) -> None:
-        self._job.waiting = reason
 
     def heartbeat_from_resource_manager(self) -> None:
         """Answering is all that is asked."""

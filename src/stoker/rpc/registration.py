@@ -5,10 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from stoker.aio.latest import Latest
-from stoker.aio.scope import TaskScope
 from stoker.core.errors import CallTimedOut
 from stoker.rpc.options import RegistrationOptions
 
@@ -93,29 +91,3 @@ async def register(
                 return answer
             attempt, why = after_refusal(options), answer
         tell(attempt, why)
-
-
-class RegisteredConnection(Generic[A]):
-    """A registration that can be renewed: it lives as long as `run` does."""
-
-    def __init__(self, register_once: Callable[[], Awaitable[A]]) -> None:
-        self._register_once = register_once
-        self._requests = Latest(0)
-        self.answer: Latest[A | None] = Latest(None)
-        """What the other end has answered; None while registering."""
-
-    def reconnect(self) -> None:
-        """Drop the registration, also one in progress, and begin another."""
-        self._requests.set(self._requests.value + 1)
-
-    async def run(self) -> None:
-        """Register, and again on each request; never ends by itself."""
-        while True:
-            request = self._requests.value
-            self.answer.set(None)
-            async with TaskScope("registration") as scope:
-                scope.spawn("attempts", self._register())
-                await self._requests.wait_for_change(request)
-
-    async def _register(self) -> None:
-        self.answer.set(await self._register_once())

@@ -156,10 +156,6 @@ class TaskExecutor(Endpoint):
         self._free(idle, "its job master does not count it any more")
         return tuple(task.attempt for task in self.tasks(job_id))
 
-    def disconnect_job_master(self, token: FencingToken, job_id: JobId, reason: str) -> None:
-        self._commanded_by(job_id, token)
-        self.abandon(job_id, reason)
-
     def _commanded_by(self, job_id: JobId, token: FencingToken) -> JobLink:
         link = self._links.get(job_id)
         if link is None:

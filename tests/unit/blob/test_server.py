@@ -220,17 +220,6 @@ async def test_a_failed_removal_is_an_error_and_can_be_repeated(
     assert storage.files == {}
 
 
-async def test_artifacts_of_jobs_that_are_not_retained_go(
-    server: BlobServer, job: JobId, other_job: JobId, upload: Uploads, storage: MemoryStorage
-) -> None:
-    # X-BLOB-02
-    kept = await put(server, job, upload(b"1"))
-    await put(server, other_job, upload(b"2"))
-    storage.files["jobs/unrelated"] = b""
-    assert await server.retain_only([job]) == (other_job,)
-    assert sorted(storage.files) == [f"blobs/{job}/{kept}", "jobs/unrelated"]
-
-
 async def test_an_unusable_folder_stops_the_start_with_a_clear_error(
     storage: MemoryStorage, tmp_path: Path
 ) -> None:

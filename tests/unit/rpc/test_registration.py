@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.aio.scope import TaskScope
 from stoker.core.errors import CallTimedOut, RecipientUnreachable
 from stoker.rpc.options import RegistrationOptions
 from stoker.rpc.registration import (
-    RegisteredConnection,
     Verdict,
     after_error,
     after_refusal,
@@ -124,28 +122,5 @@ def test_nothing_is_asked_after_cancellation():
         before = len(registrar.asked)
         await asyncio.sleep(1000)
         assert len(registrar.asked) == before == 4
-
-    run_virtual(main)
-
-
-def test_a_reconnect_registers_again_and_the_end_is_the_end():
-    """X-RPC-10"""
-    registrar = Registrar("accepted", "silent", "rejected")
-    connection = RegisteredConnection(registrar.register)
-
-    async def main():
-        async with TaskScope("test") as scope:
-            scope.spawn("run", connection.run())
-            assert await connection.answer.wait_for_change(None) == "accepted"
-            await asyncio.sleep(5)
-            connection.reconnect()
-            await asyncio.sleep(0.05)
-            assert connection.answer.value is None
-            connection.reconnect()
-            await connection.answer.wait_until(lambda answer: answer == "rejected")
-        assert registrar.connected == [0, 5, 5.05]
-        connection.reconnect()
-        await asyncio.sleep(1000)
-        assert registrar.connected == [0, 5, 5.05]
 
     run_virtual(main)

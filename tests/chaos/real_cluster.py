@@ -1,0 +1,175 @@
+"""A cluster of real processes that chaos tests hurt, and what they see of it."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from stoker.client.blocking import BlockingClient
+from stoker.client.options import ClientOptions
+from stoker.core.errors import StokerError
+from stoker.core.failpoints import ENVIRONMENT_VARIABLE
+from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local_cluster_process import ProcessRecord, processes_of
+from stoker.processes.local_cluster_state import ClusterState, url_of
+
+SESSION_SECONDS = 4.0
+LONG = os.environ.get("STOKER_CHAOS") == "long"
+
+CONFIGURATION = f"""
+rest.bind-port: '0'
+high-availability.zookeeper.client.session-timeout: {SESSION_SECONDS:g} s
+taskmanager.memory.spark-heap: 512 mb
+taskmanager.numberOfTaskSlots: 3
+spark.ui.enabled: false
+runner.warm: 1
+heartbeat.interval: 1 s
+heartbeat.timeout: 8 s
+cluster.registration.error-delay: 1 s
+cluster.registration.refused-registration-delay: 1 s
+"""
+
+_PATIENT = ClientOptions(
+    retries=200,
+    retry_delay=timedelta(milliseconds=100),
+    timeout=timedelta(seconds=10),
+    connect_timeout=timedelta(seconds=1),
+)
+_GRANT = re.compile(r"(\S+) leads, epoch (\d+)")
+_END_OF_GRANT = re.compile(r"(\S+) does not lead any more, epoch (\d+)")
+
+
+class RealCluster:
+    def __init__(self, local: LocalCluster) -> None:
+        self._local = local
+        self.directory = local.directory
+
+    @property
+    def state(self) -> ClusterState:
+        state = self._local.state
+        assert state is not None
+        return state
+
+    @property
+    def client(self) -> BlockingClient:
+        """For the masters that live now; it rides through fail-overs."""
+        return BlockingClient(self._local.masters, _PATIENT)
+
+    def client_of(self, name: str) -> BlockingClient:
+        """Asks one master only."""
+        url = url_of(self.directory, self.process(name))
+        assert url is not None
+        return BlockingClient(url, _PATIENT)
+
+    def process(self, name: str) -> ProcessRecord:
+        (record,) = [record for record in self.state.processes if record.name == name]
+        return record
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        record = self.process(name)
+        assert record.alive, f"{name} is dead already"
+        os.kill(record.pid, number)
+
+    def kill(self, name: str) -> None:
+        self.signal(name, signal.SIGKILL)
+        eventually(lambda: not self.process(name).alive, f"{name} is dead")
+
+    def children_of(self, name: str, *, words: str) -> list[ProcessRecord]:
+        """Processes below this one whose command line has these words."""
+        below = {self.process(name).pid}
+        members = processes_of(self.directory)
+        for _ in range(4):
+            below |= {member.pid for member in members if _parent(member.pid) in below}
+        return [member for member in members if member.pid in below and words in member.name]
+
+    def log_of(self, name: str) -> str:
+        """Of all lives of the process."""
+        return (self.directory / "log" / f"{name}.log").read_text(errors="replace")
+
+    def grants(self) -> dict[int, str]:
+        """Who was granted the leadership, by epoch."""
+        texts = [self.log_of(master.name) for master in self.state.masters]
+        found = [match for text in texts for match in _GRANT.findall(text)]
+        epochs = [int(epoch) for _name, epoch in found]
+        assert len(epochs) == len(set(epochs)), f"an epoch had two leaders: {found}"
+        return {int(epoch): name for name, epoch in found}
+
+    def ended_grants(self, name: str) -> set[int]:
+        return {int(epoch) for _name, epoch in _END_OF_GRANT.findall(self.log_of(name))}
+
+    @property
+    def epoch(self) -> int:
+        return max(self.grants())
+
+    @property
+    def leader(self) -> str:
+        grants = self.grants()
+        return grants[max(grants)]
+
+    def wait_for_epoch_after(self, epoch: int) -> str:
+        eventually(lambda: self.epoch > epoch, f"somebody leads after epoch {epoch}")
+        return self.leader
+
+    def restart_the_dead(self, failpoint: str | None = None) -> None:
+        """Masters that are restarted die at the failpoint, once."""
+        if failpoint is not None:
+            os.environ[ENVIRONMENT_VARIABLE] = failpoint
+        try:
+            self._local.start_missing()
+        finally:
+            os.environ.pop(ENVIRONMENT_VARIABLE, None)
+
+    def wait_until_whole(self) -> None:
+        self._local.wait_until_ready()
+
+    def left_in_storage(self) -> set[str]:
+        """Files, from the storage directory on."""
+        storage = self.directory / "storage"
+        return {str(path.relative_to(storage)) for path in storage.rglob("*") if path.is_file()}
+
+
+@contextmanager
+def real_cluster(
+    directory: Path, *, masters: int, task_executors: int, zookeeper: int
+) -> Iterator[RealCluster]:
+    """Nothing of it runs afterwards, and nothing had to be killed to get there."""
+    local = LocalCluster(directory, tied=True)
+    told: list[str] = []
+    try:
+        local.start(
+            masters=masters,
+            task_executors=task_executors,
+            zookeeper=zookeeper,
+            configuration=CONFIGURATION,
+        )
+        local.wait_until_ready()
+        yield RealCluster(local)
+    finally:
+        local.stop(told.append)
+    assert processes_of(local.directory) == []
+    assert told == [], told
+
+
+def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Waits for what other processes do, with a limit."""
+    deadline = time.monotonic() + seconds
+    last = ""
+    while True:
+        try:
+            if condition():
+                return
+        except StokerError as error:
+            last = f" ({error})"
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}{last}"
+        time.sleep(0.1)
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None

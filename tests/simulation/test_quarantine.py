@@ -1,0 +1,241 @@
+"""Jobs that cannot be loaded are seen, kept, retried and dropped, and harm no other (RUN-12)."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from stoker.core.errors import ConnectionLost, DuplicateJob, JobQuarantined, NotFound
+from stoker.core.ids import JobId
+from stoker.core.results import JobResult
+from stoker.core.states import JobStatus
+from stoker.gateways.dispatcher import DispatcherGateway, QuarantinedJob
+from stoker.ha import keys
+from stoker.ha.coordinator import Put
+from stoker.ha.stores.job_results import JobResultStore
+from stoker.testing.simulated_cluster import SimulatedCluster
+
+BAD = b"\x00 not a graph"
+
+
+async def fail_over(cluster: SimulatedCluster) -> None:
+    leader = cluster.leader()
+    assert leader is not None
+    await cluster.kill(leader)
+    await asyncio.sleep(10)
+    cluster.start(leader)
+
+
+def graph_of(cluster: SimulatedCluster, job_id: JobId) -> str:
+    [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
+    return path
+
+
+async def broken_job(cluster: SimulatedCluster, seconds: float = FOREVER) -> tuple[JobId, bytes]:
+    """A job in quarantine, and the content that would heal it."""
+    bad = await cluster.submit(job(cluster, seconds=seconds, restart=AGAIN_AND_AGAIN))
+    await asyncio.sleep(2)
+    path = graph_of(cluster, bad)
+    kept = cluster.storage.files[path]
+    cluster.storage.files[path] = BAD
+    await fail_over(cluster)
+    return bad, kept
+
+
+async def quarantined(cluster: SimulatedCluster) -> list[QuarantinedJob]:
+    return await cluster.ask(lambda dispatcher: dispatcher.quarantined())
+
+
+async def result_of(cluster: SimulatedCluster, job_id: JobId) -> JobResult:
+    result = await cluster.ask(lambda dispatcher: dispatcher.job_result(job_id))
+    assert result is not None
+    return result
+
+
+def test_a_job_that_cannot_be_loaded_is_shown_with_the_reason(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        good = await cluster.submit(job(cluster, seconds=30))
+        bad, _ = await broken_job(cluster)
+        [shown] = await quarantined(cluster)
+        assert (shown.job_id, shown.pointer) == (bad, graph_of(cluster, bad))
+        assert "cannot be understood" in shown.reason
+        assert shown.since <= cluster.wall_clock()
+        assert await cluster.wait_for_end(good) is JobStatus.FINISHED
+        for question in ("job_status", "job_details", "job_result"):
+            with pytest.raises(JobQuarantined, match=f"stoker quarantine drop {bad}") as told:
+                await cluster.ask(lambda dispatcher, ask=question: getattr(dispatcher, ask)(bad))
+            assert told.value.status == 409
+        with pytest.raises(JobQuarantined):
+            await cluster.ask(lambda d: d.wait_for_change(bad, JobStatus.RUNNING, 60))
+        await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(bad))
+
+    simulate(tmp_path, story)
+
+
+def test_a_retry_starts_the_job_or_says_why_not(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        bad, kept = await broken_job(cluster, seconds=120)
+        await asyncio.sleep(100)
+        path = graph_of(cluster, bad)
+        with pytest.raises(JobQuarantined, match="cannot be understood"):
+            await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
+        cluster.storage.files[path] = kept
+        await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
+        assert await quarantined(cluster) == []
+        assert not (await cluster.status(bad)).globally_terminal
+        await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
+        assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_the_reason_is_that_of_the_last_try(tmp_path: Path) -> None:
+    """A file that may not be read: permission denied."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        bad, kept = await broken_job(cluster, seconds=30)
+        cluster.storage.files[graph_of(cluster, bad)] = kept
+        cluster.storage.fail_next("read", errno.EACCES)
+        with pytest.raises(JobQuarantined, match="Permission denied"):
+            await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
+        assert "Permission denied" in (await quarantined(cluster))[0].reason
+        await asyncio.sleep(31)
+        assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_a_dropped_job_failed_is_cleaned_up_and_never_runs_again(tmp_path: Path) -> None:
+    """CLEAN-01, CLEAN-13"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        bad, _ = await broken_job(cluster)
+        attempts = len(cluster.history.attempts)
+        assert cluster.storage.files[graph_of(cluster, bad)] == BAD, "kept until it is dropped"
+        for _ in range(2):
+            await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(bad))
+        assert await cluster.wait_for_end(bad) is JobStatus.FAILED
+        result = await result_of(cluster, bad)
+        assert result.failure is not None
+        assert result.failure.message.startswith("dropped from quarantine: ")
+        assert result.name == "simulated"
+        await asyncio.sleep(60)
+        assert keys.job(bad) not in cluster.coordination.all_keys()
+        left = [path for path in cluster.storage.files if path.startswith(f"jobs/{bad}")]
+        # Of the attempt whose lease ran out after the clean-up; the sweep finds it.
+        assert all(path.startswith(f"jobs/{bad}/outcomes/") for path in left)
+        await fail_over(cluster)
+        assert await cluster.status(bad) is JobStatus.FAILED
+        assert await quarantined(cluster) == []
+        other = job(cluster)
+        with pytest.raises(DuplicateJob):
+            await cluster.ask(
+                lambda d: d.submit_job(type(other)(job_id=bad, name="b", vertices=other.vertices))
+            )
+        assert len(cluster.history.attempts) == attempts
+
+    simulate(tmp_path, story)
+
+
+def test_a_drop_whose_outcome_is_unknown_never_lets_the_job_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = JobResultStore.create_dirty
+    lost: list[JobId] = []
+
+    async def create_and_lose_the_answer(self: JobResultStore, *args: object) -> None:
+        await create(self, *args)  # type: ignore[arg-type]
+        if not lost:
+            lost.append(JobId(""))
+            raise ConnectionLost("the answer was lost")
+
+    async def story(cluster: SimulatedCluster) -> None:
+        bad, kept = await broken_job(cluster)
+        attempts = len(cluster.history.attempts)
+        monkeypatch.setattr(JobResultStore, "create_dirty", create_and_lose_the_answer)
+        leader = await cluster._dispatcher.wait_for_leader()
+        gateway = await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
+        with pytest.raises(ConnectionLost):
+            await gateway.drop_quarantined(bad)
+        cluster.storage.files[graph_of(cluster, bad)] = kept
+        await asyncio.sleep(31)
+        assert await cluster.wait_for_end(bad) is JobStatus.FAILED
+        assert len(cluster.history.attempts) == attempts
+
+    simulate(tmp_path, story)
+
+
+def test_a_cancel_in_quarantine_is_durable_and_driven_when_the_job_loads(tmp_path: Path) -> None:
+    """DISP-19, design invariant 6: acknowledged means done, through fail-over too."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        bad, kept = await broken_job(cluster)
+        await cluster.ask(lambda dispatcher: dispatcher.cancel_job(bad))
+        await cluster.ask(lambda dispatcher: dispatcher.cancel_job(bad))
+        assert (await quarantined(cluster))[0].cancel_wanted
+        await fail_over(cluster)
+        assert (await quarantined(cluster))[0].cancel_wanted
+        with pytest.raises(JobQuarantined, match="its cancel is recorded"):
+            await cluster.status(bad)
+        cluster.storage.files[graph_of(cluster, bad)] = kept
+        await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
+        assert await cluster.wait_for_end(bad) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)
+
+
+def test_a_job_whose_record_is_damaged_can_be_dropped_too(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        bad = await cluster.submit(job(cluster, seconds=FOREVER))
+        await asyncio.sleep(2)
+        session = cluster.coordination.session()
+        found = await session.read(keys.job(bad))
+        assert found is not None
+        await session.commit([Put(keys.job(bad), BAD, found.version)])
+        await session.close()
+        await fail_over(cluster)
+        [shown] = await quarantined(cluster)
+        assert shown.pointer is None
+        await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(bad))
+        assert await cluster.wait_for_end(bad) is JobStatus.FAILED
+        await asyncio.sleep(60)
+        assert keys.job(bad) not in cluster.coordination.all_keys()
+
+    simulate(tmp_path, story)
+
+
+def test_what_is_not_in_quarantine_cannot_be_retried_or_dropped(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        done = await cluster.submit(job(cluster))
+        await cluster.wait_for_end(done)
+        for job_id in (done, cluster.ids.job()):
+            for call in ("retry_quarantined", "drop_quarantined"):
+                with pytest.raises(NotFound, match="stoker quarantine list"):
+                    await cluster.ask(lambda d, call=call, id=job_id: getattr(d, call)(id))
+        assert await cluster.status(done) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_twenty_jobs_recover_beside_poison(tmp_path: Path) -> None:
+    """Corrupt bytes, content that is gone, the graph of another job."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        good = [await cluster.submit(job(cluster, seconds=30)) for _ in range(20)]
+        bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(3)]
+        await asyncio.sleep(1)
+        files = cluster.storage.files
+        files[graph_of(cluster, bad[0])] = BAD
+        del files[graph_of(cluster, bad[1])]
+        files[graph_of(cluster, bad[2])] = files[graph_of(cluster, good[0])]
+        await fail_over(cluster)
+        assert {shown.job_id for shown in await quarantined(cluster)} == set(bad)
+        for each in good:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+        for each in bad:
+            await cluster.ask(lambda dispatcher, id=each: dispatcher.drop_quarantined(id))
+            assert await cluster.wait_for_end(each) is JobStatus.FAILED
+
+    simulate(tmp_path, story, executors=5)

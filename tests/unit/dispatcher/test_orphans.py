@@ -1,0 +1,108 @@
+"""Which files belong to nobody: never one that a record points to, never a young one (STORE-10)."""
+
+from datetime import timedelta
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from stoker.core.ids import JobId
+from stoker.dispatcher.orphans import KnownJobs, is_wanted, orphans
+
+AGE = timedelta(days=1)
+DAY = AGE.total_seconds()
+NOW = 100 * DAY
+A, B, C = (JobId(digit * 32) for digit in "abc")
+
+job_ids = st.sampled_from([A, B, C])
+names = st.sampled_from(["1.json", "2.json"])
+graphs = st.builds("jobs/{}/graph/{}".format, job_ids, names)
+details = st.builds("results/{}/{}".format, job_ids, names)
+others = st.builds(
+    "{}/{}/{}".format,
+    st.sampled_from(["jobs", "blobs"]),
+    job_ids,
+    st.sampled_from(["outcomes/r/1.json", "checkpoints/0/offsets/0", "materialized/x", "f" * 64]),
+)
+foreign = st.sampled_from(["notes.txt", "jobs/readme", "jobs/x/graph/1", "archive/1", "blobs/a"])
+paths = graphs | details | others | foreign
+files = st.dictionaries(paths, st.floats(NOW - 3 * DAY, NOW + DAY), max_size=20)
+
+
+@st.composite
+def known_jobs(draw: st.DrawFn) -> KnownJobs:
+    def pointers(pattern: str) -> dict[JobId, str | None]:
+        ids = draw(st.sets(job_ids))
+        return {
+            job_id: draw(st.none() | names.map(lambda name, i=job_id: pattern.format(i, name)))
+            for job_id in sorted(ids)
+        }
+
+    return KnownJobs(
+        jobs=pointers("jobs/{}/graph/{}"),
+        results=pointers("results/{}/{}"),
+        in_use=draw(st.sets(job_ids)),
+    )
+
+
+@given(files, known_jobs())
+def test_nothing_that_a_record_points_to_is_an_orphan(
+    files: dict[str, float], known: KnownJobs
+) -> None:
+    doomed = set(orphans(files, known, now=NOW, max_age=AGE))
+    assert doomed.isdisjoint({*known.jobs.values(), *known.results.values()})
+    for path in doomed:
+        folder, job_id, *inside = path.split("/")
+        if folder == "blobs" or (folder == "jobs" and inside[0] != "graph"):
+            assert job_id not in known.jobs
+            assert job_id not in known.in_use
+        if folder == "jobs" and job_id in known.jobs:
+            assert known.jobs[JobId(job_id)] is not None, "all of a job in quarantine is kept"
+        if folder == "results" and job_id in known.results:
+            assert known.results[JobId(job_id)] is not None
+
+
+@given(files, known_jobs())
+def test_nothing_young_is_an_orphan(files: dict[str, float], known: KnownJobs) -> None:
+    doomed = orphans(files, known, now=NOW, max_age=AGE)
+    assert all(files[path] < NOW - DAY for path in doomed)
+
+
+@given(files, known_jobs())
+def test_what_is_old_and_wanted_by_nobody_is_an_orphan(
+    files: dict[str, float], known: KnownJobs
+) -> None:
+    assume(known.jobs or known.results)
+    expected = {p for p, at in files.items() if at < NOW - DAY and not is_wanted(p, known)}
+    assert set(orphans(files, known, now=NOW, max_age=AGE)) == expected
+
+
+@given(files)
+def test_records_that_know_no_job_prove_nothing(files: dict[str, float]) -> None:
+    """A store that was mistaken for an empty one must not cost what it points to."""
+    assert orphans(files, KnownJobs(jobs={}, results={}), now=NOW, max_age=AGE) == []
+
+
+def test_what_crashes_leave_is_an_orphan_and_what_is_not_ours_is_not() -> None:
+    known = KnownJobs(
+        jobs={A: f"jobs/{A}/graph/1.json"}, results={B: f"results/{B}/1.json"}, in_use=set()
+    )
+    left = [
+        f"blobs/{B}/{'f' * 64}",
+        f"blobs/{C}/{'f' * 64}",
+        f"jobs/{A}/graph/2.json",
+        f"jobs/{B}/outcomes/r/1.json",
+        f"jobs/{C}/graph/1.json",
+        f"results/{B}/2.json",
+        f"results/{C}/1.json",
+    ]
+    kept = [
+        f"blobs/{A}/{'f' * 64}",
+        f"jobs/{A}/graph/1.json",
+        f"jobs/{A}/checkpoints/0",
+        f"results/{B}/1.json",
+        "jobs/not-an-id/graph/1.json",
+        f"archive/{C}/1.json",
+        "notes",
+    ]
+    files = dict.fromkeys([*left, *kept], 0.0)
+    assert orphans(files, known, now=NOW, max_age=AGE) == left

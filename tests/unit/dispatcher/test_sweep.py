@@ -1,0 +1,192 @@
+"""The sweep with real stores: it acts on complete records only, and never on what changed."""
+
+import random
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from stoker.core.errors import StorageUnavailable, Unavailable
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source
+from stoker.core.ids import Ids, JobId
+from stoker.core.results import JobDetails, JobResult
+from stoker.core.states import JobStatus
+from stoker.dispatcher.job_locks import JobLocks
+from stoker.dispatcher.options import DispatcherOptions
+from stoker.dispatcher.stores import Stores, stores_of
+from stoker.dispatcher.sweep import OrphanSweep
+from stoker.ha import keys
+from stoker.ha.coordinator import Put
+from stoker.ha.memory import MemoryCoordination
+from stoker.ha.stores.job_graphs import JobGraphStore
+from stoker.storage.memory import MemoryStorage
+from stoker.testing.leadership import seize_leadership
+
+DAY_MS = 24 * 3600 * 1000
+BLOB = "f" * 64
+
+
+class World:
+    def __init__(self, stores: Stores, storage: MemoryStorage, ids: Ids) -> None:
+        self.stores = stores
+        self.storage = storage
+        self.ids = ids
+        self.now = 100 * DAY_MS
+        storage.wall_clock = lambda: self.now
+        self.live: set[JobId] = set()
+        self.quarantined: set[JobId] = set()
+        self.locks = JobLocks()
+        self.sweep = OrphanSweep(
+            storage,
+            stores,
+            DispatcherOptions(),
+            live=lambda: self.live,
+            is_quarantined=lambda job_id: job_id in self.quarantined,
+            locks=self.locks,
+            wall_clock=lambda: self.now,
+        )
+
+    async def accept(self) -> JobGraph:
+        graph = JobGraph(
+            job_id=self.ids.job(),
+            name="orders",
+            vertices=(
+                Source(name="in", read=FormatRead(format="parquet", path="/in")),
+                Sink(name="out", input="in", write=FormatWrite(format="noop")),
+            ),
+        )
+        await self.storage.write(f"blobs/{graph.job_id}/{BLOB}", b"")
+        await self.stores.graphs.put(graph, submitted_at=self.now)
+        return graph
+
+    async def end(self, graph: JobGraph) -> None:
+        facts = {
+            "job_id": graph.job_id,
+            "name": graph.name,
+            "job_type": JobType.BATCH,
+            "status": JobStatus.FINISHED,
+            "start": 1,
+            "end": 2,
+        }
+        await self.stores.results.create_dirty(
+            JobResult(**facts), JobDetails(**facts, timestamps={})
+        )
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    ids = Ids(random.Random(1))
+    coordinator = MemoryCoordination().session()
+    leadership = await seize_leadership(coordinator, ids=ids)
+    storage = MemoryStorage()
+    yield World(stores_of(leadership, storage, ids), storage, ids)
+    await coordinator.close()
+
+
+async def test_what_a_crashed_submission_left_goes_after_a_day(world: World) -> None:
+    """STORE-10, CLEAN-03"""
+    graph = await world.accept()
+    wanted = dict(world.storage.files)
+    crashed = world.ids.job()
+    left = [
+        f"jobs/{crashed}/graph/1.json",
+        f"jobs/{graph.job_id}/graph/lost.json",
+        f"blobs/{crashed}/{BLOB}",
+        f"results/{graph.job_id}/lost.json",
+    ]
+    for path in left:
+        await world.storage.write(path, b"")
+    world.now += DAY_MS
+    assert await world.sweep.sweep() == 0
+    world.now += 1000
+    assert await world.sweep.sweep() == len(left)
+    assert world.storage.files == wanted
+
+
+async def test_an_ended_job_keeps_its_details_and_loses_what_came_after_its_clean_up(
+    world: World,
+) -> None:
+    """STORE-19, CLEAN-13"""
+    graph = await world.accept()
+    await world.end(graph)
+    world.now += 2 * DAY_MS
+    assert await world.sweep.sweep() == 0, "its clean-up is not finished"
+    await world.stores.graphs.remove(graph.job_id)
+    await world.stores.results.mark_clean(graph.job_id)
+    await world.storage.write(f"jobs/{graph.job_id}/outcomes/r/late.json", b"")
+    world.now += 2 * DAY_MS
+    assert await world.sweep.sweep() == 2
+    assert [path.split("/")[0] for path in world.storage.files] == ["results"]
+
+
+async def test_nothing_is_removed_when_records_cannot_be_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.accept()
+    await world.storage.write(f"jobs/{world.ids.job()}/graph/1.json", b"")
+    before = dict(world.storage.files)
+    world.now += 2 * DAY_MS
+
+    async def fail(_self: object) -> None:
+        raise Unavailable("the coordinator does not answer")
+
+    monkeypatch.setattr(JobGraphStore, "records", fail)
+    with pytest.raises(Unavailable):
+        await world.sweep.sweep()
+    world.storage.fail_next("modified")
+    with pytest.raises(StorageUnavailable):
+        await world.sweep.sweep()
+    assert world.storage.files == before
+
+
+async def test_a_job_that_cannot_be_loaded_keeps_all_its_files(world: World) -> None:
+    graph, damaged = await world.accept(), await world.accept()
+    for job_id in (graph.job_id, damaged.job_id):
+        await world.storage.write(f"jobs/{job_id}/graph/copy.json", b"")
+    coordinator = world.stores.graphs._coordinator
+    found = await coordinator.read(keys.job(damaged.job_id))
+    assert found is not None
+    await coordinator.commit([Put(keys.job(damaged.job_id), b"\0", found.version)])
+    world.quarantined.add(graph.job_id)
+    world.now += 2 * DAY_MS
+    assert await world.sweep.sweep() == 0
+    world.quarantined.clear()
+    assert await world.sweep.sweep() == 1
+
+
+async def test_files_of_a_live_job_are_kept_whatever_the_records_say(world: World) -> None:
+    await world.accept()
+    live = world.ids.job()
+    await world.storage.write(f"blobs/{live}/{BLOB}", b"")
+    world.live.add(live)
+    world.now += 2 * DAY_MS
+    assert await world.sweep.sweep() == 0
+
+
+async def test_a_submission_that_comes_while_the_sweep_decides_loses_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old file of a crashed submission, and the same job sent again at the worst moment."""
+    await world.accept()
+    graph = await world.accept()
+    await world.stores.graphs.remove(graph.job_id)
+    blob = f"blobs/{graph.job_id}/{BLOB}"
+    world.now += 2 * DAY_MS
+    decide = world.sweep._known_jobs
+
+    async def decide_then_submit(*, uploaded: bool) -> object:
+        known = await decide()
+        if uploaded:
+            await world.storage.write(blob, b"")
+        else:
+            again = msgspec.structs.replace(graph, name="again")
+            await world.stores.graphs.put(again, submitted_at=world.now)
+        return known
+
+    for uploaded in (True, False):
+        monkeypatch.setattr(
+            world.sweep, "_known_jobs", lambda up=uploaded: decide_then_submit(uploaded=up)
+        )
+        assert await world.sweep.sweep() == 0
+        assert blob in world.storage.files
+        world.now += 2 * DAY_MS
