@@ -2,9 +2,14 @@
 
 import sys
 
-from bench import command_line, master, small_job
+from bench import command_line, failover, master, small_job
 
-CASES = {"command-line": command_line.run, "master": master.run, "small-job": small_job.run}
+CASES = {
+    "command-line": command_line.run,
+    "failover": failover.run,
+    "master": master.run,
+    "small-job": small_job.run,
+}
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from stoker.core.errors import StokerError
 from stoker.core.failpoints import ENVIRONMENT_VARIABLE
 from stoker.processes.local_cluster import LocalCluster
 from stoker.processes.local_cluster_process import ProcessRecord, processes_of
-from stoker.processes.local_cluster_state import ClusterState, url_of
+from stoker.processes.local_cluster_state import ClusterState, former_port_of, url_of
 
 SESSION_SECONDS = 4.0
 LONG = os.environ.get("STOKER_CHAOS") == "long"
@@ -56,8 +56,10 @@ class RealCluster:
 
     @property
     def client(self) -> BlockingClient:
-        """For the masters that live now; it rides through fail-overs."""
-        return BlockingClient(self._local.masters, _PATIENT)
+        """For all masters, also those that will come back; it rides through fail-overs."""
+        ports = [former_port_of(self.directory, master.name) for master in self.state.masters]
+        urls = [f"http://127.0.0.1:{port}" for port in ports if port]
+        return BlockingClient(",".join(urls), _PATIENT)
 
     def client_of(self, name: str) -> BlockingClient:
         """Asks one master only."""
@@ -115,43 +117,60 @@ class RealCluster:
         return self.leader
 
     def restart_the_dead(self, failpoint: str | None = None) -> None:
-        """Masters that are restarted die at the failpoint, once."""
-        if failpoint is not None:
-            os.environ[ENVIRONMENT_VARIABLE] = failpoint
-        try:
+        """Those that are started now die at the failpoint; their next lives do not."""
+        with _armed_at_start(failpoint):
             self._local.start_missing()
-        finally:
-            os.environ.pop(ENVIRONMENT_VARIABLE, None)
 
     def wait_until_whole(self) -> None:
         self._local.wait_until_ready()
 
-    def left_in_storage(self) -> set[str]:
-        """Files, from the storage directory on."""
+    def files_of_jobs(self) -> set[str]:
+        """What the storage holds besides results and the coordinator's own files."""
         storage = self.directory / "storage"
-        return {str(path.relative_to(storage)) for path in storage.rglob("*") if path.is_file()}
+        files = {path.relative_to(storage) for path in storage.rglob("*") if path.is_file()}
+        return {str(file) for file in files if file.parts[0] not in ("results", "coordinator")}
 
 
 @contextmanager
 def real_cluster(
-    directory: Path, *, masters: int, task_executors: int, zookeeper: int
+    directory: Path,
+    *,
+    masters: int,
+    task_executors: int,
+    zookeeper: int = 0,
+    configuration: str = "",
+    failpoint: str | None = None,
 ) -> Iterator[RealCluster]:
     """Nothing of it runs afterwards, and nothing had to be killed to get there."""
     local = LocalCluster(directory, tied=True)
     told: list[str] = []
     try:
-        local.start(
-            masters=masters,
-            task_executors=task_executors,
-            zookeeper=zookeeper,
-            configuration=CONFIGURATION,
-        )
+        with _armed_at_start(failpoint):
+            local.start(
+                masters=masters,
+                task_executors=task_executors,
+                zookeeper=zookeeper,
+                configuration=CONFIGURATION + configuration,
+            )
         local.wait_until_ready()
         yield RealCluster(local)
     finally:
         local.stop(told.append)
     assert processes_of(local.directory) == []
     assert told == [], told
+
+
+@contextmanager
+def _armed_at_start(failpoint: str | None) -> Iterator[None]:
+    """Processes inherit the environment of the moment at which they are started."""
+    if failpoint is None:
+        yield
+        return
+    os.environ[ENVIRONMENT_VARIABLE] = failpoint
+    try:
+        yield
+    finally:
+        del os.environ[ENVIRONMENT_VARIABLE]
 
 
 def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:

@@ -142,6 +142,9 @@ class Story:
     def end_stream(self) -> None:
         self.cluster.client.cancel(self.stream_id)
         assert self.cluster.client.wait(self.stream_id) is JobStatus.CANCELED
+        eventually(
+            lambda: not self.cluster.files_of_jobs(), "only results are left of all jobs", 20
+        )
 
 
 def _last_batch(job: JobDetails) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from contract.rest_cluster import (
+    BROKEN,
     EXECUTOR,
     FAILED,
     FINISHED,
@@ -115,6 +116,27 @@ async def test_every_question_is_answered(kind: str) -> None:
         assert len((await stoker.exceptions(FAILED)).entries) == 3
         assert (await stoker.overview()).slots_total == 4
         assert (await stoker.task_executors())[0].id == EXECUTOR
+
+
+async def test_jobs_in_quarantine_are_shown_retried_and_dropped(kind: str) -> None:
+    """RUN-12 as this design has it"""
+    master = Master()
+    master.dispatcher.put_into_quarantine(BROKEN)
+    async with master.serving() as url, client(kind, url) as stoker:
+        [shown] = await stoker.quarantined()
+        assert (shown.job_id, shown.reason) == (BROKEN, "its graph cannot be understood")
+        with pytest.raises(Conflict, match="cannot be loaded: its graph"):
+            await stoker.retry_quarantined(BROKEN)
+        with pytest.raises(Conflict, match="stoker quarantine retry"):
+            await stoker.status(BROKEN)
+        await stoker.cancel(BROKEN)
+        await stoker.drop_quarantined(BROKEN)
+        assert await stoker.quarantined() == []
+        assert await stoker.status(BROKEN) is JobStatus.FAILED
+        with pytest.raises(NotFound):
+            await stoker.drop_quarantined(BROKEN)
+        with pytest.raises(InvalidInput):
+            await stoker.retry_quarantined("../jobs")
 
 
 async def test_a_job_is_submitted_with_its_files_and_again(kind: str, tmp_path: Path) -> None:

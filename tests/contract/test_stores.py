@@ -417,3 +417,22 @@ async def test_the_first_outcome_of_an_attempt_stands(stores: Stores):
     assert await stores.outcomes.of_region(job_id, RegionId("another")) == []
     await stores.outcomes.remove_job(job_id)
     assert await stores.storage.list("") == []
+
+
+async def test_records_are_read_without_their_contents(stores: Stores):
+    # STORE-10: what a sweep must know.
+    kept, damaged = graph_of(stores.ids), graph_of(stores.ids)
+    for graph in (kept, damaged):
+        await stores.graphs.put(graph, submitted_at=5)
+    key = f"jobs/{damaged.job_id}"
+    found = await stores.coordinator.read(key)
+    assert found is not None
+    await stores.coordinator.commit([Put(key, b"\0", found.version)])
+    await stores.storage.delete_tree("jobs")
+    records = await stores.graphs.records()
+    record = records[kept.job_id]
+    assert record is not None
+    assert record.name == "orders"
+    assert records == {kept.job_id: record, damaged.job_id: None}
+    await stores.graphs.remove(kept.job_id)
+    assert list(await stores.graphs.records()) == [damaged.job_id]

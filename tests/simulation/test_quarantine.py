@@ -15,6 +15,8 @@ from stoker.gateways.dispatcher import DispatcherGateway, QuarantinedJob
 from stoker.ha import keys
 from stoker.ha.coordinator import Put
 from stoker.ha.stores.job_results import JobResultStore
+from stoker.storage.failures import storage_unavailable
+from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 BAD = b"\x00 not a graph"
@@ -239,3 +241,62 @@ def test_twenty_jobs_recover_beside_poison(tmp_path: Path) -> None:
             assert await cluster.wait_for_end(each) is JobStatus.FAILED
 
     simulate(tmp_path, story, executors=5)
+
+
+def test_a_file_that_nobody_may_read_goes_to_quarantine_even_as_the_only_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permission denied for the only job there is must not keep a leader from serving."""
+    denied: set[str] = set()
+    read = MemoryStorage.read
+
+    async def read_unless_denied(self: MemoryStorage, path: str) -> bytes:
+        if path in denied:
+            error = PermissionError(errno.EACCES, "Permission denied")
+            raise storage_unavailable("read", path, error)
+        return await read(self, path)
+
+    monkeypatch.setattr(MemoryStorage, "read", read_unless_denied)
+
+    async def story(cluster: SimulatedCluster) -> None:
+        bad = await cluster.submit(job(cluster, seconds=90))
+        await asyncio.sleep(2)
+        denied.add(graph_of(cluster, bad))
+        await fail_over(cluster)
+        await asyncio.sleep(30)
+        assert "Permission denied" in (await quarantined(cluster))[0].reason
+        other = await cluster.submit(job(cluster))
+        assert await cluster.wait_for_end(other) is JobStatus.FINISHED
+        denied.clear()
+        await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
+        assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_files_of_nobody_are_swept_in_a_running_cluster(tmp_path: Path) -> None:
+    """STORE-10, CLEAN-03"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        running = await cluster.submit(job(cluster, seconds=FOREVER))
+        done = await cluster.submit(job(cluster))
+        await cluster.wait_for_end(done)
+        await asyncio.sleep(5)
+        wanted = set(cluster.storage.files)
+        crashed = cluster.ids.job()
+        young, *old = [
+            f"blobs/{crashed}/young",
+            f"blobs/{crashed}/old",
+            f"jobs/{crashed}/graph/old.json",
+            f"jobs/{done}/outcomes/late/old.json",
+        ]
+        for path in (young, *old):
+            await cluster.storage.write(path, b"")
+        for path in {*old, *wanted}:
+            cluster.storage.times[path] -= 2 * 24 * 3600
+        await asyncio.sleep(3700)
+        assert set(cluster.storage.files) == {*wanted, young}
+        await cluster.cancel(running)
+        assert await cluster.wait_for_end(running) is JobStatus.CANCELED
+
+    simulate(tmp_path, story, masters=1, executors=1)

@@ -1,6 +1,7 @@
 """When a dispatcher lives: records are read, recovery is decided, then it serves (RUN-07)."""
 
 import asyncio
+import itertools
 import logging
 from datetime import timedelta
 
@@ -21,6 +22,8 @@ from stoker.ha.leadership import Leadership
 log = logging.getLogger(__name__)
 
 RECOVERY_BACKOFF = Backoff(initial=timedelta(seconds=0.2), maximum=timedelta(seconds=10))
+PATIENT_READS = 6
+"""So often all jobs are read again, before files that cannot be read are a matter of their jobs."""
 PRUNE_SECONDS = 600.0
 
 
@@ -72,10 +75,11 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
 
 async def _recover(stores: Stores) -> Recovery:
     """A store that cannot be read is retried, and never taken for an empty one."""
+    tries = itertools.count()
 
     async def read() -> Recovery:
         results = await stores.results.all()
-        jobs = await stores.graphs.read_all()
+        jobs = await stores.graphs.read_all(insistent=next(tries) >= PATIENT_READS)
         wishes = await stores.wishes.all()
         return decide_recovery(jobs, results, wishes)
 

@@ -163,14 +163,15 @@ class JobGraphStore:
         found = await self._coordinator.read(keys.job(job_id))
         return None if found is None else await self._load(job_id, found.value)
 
-    async def read_all(self) -> list[StoredJob | Unreadable]:
+    async def read_all(self, *, insistent: bool = False) -> list[StoredJob | Unreadable]:
         """Every job there is. A store that cannot be read raises and is never taken for empty.
 
         When some contents can be read and others cannot, those others are quarantined, so that
-        one bad file harms no other job.
+        one bad file harms no other job. When none can, only one who insists gets an answer, and
+        only while the storage still lists their folders.
         """
         loaded: list[StoredJob | Unreadable] = []
-        failures: list[StorageUnavailable] = []
+        failures: dict[JobId, StorageUnavailable] = {}
         for name in await self._coordinator.children(keys.JOBS):
             if not is_hex_id(name):
                 log.warning("%s/%s is no job; it is left alone", keys.JOBS, name)
@@ -179,11 +180,14 @@ class JobGraphStore:
             try:
                 job = await self.get(job_id)
             except StorageUnavailable as error:
-                failures.append(error)
+                failures[job_id] = error
                 job = Unreadable(job_id=job_id, reason=str(error))
             loaded.extend([job] if job else [])
         if failures and not any(isinstance(job, StoredJob) for job in loaded):
-            raise failures[0]
+            if not insistent:
+                raise next(iter(failures.values()))
+            for job_id in failures:
+                await self._storage.list(keys.graph_folder(job_id))
         return loaded
 
     async def records(self) -> dict[JobId, JobRecord | None]:

@@ -1,0 +1,186 @@
+"""What a release has stored is understood by every later one, and means the same.
+
+Folders are named by releases and laid out as coordinator and storage are. A release that stores
+something new gets a module and a folder of its own (`write.py`); the old ones are never touched.
+"""
+
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker import __version__
+from stoker.core.errors import CorruptContent
+from stoker.core.graph import JobGraph, Value
+from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
+from stoker.core.validation import validate
+from stoker.ha import keys
+from stoker.ha.coordinator import Create
+from stoker.ha.election import Candidacy
+from stoker.ha.masters import MasterRecord
+from stoker.ha.publication import LeaderAddress
+from stoker.ha.record import StoredRecord, decode_record, decode_value, encode
+from stoker.ha.stores.attempts import AttemptRecord
+from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
+from stoker.ha.stores.job_results import ResultRecord, _AcceptedJob
+from stoker.ha.stores.outcomes import _OutcomeRecord
+from stoker.ha.stores.wishes import WishRecord
+from stoker.testing.simulated_cluster import SimulatedCluster
+from stoker.testing.virtual_time import run_virtual
+
+HERE = Path(__file__).parent
+RELEASES = sorted(folder.name for folder in HERE.iterdir() if (folder / "coordinator").is_dir())
+
+AT_COORDINATOR: dict[str, type[StoredRecord]] = {
+    "jobs": JobRecord,
+    "idempotency": IdempotencyRecord,
+    "results": ResultRecord,
+    "wishes": WishRecord,
+    "attempts": AttemptRecord,
+    "leader": LeaderAddress,
+    "election": Candidacy,
+    "epoch": Candidacy,
+    "masters": MasterRecord,
+}
+EPHEMERAL = ("leader", "election", "masters")
+
+
+def values_of(release: str) -> ModuleType:
+    return importlib.import_module(f"compatibility.release_{release.replace('.', '_')}")
+
+
+def stored(release: str, where: str) -> dict[str, bytes]:
+    folder = HERE / release / where
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def kind_in_storage(path: str) -> type[Value] | None:
+    """None for artifacts, which are the user's bytes."""
+    folder, _, inside = path.split("/", 2)
+    if folder == "jobs":
+        return JobGraph if inside.startswith("graph/") else _OutcomeRecord
+    return JobDetails if folder == "results" else None
+
+
+def decoded(release: str) -> Iterator[tuple[str, bytes, Any]]:
+    for key, content in stored(release, "coordinator").items():
+        yield key, content, decode_record(content, AT_COORDINATOR[key.split("/")[0]], key)
+    for path, content in stored(release, "storage").items():
+        kind = kind_in_storage(path)
+        yield path, content, content if kind is None else decode_value(content, kind, path)
+
+
+def is_part_of(old: Any, new: Any) -> bool:
+    """Whether all that was said is still said, under the same names."""
+    match old, new:
+        case dict(), dict():
+            return all(name in new and is_part_of(old[name], new[name]) for name in old)
+        case list(), list():
+            return len(old) == len(new) and all(map(is_part_of, old, new))
+        case _:
+            return bool(old == new)
+
+
+def test_this_release_has_its_bytes_here() -> None:
+    assert ".".join(__version__.split(".")[:2]) in RELEASES, "run: python -m compatibility.write"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_file_still_loads_and_means_the_same(release: str) -> None:
+    values = values_of(release)
+    expected = {**values.COORDINATOR, **values.STORAGE}
+    found = {name: value for name, _, value in decoded(release) if name in expected}
+    assert found == expected
+    assert len(found) == sum(1 for _ in decoded(release)), "a key or path has another name"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_nothing_that_was_said_is_lost_when_it_is_written_again(release: str) -> None:
+    for name, content, value in decoded(release):
+        if not isinstance(value, bytes):
+            assert is_part_of(json.loads(content), json.loads(encode(value))), name
+
+
+def test_every_kind_of_record_is_kept_here() -> None:
+    kinds = {type(value) for release in RELEASES for _, _, value in decoded(release)}
+    # A view of a part of a job's record.
+    expected = set(StoredRecord.__subclasses__()) - {_AcceptedJob}
+    ours = {kind for kind in expected if kind.__module__.startswith("stoker.")}
+    assert ours <= kinds
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_record_of_a_later_version_is_refused_in_words(release: str) -> None:
+    """A rolling upgrade that is taken back: the older release says so, and guesses nothing."""
+    for key, content in stored(release, "coordinator").items():
+        later = json.dumps(json.loads(content) | {"v": 2}).encode()
+        with pytest.raises(CorruptContent, match="version 2"):
+            decode_record(later, AT_COORDINATOR[key.split("/")[0]], key)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_fields_of_a_later_release_do_not_disturb(release: str) -> None:
+    """A master of the next version writes while one of this version stands by."""
+    for key, content in stored(release, "coordinator").items():
+        kind = AT_COORDINATOR[key.split("/")[0]]
+        later = json.dumps(json.loads(content) | {"added-later": {"x": 1}}).encode()
+        assert decode_record(later, kind, key) == decode_record(content, kind, key)
+
+
+def test_a_field_that_is_added_later_does_not_change_the_digest_of_a_graph() -> None:
+    """Otherwise every job would go to quarantine at an upgrade."""
+
+    class NextGraph(JobGraph, frozen=True, kw_only=True):
+        priority: int = 0
+        tags: tuple[str, ...] = ()
+
+    graph = values_of("0.1").BATCH_GRAPH
+    later = msgspec.json.decode(encode(graph), type=NextGraph)
+    assert graph_digest(later) == graph_digest(graph)
+    assert graph_digest(msgspec.structs.replace(later, priority=1)) != graph_digest(graph)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_graphs_are_still_accepted(release: str) -> None:
+    for _, _, value in decoded(release):
+        if isinstance(value, JobGraph):
+            validate(value, max_bytes=1 << 20)
+
+
+def test_jobs_stored_by_0_1_are_recovered_and_run(tmp_path: Path) -> None:
+    """RUN-08, DISP-13: as after an upgrade of all masters."""
+    values = values_of("0.1")
+
+    async def story() -> None:
+        cluster = SimulatedCluster(1, tmp_path)
+        session = cluster.coordination.session()
+        for key, content in stored("0.1", "coordinator").items():
+            if key.split("/")[0] not in EPHEMERAL:
+                await session.commit([Create(key, content)])
+        cluster.storage.files.update(stored("0.1", "storage"))
+        await session.close()
+        async with cluster.running():
+            assert await cluster.ask(lambda dispatcher: dispatcher.quarantined()) == []
+            assert await cluster.wait_for_end(values.BATCH) is JobStatus.FINISHED
+            assert await cluster.wait_for_end(values.SCRIPT) is JobStatus.FINISHED
+            assert await cluster.wait_for_end(values.STREAM) is JobStatus.CANCELED
+            failed = await cluster.ask(lambda dispatcher: dispatcher.job_details(values.FAILED))
+            assert failed == values.DETAILS
+            again = await cluster.ask(lambda d: d.submit_job(values.BATCH_GRAPH))
+            assert (again.job_id, again.repeated) == (values.BATCH, True)
+            run = {(span.job_id, span.region) for span in cluster.history.attempts}
+            assert (values.BATCH, "report") in run
+            assert (values.BATCH, values.DONE_REGION) not in run, "its outcome was on record"
+            assert keys.job(values.BATCH) not in cluster.coordination.all_keys()
+
+    run_virtual(story, seed=1)
