@@ -100,3 +100,23 @@ def test_a_stream_outlives_any_number_of_leaders(tmp_path: Path, deaths: int) ->
 
     cluster = simulate(tmp_path, story)
     assert len(cluster.history.attempts) == 1
+
+
+def test_a_batch_job_outlives_the_stop_and_start_of_the_whole_cluster(tmp_path: Path) -> None:
+    """Without a restart strategy: that its executor was stopped is no failure of the job."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=60))
+        await asyncio.sleep(5)
+        names = sorted(cluster.processes, reverse=True)
+        for name in names:
+            await cluster.stop(name)
+        for name in names:
+            if name.startswith("master"):
+                cluster.start_master(name)
+            else:
+                cluster.start_executor(name)
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert [span.finished for span in cluster.history.attempts] == [False, True]

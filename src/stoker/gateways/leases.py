@@ -1,8 +1,10 @@
 """The lease under which attempts run: one option, known to both sides of it."""
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 
+from stoker.core.errors import InvalidOption
 from stoker.core.options import option
 
 
@@ -20,3 +22,20 @@ class LeaseOptions:
         "that drift.",
         timedelta(seconds=5),
     )
+
+    def __post_init__(self) -> None:
+        if self.margin * 4 > self.duration:
+            raise InvalidOption(
+                f"task.lease.margin ({self.margin.total_seconds():g} s) is more than a quarter of "
+                f"task.lease.duration ({self.duration.total_seconds():g} s); attempts need the rest"
+            )
+
+    def check_session_timeout(self, seconds: float) -> None:
+        """Half a lease must be enough to see that a leader is gone, and to ask for a renewal."""
+        longest = (self.duration / 2 - self.margin).total_seconds()
+        if math.isfinite(seconds) and seconds > longest:
+            raise InvalidOption(
+                f"the coordinator's session timeout of {seconds:g} s is too long for leases of "
+                f"{self.duration.total_seconds():g} s: attempts would end before a dead leader is "
+                f"noticed; make it at most {longest:g} s, or task.lease.duration longer"
+            )

@@ -152,8 +152,14 @@ class ExecutionGraph:
             self._move(JobStatus.RECONCILING if former else JobStatus.RUNNING, now)
         for region, record in former.items():
             if record.outcome is not None and region in self._runs:
-                commands += self._ended(self._runs[region].current, record.outcome, now)
+                commands += self._hear_of(self._runs[region].current, record.outcome, now)
         return commands + self._settle(now)
+
+    def _hear_of(self, attempt: Attempt, outcome: AttemptOutcome, now: Millis) -> list[Command]:
+        """An end on record. Nobody asked for a cancel, so its executor was stopped or cut off."""
+        if outcome.state is ExecutionState.CANCELED and outcome.failure is not None:
+            return self.former_is_gone(attempt.id, outcome.failure, now)
+        return self._ended(attempt, outcome, now)
 
     def _recall(self, run: RegionRun, record: FormerAttempt, now: Millis) -> None:
         attempt = Attempt(record.attempt, record.number, run.region.id, slot=record.slot)

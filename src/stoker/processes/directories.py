@@ -47,6 +47,6 @@ def coordinator_url(options: ClusterOptions) -> str:
     if "://" in storage:
         raise StartupFailed(
             f"the storage {storage} is not on this machine, so it cannot hold the embedded "
-            "coordinator; set high-availability to embedded:///DIRECTORY"
+            "coordinator; set high-availability to zookeeper://HOST:PORT,…/ROOT or embedded:///DIRECTORY"
         )
     return f"embedded://{Path(storage) / 'coordinator'}"

@@ -21,14 +21,13 @@ from stoker.dispatcher.options import DispatcherOptions
 from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.coordinator import Coordinator
-from stoker.ha.open import open_coordinator
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
-from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.address_file import address_left_at
-from stoker.processes.directories import coordinator_url, directories_for, storage_url
+from stoker.processes.coordination import open_first_session, open_session
+from stoker.processes.directories import directories_for, storage_url
 from stoker.processes.master_parts import (
     REST_SERVER,
     MasterServices,
@@ -112,14 +111,13 @@ async def running_master(configuration: Configuration) -> AsyncIterator[RunningM
     resource_id = ResourceId(options.resource_id or ids.resource("master"))
     directories = directories_for(resource_id, configuration.of(ProcessOptions))
     check_binding(options.bind_host, "jobmanager.bind-host", authenticated=False)
-    open_session = partial(_open_coordinator, configuration, ids)
     async with AsyncExitStack() as stack:
         rpc = await open_grpc(
             options.bind_host, options.rpc_port, configuration.of(RpcOptions), ids=ids
         )
         stack.push_async_callback(rpc.close)
         storage = open_storage(storage_url(configuration.of(ClusterOptions)))
-        lookout = await open_session(lasting=True)
+        lookout = await open_first_session(configuration, ids, lasting=True)
         stack.push_async_callback(lookout.close)
         blobs = await stack.enter_async_context(
             BlobServer(storage, directories.work / "uploads", configuration.of(BlobOptions))
@@ -127,7 +125,7 @@ async def running_master(configuration: Configuration) -> AsyncIterator[RunningM
         services = MasterServices(
             resource_id=resource_id,
             rpc=rpc,
-            coordinator=await open_session(lasting=False),
+            coordinator=await open_first_session(configuration, ids, lasting=False),
             storage=storage,
             blobs=blobs,
             ids=ids,
@@ -137,22 +135,11 @@ async def running_master(configuration: Configuration) -> AsyncIterator[RunningM
         url = await stack.enter_async_context(_rest(services, lookout, configuration))
         master = RunningMaster(resource_id=resource_id, rest_url=url, rpc_address=rpc.address)
         scope = await stack.enter_async_context(TaskScope("master"))
-        contending = contend_for_ever(services, url, partial(open_session, lasting=False))
-        scope.spawn("parts", contending)
+        open_next = partial(open_session, configuration, ids, lasting=False)
+        scope.spawn("parts", contend_for_ever(services, url, open_next))
         record = {"rest_url": master.rest_url, "rpc_address": master.rpc_address}
         stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
         yield master
-
-
-async def _open_coordinator(
-    configuration: Configuration, ids: Ids, *, lasting: bool
-) -> Coordinator:
-    return await open_coordinator(
-        coordinator_url(configuration.of(ClusterOptions)),
-        ids=ids,
-        lasting=lasting,
-        options=configuration.of(ZooKeeperOptions),
-    )
 
 
 @asynccontextmanager

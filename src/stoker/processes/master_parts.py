@@ -85,7 +85,8 @@ class MasterParts:
             masters=self._masters,
             leads=lambda: self.election.leads,
             epoch_led=lambda: self.election.last_epoch,
-            epoch_known=lambda: self._epochs.known,
+            # The follower may lag behind an election that was just won.
+            epoch_known=lambda: max(self._epochs.known, self.election.last_epoch or 0),
         )
 
     async def run(self) -> None:

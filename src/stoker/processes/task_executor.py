@@ -16,12 +16,11 @@ from stoker.core.ids import Ids, ResourceId
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.options import EngineOptions
 from stoker.gateways.leases import LeaseOptions
-from stoker.ha.open import open_coordinator
 from stoker.ha.stores.outcomes import OutcomeStore
-from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes.address_file import address_left_at
-from stoker.processes.directories import coordinator_url, directories_for, storage_url
+from stoker.processes.coordination import open_first_session
+from stoker.processes.directories import directories_for, storage_url
 from stoker.processes.shutdown import shutdown_signals
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.options import RegistrationOptions, RpcOptions
@@ -63,12 +62,7 @@ async def task_executor_process(configuration: Configuration) -> AsyncIterator[T
         )
         stack.push_async_callback(rpc.close)
         storage = open_storage(storage_url(cluster))
-        coordinator = await open_coordinator(
-            coordinator_url(cluster),
-            ids=ids,
-            lasting=True,
-            options=configuration.of(ZooKeeperOptions),
-        )
+        coordinator = await open_first_session(configuration, ids, lasting=True)
         stack.push_async_callback(coordinator.close)
         blobs = await stack.enter_async_context(
             BlobCache(

@@ -111,3 +111,12 @@ def test_an_attempt_of_an_earlier_leader_that_came_to_nothing_costs_no_restart()
     _, commands = job.slots_offered([slot(7)], 5)
     assert [deploy.number for deploy in deployments(commands)] == [4]
     assert job.details().failures[0].failure == BOOM
+
+
+def test_an_attempt_that_its_stopped_executor_ended_is_begun_again_by_the_next_leader() -> None:
+    job = execution(graph_of("out"))
+    recorded = former(ExecutionState.CANCELED)
+    job.start(recorded, cancel_wanted=False, now=3)
+    assert job.status is JobStatus.RUNNING
+    _, commands = job.slots_offered([slot(7)], 5)
+    assert [deploy.number for deploy in deployments(commands)] == [4]
