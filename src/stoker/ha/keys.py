@@ -11,6 +11,9 @@ ELECTION: Final = "election"
 EPOCH: Final = "epoch"
 """Its version is the epoch; never deleted, since versions would start again."""
 
+CLUSTER: Final = "cluster"
+"""The cluster's identity, which its storage has too; never deleted."""
+
 JOBS: Final = "jobs"
 RESULTS: Final = "results"
 WISHES: Final = "wishes"

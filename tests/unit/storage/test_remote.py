@@ -1,0 +1,56 @@
+"""Object stores through fsspec: what drivers say differently."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from stoker.core.errors import StorageUnavailable
+from stoker.storage.remote import FsspecStorage
+
+
+class Driver:
+    """As much of a driver as tells of ages."""
+
+    def __init__(self, facts: dict[str, Any], modified: object = NotImplementedError()) -> None:
+        self._facts = facts
+        self._modified = modified
+
+    def invalidate_cache(self) -> None: ...
+
+    def find(self, folder: str, *, detail: bool) -> dict[str, dict[str, Any]]:
+        assert detail
+        return {f"{folder}/a/1": self._facts, f"{folder}/a/2": self._facts}
+
+    def modified(self, _target: str) -> object:
+        if isinstance(self._modified, Exception):
+            raise self._modified
+        return self._modified
+
+
+def storage(driver: Driver) -> FsspecStorage:
+    return FsspecStorage(driver, "bucket/stoker", "s3://bucket/stoker")
+
+
+@pytest.mark.parametrize("name", ["LastModified", "last_modified", "mtime"])
+@pytest.mark.parametrize("zone", [UTC, None])
+async def test_ages_come_with_the_listing_whatever_a_driver_calls_them(name, zone) -> None:
+    facts = {name: datetime(2026, 11, 1, tzinfo=zone)}
+    expected = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
+    times = await storage(Driver(facts)).modified("jobs")
+    assert times == {"jobs/a/1": expected, "jobs/a/2": expected}
+
+
+async def test_a_driver_whose_listing_does_not_tell_is_asked_for_each_file() -> None:
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    times = await storage(Driver({"mtime": "?"}, at)).modified("jobs")
+    assert set(times.values()) == {at.timestamp()}
+
+
+async def test_a_file_that_goes_while_it_is_looked_at_is_left_out() -> None:
+    assert await storage(Driver({}, FileNotFoundError())).modified("jobs") == {}
+
+
+async def test_a_driver_that_cannot_tell_ages_says_so_instead_of_guessing() -> None:
+    with pytest.raises(StorageUnavailable, match="tell the age"):
+        await storage(Driver({})).modified("jobs")
