@@ -240,3 +240,16 @@ def test_an_executor_that_loses_its_session_keeps_its_tasks(tmp_path: Path) -> N
 
     cluster = simulate(tmp_path, story)
     assert len(cluster.history.attempts) == 1
+
+
+def test_a_new_leader_takes_over_more_jobs_than_it_starts_at_once(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        jobs = [await cluster.submit(job(cluster, seconds=2)) for _ in range(60)]
+        leader = cluster.leader()
+        assert leader is not None
+        await cluster.kill(leader)
+        for each in jobs:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len({span.job_id for span in cluster.history.attempts if span.finished}) == 60

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,20 @@ def _before_its_record(details: JobDetails) -> JobDetails:
     return msgspec.structs.replace(details, status=_UNTIL_RECORDED[details.status], end=None)
 
 
+async def _until_begun(running: RunningJob) -> None:
+    """Its master is there, or has failed already."""
+    waits: set[asyncio.Future[Any]] = {
+        asyncio.ensure_future(running.wait_for_change(JobStatus.INITIALIZING)),
+        asyncio.ensure_future(running.ended()),
+    }
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
 class LiveJobs:
     def __init__(
         self,
@@ -76,6 +91,7 @@ class LiveJobs:
         self._ended = ended
         self._steps = steps
         self._jobs: dict[JobId, LiveJob] = {}
+        self._recovering = asyncio.Semaphore(services.options.recovery_concurrency)
         self.scope = TaskScope("jobs")
         self.changes: Latest[int] = Latest(0)
 
@@ -157,12 +173,18 @@ class LiveJobs:
             recovered=job.to_run.recovered,
             cancel_wanted=job.cancel_wanted,
         )
-        async with self._services.start_job(to_run) as running:
-            job.running.set(running)
-            if job.cancel_wanted and not to_run.cancel_wanted:
-                running.cancel()
-            end = await running.ended()
-            return await self._record(end)
+        async with AsyncExitStack() as room:
+            if to_run.recovered:
+                # So that a new leader with many jobs does not choke on all of them at once.
+                await room.enter_async_context(self._recovering)
+            async with self._services.start_job(to_run) as running:
+                job.running.set(running)
+                if job.cancel_wanted and not to_run.cancel_wanted:
+                    running.cancel()
+                if to_run.recovered:
+                    await _until_begun(running)
+                    await room.aclose()
+                return await self._record(await running.ended())
 
     async def _record(self, end: JobEnd) -> JobResult:
         """From here on the job has ended, for every leader to come."""

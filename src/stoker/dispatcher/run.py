@@ -17,6 +17,7 @@ from stoker.dispatcher.recovery import Recovery, decide_recovery
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores, cleanup_steps, stores_of
 from stoker.dispatcher.sweep import OrphanSweep
+from stoker.ha.identity import belong_together
 from stoker.ha.leadership import Leadership
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,11 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
     """Run until cancelled."""
     stores = stores_of(leadership, services.storage, services.ids)
     recovery = await _recover(stores)
+    is_ours = await retry(
+        lambda: belong_together(leadership, services.storage, services.ids),
+        on=(StorageUnavailable,),
+        backoff=RECOVERY_BACKOFF,
+    )
     ended = EndedJobs(recovery.ended)
     steps = cleanup_steps(stores, services.storage, services.blobs)
     locks = JobLocks()
@@ -67,7 +73,10 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
             live.clean_up_later(job_id)
         await leadership.publish(address)
         scope.spawn("retention", _forget_old_results(services, stores, ended))
-        scope.spawn("orphans", sweep.run())
+        if is_ours:
+            scope.spawn("orphans", sweep.run())
+        else:
+            log.error("the storage belongs to the records of another coordinator: nothing is swept")
         for job in quarantine.all():
             scope.spawn(f"quarantine {job.job_id}", quarantine.keep_trying(job.job_id))
         await asyncio.get_running_loop().create_future()

@@ -28,7 +28,7 @@ def has_active_tasks(ui: str, owners: Set[str]) -> bool:
     return any(
         attempt["numActiveTasks"] > 0
         for job in _get(f"{root}/jobs")
-        if is_owned(job, owners)
+        if is_owned(job, owners) and may_have_tasks(job)
         for stage in job["stageIds"]
         for attempt in _get(f"{root}/stages/{stage}?details=false")
     )
@@ -37,6 +37,14 @@ def has_active_tasks(ui: str, owners: Set[str]) -> bool:
 def is_owned(job: dict[str, Any], owners: Set[str]) -> bool:
     marks = [job.get("jobGroup") or "", *(job.get("jobTags") or ())]
     return any(owner in mark for mark in marks for owner in owners)
+
+
+def may_have_tasks(job: dict[str, Any]) -> bool:
+    """A cancelled job ends before its tasks do; one that succeeded had no more of them.
+
+    Streams leave hundreds of those, and to ask for the stages of each takes seconds.
+    """
+    return bool(job["status"] != "SUCCEEDED" or job["numActiveTasks"] > 0)
 
 
 def _get(url: str) -> Any:
