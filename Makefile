@@ -63,6 +63,11 @@ simulation: $(STAMP) ## whole clusters on virtual time, from many seeds (SEEDS=5
 integration: $(STAMP) ## real gRPC, real Spark, real processes
 	$(PYTEST) tests/integration
 
+.PHONY: chaos
+chaos: $(STAMP) ## real processes killed and frozen at length (ROUNDS=5, SEED=1), every failpoint
+	STOKER_CHAOS=long STOKER_CHAOS_ROUNDS=$(or $(ROUNDS),5) STOKER_CHAOS_SEED=$(or $(SEED),1) \
+		$(PYTEST) -s tests/chaos
+
 .PHONY: bench
 bench: $(STAMP) ## measure, and print ratios
 	$(BIN)/python -m bench

@@ -5,6 +5,7 @@ same before and after.
 """
 
 import http.client
+import itertools
 import json
 import os
 import signal
@@ -195,7 +196,7 @@ def _interrupted(before: AttemptDetails, after: AttemptDetails, seen: list[int])
     first, last = before.progress.batch_id or 0, after.progress.batch_id or 0
     if (before.attempt, before.progress.run_id) != (after.attempt, after.progress.run_id):
         return max(1, last - first)
-    return sum(later < former for former, later in zip(seen, seen[1:], strict=False))
+    return sum(later < former for former, later in itertools.pairwise(seen))
 
 
 def _is_running(job: Any, seen: list[int]) -> bool:

@@ -125,9 +125,9 @@ class RealCluster:
         self._local.wait_until_ready()
 
     def files_of_jobs(self) -> set[str]:
-        """What the storage holds besides results and the coordinator's own files."""
+        """In the storage's folders, besides results and the coordinator's own files."""
         storage = self.directory / "storage"
-        files = {path.relative_to(storage) for path in storage.rglob("*") if path.is_file()}
+        files = {path.relative_to(storage) for path in storage.glob("*/**/*") if path.is_file()}
         return {str(file) for file in files if file.parts[0] not in ("results", "coordinator")}
 
 

@@ -38,7 +38,7 @@ def batch_job(
 
 
 def rows_in(out: Path) -> int:
-    files = [path for path in out.glob("*.parquet")] if out.exists() else []
+    files = list(out.glob("*.parquet")) if out.exists() else []
     return sum(pyarrow.parquet.read_metadata(path).num_rows for path in files)
 
 

@@ -114,9 +114,11 @@ class JobMasterRunner:
         master = JobMaster(job)
         try:
             async with job.scope, master.beats, self._services.rpc.running(master) as address:
-                await leadership.publish(address)
                 self._job = job
+                # Before anyone can find this master: a task executor that came while it did not
+                # know the former attempts would be told to cancel them as strangers.
                 job.act(job.graph.start(former, cancel_wanted=self._cancel_wanted, now=job.now))
+                await leadership.publish(address)
                 self._attend(job, records, address)
                 self._end.set_result(await job.end)
                 await _say_farewell(job)

@@ -40,7 +40,8 @@ def is_gone(pid: int) -> bool:
 
 
 async def cancel(launched: Launched) -> None:
-    async with asyncio.timeout(10):
+    # Seconds on a quiet machine; on a busy one Spark alone may need several for its own part.
+    async with asyncio.timeout(30):
         await launched.running.cancel()
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.CANCELED

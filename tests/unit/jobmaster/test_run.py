@@ -1,0 +1,58 @@
+import asyncio
+import dataclasses
+import random
+from datetime import timedelta
+
+from stoker.core.ids import Ids
+from stoker.core.states import JobStatus
+from stoker.gateways.job import JobToRun
+from stoker.ha.memory import MemoryCoordination
+from stoker.ha.publication import Publication
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.jobmaster.live_job import JobMasterServices
+from stoker.jobmaster.run import JobMasterRunner
+from stoker.rpc.memory import MemoryNetwork
+from stoker.storage.memory import MemoryStorage
+from stoker.testing.leadership import seize_leadership
+from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
+from unit.jobmaster.graphs import graph_of
+
+
+def test_a_master_knows_its_former_attempts_before_anyone_can_find_it() -> None:
+    """A task executor that registers at once must not have its attempts taken for strangers."""
+
+    async def story() -> None:
+        ids = Ids(random.Random(1))
+        session = MemoryCoordination().session()
+        runner = JobMasterRunner(
+            JobToRun(graph=graph_of("out"), submitted_at=0),
+            JobMasterServices(
+                rpc=MemoryNetwork().service("master"),
+                ids=ids,
+                wall_clock=virtual_wall_clock(),
+                resource_manager=LeaderRetrieval(session, "resource_manager"),
+                heartbeat=HeartbeatOptions(
+                    interval=timedelta(seconds=2), timeout=timedelta(seconds=10)
+                ),
+            ),
+            storage=MemoryStorage(),
+        )
+        seen: list[JobStatus] = []
+
+        class Noting(Publication):
+            async def publish(self, address: str) -> None:
+                seen.append(runner.details().status)
+
+        leadership = await seize_leadership(session, component="job", ids=ids)
+        noting = Noting(leadership.grant, "job", leadership.token)
+        leading = asyncio.create_task(
+            runner.lead(dataclasses.replace(leadership, publication=noting))
+        )
+        while not seen:
+            await asyncio.sleep(0.01)
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+        assert seen == [JobStatus.RUNNING]
+
+    run_virtual(story)
