@@ -39,18 +39,19 @@ def test_a_master_knows_its_former_attempts_before_anyone_can_find_it() -> None:
             storage=MemoryStorage(),
         )
         seen: list[JobStatus] = []
+        published = asyncio.Event()
 
         class Noting(Publication):
             async def publish(self, address: str) -> None:
                 seen.append(runner.details().status)
+                published.set()
 
         leadership = await seize_leadership(session, component="job", ids=ids)
         noting = Noting(leadership.grant, "job", leadership.token)
         leading = asyncio.create_task(
             runner.lead(dataclasses.replace(leadership, publication=noting))
         )
-        while not seen:
-            await asyncio.sleep(0.01)
+        await published.wait()
         leading.cancel()
         await asyncio.gather(leading, return_exceptions=True)
         assert seen == [JobStatus.RUNNING]
