@@ -25,7 +25,6 @@ rest.bind-port: '0'
 high-availability.zookeeper.client.session-timeout: {SESSION_SECONDS:g} s
 taskmanager.memory.spark-heap: 512 mb
 taskmanager.numberOfTaskSlots: 3
-spark.ui.enabled: false
 runner.warm: 1
 heartbeat.interval: 1 s
 heartbeat.timeout: 8 s

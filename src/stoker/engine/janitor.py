@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import time
+from collections.abc import Set
 from typing import Any
 
 import grpc
@@ -15,10 +16,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.proto import GetStatusResponse
 
 from stoker.engine.runner_protocol import EndSession, RunnerEnd, SessionEnded, SessionNotEnded
-from stoker.engine.spark_tasks import has_active_tasks
+from stoker.engine.spark_tasks import executing_operations, has_active_tasks
 
 _POLL_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 20.0
+_UNTIL_A_THREAD_IS_MISSED_SECONDS = 1.0
 _ENDED_STATES = frozenset(
     {
         GetStatusResponse.OperationStatus.OPERATION_STATE_UNKNOWN,
@@ -57,8 +59,12 @@ def end_all_work(session: Any, ui: str) -> None:
         # A query that ended by itself meanwhile is what we want.
         with contextlib.suppress(PySparkException):
             query.stop()
-    while not is_idle(session):
-        if time.monotonic() > deadline:
+    doubtful_since = time.monotonic() + _UNTIL_A_THREAD_IS_MISSED_SECONDS
+    while running := running_operations(session):
+        now = time.monotonic()
+        if now > doubtful_since and not running & executing_operations(ui):
+            break
+        if now > deadline:
             raise TimeoutError("Spark's work goes on although it was interrupted")
         time.sleep(_POLL_SECONDS)
         session.interruptAll()
@@ -70,10 +76,15 @@ def end_all_work(session: Any, ui: str) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def is_idle(session: Any) -> bool:
+def running_operations(session: Any) -> Set[str]:
+    """Those of which the server says so; it is not always right, but never too early."""
     # PySpark 4.3 has no public call for this yet.
     answer = session.client._get_operation_statuses()
-    return all(status.state in _ENDED_STATES for status in answer.operation_statuses)
+    return {
+        status.operation_id
+        for status in answer.operation_statuses
+        if status.state not in _ENDED_STATES
+    }
 
 
 def _is_closed_already(error: BaseException) -> bool:

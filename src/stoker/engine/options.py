@@ -19,11 +19,6 @@ class EngineOptions:
         "Largest heap of the Spark Connect server",
         ByteSize(1024**3),
     )
-    ui: bool = option(
-        "spark.ui.enabled",
-        "Whether the engine serves Spark's own web page, on a free port of the loopback address",
-        True,
-    )
     spark_properties: dict[str, str] = option(
         "taskmanager.spark.properties",
         "Further spark.* settings of the engine; they win over Stoker's own defaults",

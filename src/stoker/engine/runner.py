@@ -73,10 +73,9 @@ def _warm_session(url: str, ui: str) -> Any:
     # Lets user code that asks for a session by getOrCreate() have this one.
     os.environ["SPARK_REMOTE"] = url
     session.range(10).write.format("noop").mode("append").save()
-    if ui:
-        # Spark's monitoring takes seconds for its first answer, and a cancel should not wait so.
-        with suppress(OSError):
-            has_active_tasks(ui, {session.session_id})
+    # Spark's monitoring takes seconds for its first answer, and a cancel should not wait so.
+    with suppress(OSError):
+        has_active_tasks(ui, {session.session_id})
     return session
 
 

@@ -63,7 +63,7 @@ async def running_server(
     died = asyncio.create_task(_reason_of_death(process, files.log, log_start), name="spark-server")
     try:
         port = await _wait_until_listening(options, files.log, log_start, died)
-        ui = _ui_in(_read_from(files.log, log_start))
+        ui = _ui_in(_read_from(files.log, log_start), files.log)
         yield SparkServer(process=process, port=port, token=token, ui=ui, died=died)
     finally:
         await _stop(process)
@@ -139,9 +139,14 @@ def _port_in(text: str) -> int | None:
     return int(address.strip().rpartition(":")[2]) if mark and newline else None
 
 
-def _ui_in(text: str) -> str:
+def _ui_in(text: str, log: Path) -> str:
     found = _UI_STARTED.search(text)
-    return f"http://127.0.0.1:{found.group(1)}" if found else ""
+    if found is None:
+        raise StartupFailed(
+            "the Spark server serves no monitoring, without which nobody knows that cancelled"
+            f" work has ended; {log} should say why"
+        )
+    return f"http://127.0.0.1:{found.group(1)}"
 
 
 def _read_from(log: Path, start: int) -> str:

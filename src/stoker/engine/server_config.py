@@ -56,6 +56,10 @@ class ServerFiles:
             file.writelines(f"{key}={_escaped(value)}\n" for key, value in properties.items())
 
 
+_WITNESS = {"spark.ui.enabled": "true", "spark.ui.threadDumpsEnabled": "true"}
+"""Spark's monitoring alone can tell that cancelled work has ended: nobody may turn it off."""
+
+
 def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> dict[str, str]:
     """All settings of the server; what the user set wins."""
     work = files.work
@@ -87,13 +91,13 @@ def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> 
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.warehouse.dir": (work / "warehouse").as_uri(),
         "spark.local.dir": str(work / "local"),
-        "spark.ui.enabled": str(options.ui).lower(),
         "spark.ui.port": "0",
+        "spark.ui.killEnabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
     if is_on_this_machine(options.master):
         properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return properties | options.spark_properties
+    return properties | options.spark_properties | _WITNESS
 
 
 def is_on_this_machine(master: str) -> bool:
