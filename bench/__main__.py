@@ -2,13 +2,16 @@
 
 import sys
 
-from bench import command_line, failover, master, small_job
+from bench import burst, command_line, failover, master, memory, small_job, throughput
 
 CASES = {
+    "burst": burst.run,
     "command-line": command_line.run,
     "failover": failover.run,
     "master": master.run,
+    "memory": memory.run,
     "small-job": small_job.run,
+    "throughput": throughput.run,
 }
 
 

@@ -18,17 +18,19 @@ def cluster_without_spark() -> Iterator[str]:
 
 
 @contextmanager
-def whole_cluster() -> Iterator[LocalCluster]:
-    with _cluster(task_executors=1) as cluster:
+def whole_cluster(configuration: str = CONFIGURATION) -> Iterator[LocalCluster]:
+    with _cluster(task_executors=1, configuration=configuration) as cluster:
         yield cluster
 
 
 @contextmanager
-def _cluster(*, task_executors: int) -> Iterator[LocalCluster]:
+def _cluster(
+    *, task_executors: int, configuration: str = CONFIGURATION
+) -> Iterator[LocalCluster]:
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
         LocalCluster(Path(folder), tied=True) as cluster,
     ):
-        cluster.start(task_executors=task_executors, configuration=CONFIGURATION)
+        cluster.start(task_executors=task_executors, configuration=configuration)
         cluster.wait_until_ready()
         yield cluster

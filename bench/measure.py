@@ -19,8 +19,8 @@ class Sample:
     def __str__(self) -> str:
         low, high = min(self.values), max(self.values)
         return (
-            f"{self.name}: median {self.median:.0f} {self.unit} "
-            f"({low:.0f} to {high:.0f}, n={len(self.values)})"
+            f"{self.name}: median {_shown(self.median)} {self.unit} "
+            f"({_shown(low)} to {_shown(high)}, n={len(self.values)})"
         )
 
 
@@ -32,14 +32,21 @@ class Verdict:
     value: float
     aim: float
     unit: str
+    at_least: bool = False
 
     @property
     def is_met(self) -> bool:
-        return self.value <= self.aim
+        return self.value >= self.aim if self.at_least else self.value <= self.aim
 
     def __str__(self) -> str:
         mark = "met" if self.is_met else "NOT MET"
-        return f"  {self.what}: {self.value:.2f} {self.unit}, aim at most {self.aim:g}: {mark}"
+        bound = "at least" if self.at_least else "at most"
+        value = f"{self.value:.2f} {self.unit}".rstrip()
+        return f"  {self.what}: {value}, aim {bound} {self.aim:g}: {mark}"
+
+
+def _shown(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def milliseconds(action: Callable[[], object]) -> float:

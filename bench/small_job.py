@@ -9,7 +9,7 @@ from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 
 ROUNDS = 30
-AIM = 2.5
+AIM = 1.6
 
 
 def ten_rows() -> Pipeline:

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Pipeline", "__version__"]
+__all__ = ["Pipeline", "__version__", "connect"]
 
 if TYPE_CHECKING:
+    from stoker.client.connecting import connect
     from stoker.pipeline import Pipeline
 
 
@@ -15,4 +16,8 @@ def __getattr__(name: str) -> Any:
         from stoker.pipeline import Pipeline  # noqa: PLC0415
 
         return Pipeline
+    if name == "connect":
+        from stoker.client.connecting import connect  # noqa: PLC0415
+
+        return connect
     raise AttributeError(f"module 'stoker' has no attribute {name!r}")

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from chaos.cables import CabledCluster, Cables
+from chaos.zookeeper_log import ZooKeeperLog
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.core.errors import StokerError
@@ -16,6 +18,7 @@ from stoker.core.failpoints import ENVIRONMENT_VARIABLE
 from stoker.processes.local_cluster import LocalCluster
 from stoker.processes.local_cluster_process import ProcessRecord, processes_of
 from stoker.processes.local_cluster_state import ClusterState, former_port_of, url_of
+from stoker.processes.local_zookeeper import LocalZooKeeper
 
 SESSION_SECONDS = 4.0
 LONG = os.environ.get("STOKER_CHAOS") == "long"
@@ -87,6 +90,23 @@ class RealCluster:
             below |= {member.pid for member in members if _parent(member.pid) in below}
         return [member for member in members if member.pid in below and words in member.name]
 
+    def runners_of(self, name: str) -> list[ProcessRecord]:
+        """Forks of the zygote, so that only their parent tells them from it."""
+        forks = self.children_of(name, words="zygote")
+        pids = {fork.pid for fork in forks}
+        return [fork for fork in forks if _parent(fork.pid) in pids]
+
+    def tree_of(self, name: str) -> list[ProcessRecord]:
+        """The process and all below it."""
+        return [self.process(name), *self.children_of(name, words="")]
+
+    def zookeeper_log(self) -> ZooKeeperLog:
+        url = self.state.high_availability
+        assert url is not None
+        directory = self.directory / "zookeeper"
+        java = LocalZooKeeper(directory, servers=len(self.state.zookeeper)).command(0)[0]
+        return ZooKeeperLog(directory, url, java)
+
     def log_of(self, name: str) -> str:
         """Of all lives of the process."""
         return (self.directory / "log" / f"{name}.log").read_text(errors="replace")
@@ -139,9 +159,14 @@ def real_cluster(
     zookeeper: int = 0,
     configuration: str = "",
     failpoint: str | None = None,
+    cables: Cables | None = None,
 ) -> Iterator[RealCluster]:
     """Nothing of it runs afterwards, and nothing had to be killed to get there."""
-    local = LocalCluster(directory, tied=True)
+    local = (
+        LocalCluster(directory, tied=True)
+        if cables is None
+        else CabledCluster(directory, cables, tied=True)
+    )
     told: list[str] = []
     try:
         with _armed_at_start(failpoint):

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import ssl
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,16 @@ from stoker.core.graph import (
     Sink,
     Source,
 )
-from stoker.core.ids import AttemptId, BlobKey, InstanceId, JobId, RegionId, ResourceId
+from stoker.core.ids import (
+    AttemptId,
+    BlobKey,
+    Ids,
+    InstanceId,
+    JobId,
+    RegionId,
+    ResourceId,
+    SessionId,
+)
 from stoker.core.results import (
     AttemptDetails,
     Failure,
@@ -42,12 +52,24 @@ from stoker.core.results import (
     summary_of,
 )
 from stoker.core.states import ExecutionState, JobStatus
-from stoker.gateways.dispatcher import ClusterOverview, DispatcherGateway, QuarantinedJob, Submitted
+from stoker.gateways.dispatcher import (
+    ClusterOverview,
+    DispatcherGateway,
+    JobsSince,
+    QuarantinedJob,
+    QueueOverview,
+    Submitted,
+)
+from stoker.gateways.inspection import InspectionGateway, LoggedFile, LogListing
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
 from stoker.rest.app import build_app
 from stoker.rest.options import RestOptions
+from stoker.rest.program_store import ProgramStore
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
+from stoker.storage.memory import MemoryStorage
+from stoker.security.material import TlsMaterial, client_context
+from stoker.security.tokens import TokenFile
 
 RUNNING = JobId("1" * 32)
 FINISHED = JobId("2" * 32)
@@ -135,6 +157,7 @@ class DispatcherInMemory(DispatcherGateway):
         self.repaired: set[JobId] = set()
         """Those in quarantine that can be loaded when somebody tries."""
         self.cancelled: list[JobId] = []
+        self.drained: list[tuple[ResourceId, float | None]] = []
         self.waits: list[tuple[JobStatus, float]] = []
         self.asked_to_wait = asyncio.Event()
         self.changed = asyncio.Event()
@@ -181,6 +204,16 @@ class DispatcherInMemory(DispatcherGateway):
         await self.gate.wait()
         self._check()
         return [summary_of(job) for job in self.jobs.values()]
+
+    async def jobs_since(self, leader: SessionId | None, revision: int) -> JobsSince:
+        jobs = await self.list_jobs()
+        return JobsSince(
+            leader=SessionId("leader"),
+            revision=revision + 1,
+            live=tuple(job for job in jobs if job.end is None),
+            ended=tuple(job for job in jobs if job.end is not None),
+            whole=True,
+        )
 
     async def job_details(self, job_id: JobId) -> JobDetails:
         self._check()
@@ -249,6 +282,18 @@ class DispatcherInMemory(DispatcherGateway):
             raise NotFound(f"no job with id {job_id} is in quarantine")
         return self.quarantine[job_id]
 
+    async def queues(self) -> list[QueueOverview]:
+        self._check()
+        return [
+            QueueOverview(name="nightly", running=1, slots=2, max_running=1, waiting=(RUNNING,))
+        ]
+
+    async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
+        self._check()
+        if resource_id != EXECUTOR:
+            raise NotFound(f"no task executor with id {resource_id} is registered")
+        self.drained.append((resource_id, seconds))
+
     async def cluster_overview(self) -> ClusterOverview:
         self._check()
         return ClusterOverview(
@@ -293,6 +338,31 @@ class BlobsInMemory:
         self.content = {key: value for key, value in self.content.items() if key[0] != job_id}
 
 
+class InspectionInMemory(InspectionGateway):
+    """A process with one log file."""
+
+    def __init__(self) -> None:
+        self.files = {"process.log": b"it began\n" * 100_000, "process.out": b""}
+
+    async def figures(self) -> dict[str, float]:
+        return {"Status.JVM.Memory.Heap.Used": 1000.0, "Status.JVM.CPU.Load": 0.25}
+
+    async def threads(self) -> dict[str, str]:
+        return {"MainThread": '"MainThread" Id=1\n  File "x.py", line 1'}
+
+    async def logs(self) -> LogListing:
+        files = tuple(
+            LoggedFile(name=name, size=len(content), modified=START)
+            for name, content in self.files.items()
+        )
+        return LogListing(files=files, main_log="process.log", main_output="process.out")
+
+    async def read_log(self, name: str, offset: int, length: int) -> bytes:
+        if name not in self.files:
+            raise NotFound(f"no log file {name!r}")
+        return self.files[name][offset : offset + length]
+
+
 @dataclass(kw_only=True)
 class Master:
     """A REST server with all that stands behind it."""
@@ -300,8 +370,20 @@ class Master:
     dispatcher: DispatcherInMemory = field(default_factory=DispatcherInMemory)
     blobs: BlobsInMemory = field(default_factory=BlobsInMemory)
     options: RestOptions = field(default_factory=lambda: RestOptions(bind_port="0"))
+    inspection: InspectionInMemory = field(default_factory=InspectionInMemory)
+    storage: MemoryStorage = field(default_factory=lambda: MemoryStorage(lambda: NOW))
     leading: bool = True
     leader: str | None = None
+    ended: int = 0
+    tokens: TokenFile | None = None
+    tls: TlsMaterial | None = None
+    asks_for_certificates: bool = False
+
+    async def inspect(self, address: str) -> InspectionGateway:
+        return self.inspection
+
+    def end(self) -> None:
+        self.ended += 1
 
     async def find_dispatcher(self) -> DispatcherGateway:
         return self.dispatcher
@@ -316,7 +398,20 @@ class Master:
             options=self.options,
             version="0.1.0",
             clock=lambda: NOW,
+            configuration={"rest.bind-port": "0", "some.password": "******"},
+            inspection=self.inspection,
+            process_at=self.inspect,
+            programs=ProgramStore(self.storage, Ids(), lambda: NOW),
+            shut_down=self.end,
+            tokens=self.tokens,
+            trust=self._trust,
         )
+
+    @property
+    def _trust(self) -> ssl.SSLContext | None:
+        if self.tls is None:
+            return None
+        return client_context(self.tls.authorities, self.tls.certificate, self.tls.key)
 
     def in_process(self) -> httpx.AsyncClient:
         """Requests without a network."""
@@ -324,7 +419,13 @@ class Master:
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081")
 
     def serving(self) -> AbstractAsyncContextManager[str]:
-        return serving(build_app(self.services), self.options)
+        return serving(
+            build_app(self.services),
+            self.options,
+            authenticated=self.tokens is not None,
+            tls=self.tls,
+            asks_for_certificates=self.asks_for_certificates,
+        )
 
 
 def new_graph(**changes: object) -> JobGraph:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Protocol
 
+from contract.certificates import authority
 from stoker.core.errors import NotFound, StokerError
 from stoker.core.graph import Value
 from stoker.core.tokens import FencingToken
@@ -13,8 +14,9 @@ from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.memory import MemoryNetwork
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.service import Endpoint, RpcService, call_deadline
+from stoker.rpc.tls import credentials_from
 
-KINDS = ("memory", "grpc")
+KINDS = ("memory", "grpc", "grpc-over-tls")
 
 OpenService = Callable[..., Awaitable[RpcService]]
 
@@ -137,7 +139,9 @@ async def services(kind: str) -> AsyncIterator[OpenService]:
         if kind == "memory":
             service: RpcService = network.service(f"s{len(opened)}", options=options, **more)
         else:
-            service = await open_grpc("127.0.0.1", "0", options, **more)
+            material = authority().material if kind == "grpc-over-tls" else None
+            credentials = credentials_from(material)
+            service = await open_grpc("127.0.0.1", "0", options, credentials=credentials, **more)
         opened.append(service)
         return service
 

@@ -280,6 +280,28 @@ async def test_an_answer_that_does_not_come_is_a_timeout(kind: str) -> None:
                 await stoker.jobs()
 
 
+async def test_a_frozen_master_is_left_for_one_that_answers(kind: str, tmp_path: Path) -> None:
+    """The kernel takes the connection and the request of a process that is stopped."""
+    options = ClientOptions(silence=timedelta(seconds=0.1))
+    content = b"x" * 6_000_000
+    file = tmp_path / "big"
+    file.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    big = Artifact(name="big", kind=ArtifactKind.FILE, sha256=digest, size=len(content))
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        frozen_url = f"http://127.0.0.1:{frozen.getsockname()[1]}"
+        master = Master()
+        async with asyncio.timeout(60), master.serving() as url:
+            async with client(kind, f"{frozen_url},{url}", options) as stoker:
+                assert len(await stoker.jobs()) == 4
+            async with client(kind, f"{frozen_url},{url}", options) as stoker:
+                await stoker.cancel(RUNNING)
+            async with client(kind, f"{frozen_url},{url}", options) as stoker:
+                await stoker.submit(new_graph(artifacts=(big,)), {digest: file})
+    assert master.dispatcher.cancelled == [RUNNING]
+    assert master.blobs.content[NEW, digest] == content
+
+
 async def test_a_server_that_is_no_stoker_is_recognized(kind: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

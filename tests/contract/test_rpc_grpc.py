@@ -8,10 +8,12 @@ from datetime import timedelta
 
 import pytest
 
+from contract.certificates import authority
 from contract.rpc_services import Stock, StockGateway
 from stoker.core.errors import CallTimedOut, InvalidOption, RecipientUnreachable, StartupFailed
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.ports import read_ports
+from stoker.rpc.tls import credentials_from
 
 CHILD = """
 import asyncio, sys
@@ -148,3 +150,17 @@ async def test_an_advertised_host_is_part_of_the_address():
             assert await stock.items() == []
     finally:
         await service.close()
+
+
+@pytest.mark.parametrize("stranger", [None, "foreign"])
+async def test_only_a_process_with_a_certificate_of_the_cluster_is_answered(stranger):
+    inside = await open_grpc("127.0.0.1", credentials=credentials_from(authority().material))
+    material = authority(stranger).material if stranger else None
+    outside = await open_grpc("127.0.0.1", credentials=credentials_from(material))
+    try:
+        async with inside.running(Stock()) as address:
+            with pytest.raises((RecipientUnreachable, CallTimedOut)):
+                await outside.connect(address, StockGateway, timeout=timedelta(seconds=5))
+    finally:
+        await outside.close()
+        await inside.close()

@@ -10,7 +10,8 @@ from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.aio.latest import Latest
 from stoker.core.failpoints import FAILPOINTS, armed
 from stoker.core.states import JobStatus
-from stoker.testing.simulated_cluster import Process, SimulatedCluster, running_process
+from stoker.testing.simulated_cluster import Process, SimulatedCluster
+from stoker.testing.virtual_time import running_process
 
 PASSED = sorted(name for name in FAILPOINTS if "pruning" not in name)
 """Results are pruned after days: crashes there are tried on the store alone."""

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,13 +14,19 @@ from stoker.core.errors import (
     InvalidInput,
     JobAlreadyEnded,
     JobNotFound,
+    JobQuarantined,
     StorageUnavailable,
 )
 from stoker.core.graph import Artifact, ArtifactKind
+from stoker.core.ids import RegionId
+from stoker.core.results import AttemptOutcome
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Put
+from stoker.ha.record import decode_record
+from stoker.ha.stores.attempts import AttemptRecord
+from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.jobmaster import resource_manager_link
 from stoker.testing.simulated_cluster import SimulatedCluster
 
@@ -182,7 +189,7 @@ def test_a_damaged_wish_is_still_a_cancel_and_stops_no_leader(tmp_path: Path) ->
 
 
 def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
-    """DISP-11 as this design has it: its master is started again and again, others go on."""
+    """DISP-10, DISP-11 as this design has it: it goes to quarantine, others go on."""
 
     async def story(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=30))
@@ -195,14 +202,74 @@ def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
         await fail_over(cluster)
         good = await cluster.submit(job(cluster))
         assert await cluster.wait_for_end(good) is JobStatus.FINISHED
+        [aside] = await cluster.ask(lambda dispatcher: dispatcher.quarantined())
+        assert aside.job_id == bad
+        assert key in aside.reason
+        with pytest.raises(JobQuarantined):
+            await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
         damaged = await session.read(key)
         assert damaged is not None
         await session.commit([Put(key, found.value, damaged.version)])
         await session.close()
+        await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
         assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
 
     cluster = simulate(tmp_path, story)
     assert len(cluster.history.attempts) == 2
+
+
+def test_a_job_with_damaged_records_is_tried_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DISP-10 as this design has it: an outcome that cannot be read is found by its master only."""
+    reads: list[float] = []
+    read = OutcomeStore.read
+
+    async def note(self: OutcomeStore, *which: Any) -> AttemptOutcome | None:
+        reads.append(asyncio.get_running_loop().time())
+        return await read(self, *which)
+
+    async def story(cluster: SimulatedCluster) -> None:
+        bad = await cluster.submit(job(cluster, seconds=FOREVER))
+        await asyncio.sleep(2)
+        session = cluster.coordination.session()
+        record = await session.read(keys.attempt(bad, RegionId("sink-0")))
+        await session.close()
+        assert record is not None
+        attempt = decode_record(record.value, AttemptRecord, "attempt").attempt
+        path = keys.outcome(bad, RegionId("sink-0"), attempt)
+        cluster.storage.files[path] = b"\x00"
+        monkeypatch.setattr(OutcomeStore, "read", note)
+        await fail_over(cluster)
+        await asyncio.sleep(600)
+        assert 5 < len(reads) < 40
+        await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(bad))
+        assert await cluster.wait_for_end(bad) is JobStatus.FAILED
+
+    simulate(tmp_path, story)
+
+
+def test_a_master_that_breaks_again_and_again_is_started_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JMR-12, DISP-11 as this design has it"""
+    starts: list[float] = []
+
+    async def break_always(live: object, *rest: object) -> None:
+        starts.append(asyncio.get_running_loop().time())
+        raise ZeroDivisionError("a fault of ours")
+
+    monkeypatch.setattr(resource_manager_link, "_serve", break_always)
+
+    async def story(cluster: SimulatedCluster) -> None:
+        bad = await cluster.submit(job(cluster))
+        await asyncio.sleep(600)
+        assert 10 < len(starts) < 20
+        assert not (await cluster.status(bad)).globally_terminal
+        monkeypatch.undo()
+        assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
 
 
 def test_a_master_that_breaks_on_a_fault_of_ours_harms_its_job_alone(

@@ -63,10 +63,11 @@ def test_a_streaming_job_with_too_few_slots_says_so_and_fails_in_time(tmp_path: 
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, sinks=7, streaming=True))
         await asyncio.sleep(10)
         details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
-        assert details.waiting == "needs 1 more slot; 0 of 6 are free"
+        assert details.waiting is not None
+        assert details.waiting.startswith("needs 7 more slots; 6 of 6 are free; the cluster can ")
         assert await cluster.wait_for_end(job_id, patience=320) is JobStatus.FAILED
         details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
-        assert "needs 1 more slot" in details.failures[0].failure.message
+        assert "needs 7 more slots" in details.failures[0].failure.message
 
     simulate(tmp_path, story)
 

@@ -1,4 +1,4 @@
-"""Everything at once, from a seed: deaths, stops, cuts, slow and lost messages, outages.
+"""Everything at once, from a seed: deaths, stops, freezes, cuts, slow and lost messages, outages.
 
 `STOKER_SEEDS=1000` runs that many seeds instead of the usual few, `STOKER_FIRST_SEED=77` begins
 there. A failure names its seed.
@@ -15,6 +15,7 @@ from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.ha.memory import Loss
 from stoker.testing.simulated_cluster import SESSION_TIMEOUT, SimulatedCluster
+from stoker.testing.slowness import Slowness
 
 FIRST = int(os.environ.get("STOKER_FIRST_SEED", "0"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("STOKER_SEEDS", "60")))
@@ -35,7 +36,11 @@ class Mischief:
             self.isolate,
             self.suspend_coordinator,
             self.lose_a_commit,
+            self.freeze,
+            self.freeze,
             self.take_storage_away,
+            self.slow_storage,
+            self.slow_coordinator,
             self.slow_network,
             self.lossy_network,
         )
@@ -117,6 +122,27 @@ class Mischief:
         self.cluster.storage.go_away()
         await self.pause(30)
         self.cluster.storage.come_back()
+
+    async def freeze(self) -> None:
+        """Shorter or longer than a session, than a lease; it wakes up with what it believed."""
+        name = self.anyone()
+        self.cluster.freeze(name)
+        await self.pause(self.random.choice([SESSION_TIMEOUT, 3 * SESSION_TIMEOUT, 150]))
+        lag = self.random.choice([0, 0.1, 2])
+        self.cluster.thaw(name, contact_after=lag)
+        await asyncio.sleep(lag + 15)
+        await self.restart_what_ended()
+
+    async def slow_storage(self) -> None:
+        await self.slow_down(self.cluster.slow_storage)
+
+    async def slow_coordinator(self) -> None:
+        await self.slow_down(self.cluster.slow_coordinator)
+
+    async def slow_down(self, what: Slowness) -> None:
+        what.seconds = self.random.choice([0.2, 2, 10])
+        await self.pause(40)
+        what.seconds = 0
 
     async def slow_network(self) -> None:
         faults = self.cluster.faults

@@ -12,6 +12,7 @@ from stoker.gateways.jobmaster import (
 )
 from stoker.gateways.resourcemanager import (
     JobMasterRegistration,
+    Prospects,
     Registered,
     RegistrationAnswer,
     ResourceManagerGateway,
@@ -36,6 +37,7 @@ class FakeExecutor(Endpoint):
         super().__init__("task_executor")
         self.requests: list[SlotRequest] = []
         self.disconnected: list[str] = []
+        self.drained: list[float | None] = []
         self.held: dict[int, SlotRequest] = {}
 
     def report(self) -> SlotReport:
@@ -54,6 +56,9 @@ class FakeExecutor(Endpoint):
 
     def heartbeat_from_resource_manager(self, token: FencingToken) -> SlotReport:
         return self.report()
+
+    def drain(self, token: FencingToken, seconds: float | None) -> None:
+        self.drained.append(seconds)
 
     def disconnect_resource_manager(self, token: FencingToken, reason: str) -> None:
         self.disconnected.append(reason)
@@ -150,6 +155,11 @@ class FakeManager(Endpoint):
 
     def why_waiting(self, job_id: JobId) -> str | None:
         return None
+
+    def prospects(self, job_id: JobId) -> Prospects | None:
+        return None
+
+    def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None: ...
 
     def overview(self) -> ResourceOverview:
         return ResourceOverview()

@@ -52,8 +52,15 @@ class TaskScope:
         self._open = False
         for task in list(self._tasks):
             task.cancel()
+        # Also a body that ended is told to the group as one that was cancelled: then a task that
+        # fails in this very moment cannot make the group cancel the owner, for good.
+        over = asyncio.CancelledError()
         try:
-            await self._group.__aexit__(kind, error, traceback)
+            await self._group.__aexit__(kind or asyncio.CancelledError, error or over, traceback)
+        except asyncio.CancelledError as cancelled:
+            if cancelled is over and _cancels() == self._cancels_before:
+                return False
+            raise
         except BaseExceptionGroup as group:
             if _cancels() > self._cancels_before:
                 # The owner was cancelled at the same moment. A TaskGroup would forget that, and

@@ -54,6 +54,8 @@ class JobsOverview(Answer, frozen=True, kw_only=True):
     """GET /jobs/overview"""
 
     jobs: list[JobOverview]
+    total: int | msgspec.UnsetType = msgspec.UNSET
+    """How many there are in all; said when a page or a filter was asked for."""
 
 
 class JobStatusAnswer(Answer, frozen=True, kw_only=True):

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from stoker.cli.progress import views_of
 from stoker.cli.words import duration_text
+from stoker.client.progress import views_of
 from stoker.core.results import JobDetails
 
 Say = Callable[[str], None]

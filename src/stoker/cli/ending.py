@@ -9,8 +9,14 @@ LONGEST_TRACE = 60
 """Lines of a stack trace that are shown."""
 
 
-def exit_code_of(status: JobStatus) -> int:
-    return OK if status is JobStatus.FINISHED else FAILED
+def exit_code_of(details: JobDetails) -> int:
+    """Of a program that failed, its own."""
+    if details.status is JobStatus.FINISHED:
+        return OK
+    if details.status is JobStatus.FAILED and details.failures:
+        code = details.failures[0].failure.labels.get("exit-code", "")
+        return int(code) if code.isdigit() and 0 < int(code) < 256 else FAILED
+    return FAILED
 
 
 def ending_text(details: JobDetails) -> str:

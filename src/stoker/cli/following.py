@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from enum import Enum, auto
 
+from stoker.cli.attachment import Beat, detached
 from stoker.cli.display import Display
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import Conflict
@@ -34,7 +35,15 @@ class Left(Exception):
 
 
 class Following:
-    def __init__(self, client: BlockingClient, job_id: JobId, display: Display, ask: Ask) -> None:
+    def __init__(
+        self,
+        client: BlockingClient,
+        job_id: JobId,
+        display: Display,
+        ask: Ask,
+        beat: Beat = detached,
+    ) -> None:
+        self._beat = beat
         self._client = client
         self._job_id = job_id
         self._display = display
@@ -57,6 +66,7 @@ class Following:
 
     def _watch(self) -> JobDetails:
         while True:
+            self._beat()
             details = self._client.job(self._job_id)
             self._display.show(details)
             if details.status.globally_terminal:

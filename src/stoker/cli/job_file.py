@@ -1,18 +1,27 @@
 """The job that a command line names: its file, and what is said about it."""
 
+import ast
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from stoker.cli.local_paths import with_absolute_paths
 from stoker.core.errors import InvalidInput
+from stoker.core.graph import EngineKind
 from stoker.core.ids import JobId, is_hex_id
 from stoker.pipeline.building import LoadedJob
-from stoker.pipeline.loading import load_job, parse_params
+from stoker.pipeline.loading import load_job, parse_params, read_job_file
+from stoker.pipeline.local_paths import with_absolute_paths
+from stoker.pipeline.program_job import ProgramDraft, load_program
+from stoker.pipeline.program_scan import choose_engine, is_pipeline, parse
+
+AUTO = "auto"
+PROGRAM = "program"
+PIPELINE = "pipeline"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +35,58 @@ class JobFile:
     python_files: tuple[Path, ...] = ()
     wheels: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()
+    engine: str = AUTO
+    kind: str | None = None
+    """program or pipeline, when the user says so."""
+    requirements: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
 
     def load(self) -> LoadedJob:
         """The job with every relative path of its sources and sinks made absolute."""
+        file = Path(self.target)
+        tree: ast.Module | None = None
+        if file.suffix == ".py" and file.is_file() and self.kind != PIPELINE:
+            tree = parse(read_job_file(file), file)
+            if self.kind == PROGRAM or not is_pipeline(tree):
+                return load_program(self._program(file, tree))
+        if self.requirements is not None or self.environment:
+            raise InvalidInput(
+                f"{file.name}: --requirements and --env are for programs, and this is none"
+            )
+        return self._with_engine(self._load_pipeline(), tree)
+
+    def _program(self, file: Path, tree: ast.Module) -> ProgramDraft:
+        if self.params:
+            raise InvalidInput(
+                f"{file.name}: a program has no parameters, so it cannot use --param "
+                f"{next(iter(self.params))}; write its arguments after its name"
+            )
+        return ProgramDraft(
+            script=file,
+            tree=tree,
+            arguments=self.arguments,
+            environment=self.environment,
+            requirements=self.requirements,
+            directory=Path.cwd(),
+            engine=self.engine,
+            name=self.name,
+            job_id=self.job_id,
+            configuration=self.configuration,
+            python_files=self.python_files,
+            wheels=self.wheels,
+            files=self.files,
+        )
+
+    def _with_engine(self, loaded: LoadedJob, tree: ast.Module | None) -> LoadedJob:
+        choice = choose_engine(self.engine, tree, loaded.graph.configuration, program=False)
+        if choice.engine is EngineKind.CONNECT and self.engine == AUTO:
+            return loaded
+        graph = msgspec.structs.replace(
+            loaded.graph, engine=choice.engine, engine_reason=choice.reason
+        )
+        return replace(loaded, graph=graph)
+
+    def _load_pipeline(self) -> LoadedJob:
         loaded = load_job(
             self.target,
             params=self.params,
@@ -70,6 +128,28 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @_file_option("--py-file", "A .py, .zip or .egg that the job's functions import.")
     @_file_option("--wheel", "A wheel that the job's functions need.")
     @_file_option("--file", "Any other file that goes along with the job.")
+    @click.option(
+        "--engine",
+        type=click.Choice([*EngineKind, AUTO]),
+        default=AUTO,
+        help="Spark for the job: connect is shared and warm, classic a driver of its own. "
+        "auto takes connect, and classic for programs and for what needs it.",
+    )
+    @click.option("--program", "kind", flag_value=PROGRAM, help="FILE is any PySpark script.")
+    @click.option("--pipeline", "kind", flag_value=PIPELINE, help="FILE holds a Pipeline.")
+    @click.option(
+        "--requirements",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="What pip must install for a program; kept for later runs.",
+    )
+    @click.option(
+        "--env",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_pairs,
+        help="Environment variable of a program. Repeatable.",
+    )
     @functools.wraps(command)
     def with_job_file(
         *args: Any,
@@ -82,6 +162,10 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         py_file: tuple[Path, ...],
         wheel: tuple[Path, ...],
         file: tuple[Path, ...],
+        engine: str,
+        kind: str | None,
+        requirements: Path | None,
+        env: dict[str, str],
         **kwargs: Any,
     ) -> Any:
         job_file = JobFile(
@@ -94,6 +178,10 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
             python_files=_absolute(py_file),
             wheels=_absolute(wheel),
             files=_absolute(file),
+            engine=engine,
+            kind=kind,
+            requirements=requirements,
+            environment=env,
         )
         return command(*args, job_file=job_file, **kwargs)
 

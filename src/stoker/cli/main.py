@@ -18,10 +18,18 @@ COMMANDS = {
     "status": "stoker.cli.commands.status:status",
     "wait": "stoker.cli.commands.wait:wait",
     "cancel": "stoker.cli.commands.cancel:cancel",
+    "stop": "stoker.cli.commands.stop:stop",
+    "savepoint": "stoker.cli.commands.savepoint:savepoint",
+    "checkpoint": "stoker.cli.commands.checkpoint:checkpoint",
+    "upgrade": "stoker.cli.commands.upgrade:upgrade",
+    "rescale": "stoker.cli.commands.rescale:rescale",
+    "queue": "stoker.cli.commands.queue:queue",
     "quarantine": "stoker.cli.commands.quarantine:quarantine",
+    "token": "stoker.cli.commands.token:token",
     "cluster": "stoker.cli.commands.cluster:cluster",
     "master": "stoker.cli.commands.master:master",
     "task-executor": "stoker.cli.commands.task_executor:task_executor",
+    "drain": "stoker.cli.commands.drain:drain",
     "demo": "stoker.cli.commands.demo:demo",
 }
 

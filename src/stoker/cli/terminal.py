@@ -13,11 +13,11 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def display_for_errors(*, quiet: bool = False) -> Display:
-    """Live at a terminal, else plain lines; `quiet` shows nothing."""
+def display_for_errors(*, quiet: bool = False, plain: bool = False) -> Display:
+    """Live at a terminal, else or if `plain` only lines; `quiet` shows nothing."""
     if quiet:
         return PlainDisplay(lambda _text: None)
-    if not sys.stderr.isatty():
+    if plain or not sys.stderr.isatty():
         return PlainDisplay(say)
     # Here, since a pipe does not need it and it takes its time to import.
     from rich.console import Console  # noqa: PLC0415

@@ -8,6 +8,7 @@ from stoker.api.shape import Errors
 from stoker.client.calls import Call
 from stoker.client.options import ClientOptions
 from stoker.core.errors import (
+    AccessDenied,
     CallTimedOut,
     Conflict,
     InvalidInput,
@@ -22,13 +23,20 @@ T = TypeVar("T")
 
 _BY_STATUS: dict[int, type[StokerError]] = {
     400: InvalidInput,
+    401: AccessDenied,
+    403: AccessDenied,
     404: NotFound,
     408: CallTimedOut,
     409: Conflict,
     413: TooLarge,
+    429: Unavailable,
     503: Unavailable,
     504: CallTimedOut,
 }
+
+
+COME_AGAIN = frozenset({429, 503})
+"""Too many at once, or nobody leads: the same call may succeed a moment later."""
 
 
 def value_of(call: Call[T], status: int, body: bytes) -> T:

@@ -1,6 +1,8 @@
 """The client for programs with an event loop."""
 
 import asyncio
+import os
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -10,21 +12,29 @@ import httpx
 
 from stoker.api.cluster import Overview, TaskManager
 from stoker.api.jobs import ExceptionHistory, JobExecutionResult, JobOverview, Plan
+from stoker.api.logs import LogAnswer
 from stoker.api.quarantine import Quarantined
+from stoker.api.queues import Queue
+from stoker.api.savepoints import SavepointOutcome
 from stoker.api.submission import JobSubmitted
 from stoker.client import calls
-from stoker.client.answers import answer_too_large, answer_too_late, error_of, value_of
+from stoker.client.answers import COME_AGAIN, answer_too_large, error_of, value_of
 from stoker.client.calls import Call
+from stoker.client.identity import context_for, headers_of, untrusted
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.options import ClientOptions
 from stoker.client.submission import SubmissionBody, new_boundary
 from stoker.client.waiting import TellStatus, tell_nobody
+from stoker.core.checkpoints import SavepointSummary
+from stoker.core.errors import SavepointFailed
 from stoker.core.graph import JobGraph
-from stoker.core.ids import JobId
+from stoker.core.ids import AttemptId, JobId, ResourceId
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 
 T = TypeVar("T")
+
+OPERATION_POLL_SECONDS = 0.2
 
 AsyncSleep = Callable[[float], Awaitable[None]]
 
@@ -45,7 +55,11 @@ class StokerClient:
         self._masters = Masters(parse_masters(masters))
         self._options = options or ClientOptions()
         self._sleep = sleep
-        self._http = httpx.AsyncClient(trust_env=False)
+        self._http = httpx.AsyncClient(trust_env=False, verify=self._trust())
+
+    def _trust(self) -> ssl.SSLContext | bool:
+        contexts = (context_for(url, self._options) for url in self._masters.urls)
+        return next((context for context in contexts if context is not None), True)
 
     async def __aenter__(self) -> Self:
         return self
@@ -63,7 +77,7 @@ class StokerClient:
     ) -> JobSubmitted:
         """Files by their sha256. Repeated safely, since the graph carries the job's id."""
         body = SubmissionBody(graph, artifacts or {}, new_boundary())
-        return await self._call(calls.submit(), body)
+        return await self._call(calls.submit(body.length), body)
 
     async def jobs(self) -> list[JobOverview]:
         return await self._call(calls.jobs())
@@ -85,7 +99,8 @@ class StokerClient:
             tell(status)
             known = status
             while status == known:
-                status = await self._call(calls.change(job_id, known))
+                change = calls.change(job_id, known, self._masters.wait_seconds)
+                status = await self._call(change)
         return status
 
     async def result(self, job_id: JobId) -> JobExecutionResult | None:
@@ -98,8 +113,18 @@ class StokerClient:
     async def exceptions(self, job_id: JobId) -> ExceptionHistory:
         return await self._call(calls.exceptions(job_id))
 
+    async def attempt_log(
+        self, job_id: JobId, attempt: AttemptId, stream: str, offset: int = 0
+    ) -> LogAnswer:
+        """A piece of what the attempt wrote to stdout or stderr; empty at the present end."""
+        return await self._call(calls.attempt_log(job_id, attempt, stream, offset))
+
     async def cancel(self, job_id: JobId) -> None:
         await self._call(calls.cancel(job_id))
+
+    async def heartbeat(self, job_id: JobId, seconds: float) -> None:
+        """This client is there; a job that is bound to it may miss it after so many seconds."""
+        await self._call(calls.client_heartbeat(job_id, seconds))
 
     async def quarantined(self) -> list[Quarantined]:
         """Jobs that were accepted and cannot be loaded."""
@@ -113,6 +138,48 @@ class StokerClient:
         """Give it up: it is recorded as FAILED, and what it left is removed."""
         await self._call(calls.drop_quarantined(job_id))
 
+    async def queues(self) -> list[Queue]:
+        return await self._call(calls.queues())
+
+    async def drain(self, resource_id: ResourceId, seconds: float | None = None) -> None:
+        """Let a task executor leave; batch tasks begin anew elsewhere after the given time."""
+        await self._call(calls.drain(resource_id, seconds))
+
+    async def savepoint(
+        self, job_id: JobId, directory: str | None = None, *, cancel: bool = False
+    ) -> str:
+        """Where it is, once it is there; SavepointFailed with the cause otherwise."""
+        trigger_id = os.urandom(16).hex()
+        await self._call(calls.savepoint(job_id, trigger_id, directory, cancel=cancel))
+        return await self._located(calls.savepoint_outcome(job_id, trigger_id))
+
+    async def stop(
+        self,
+        job_id: JobId,
+        directory: str | None = None,
+        *,
+        limit_seconds: float | None = None,
+    ) -> str:
+        """End the job at batch boundaries; where the savepoint of that moment is."""
+        trigger_id = os.urandom(16).hex()
+        await self._call(calls.stop(job_id, trigger_id, directory, limit_seconds))
+        return await self._located(calls.savepoint_outcome(job_id, trigger_id))
+
+    async def savepoints(self, directory: str | None = None) -> list[SavepointSummary]:
+        return await self._call(calls.savepoints(directory))
+
+    async def dispose_savepoint(self, path: str) -> None:
+        trigger_id = os.urandom(16).hex()
+        await self._call(calls.dispose_savepoint(path, trigger_id))
+        await self._located(calls.disposal_outcome(trigger_id))
+
+    async def _located(self, question: Call[SavepointOutcome]) -> str:
+        while not (outcome := await self._call(question)).done:
+            await self._sleep(OPERATION_POLL_SECONDS)
+        if outcome.failure is not None:
+            raise SavepointFailed(outcome.failure)
+        return outcome.location or ""
+
     async def overview(self) -> Overview:
         return await self._call(calls.overview())
 
@@ -123,33 +190,37 @@ class StokerClient:
         attempts = Attempts(self._masters, self._options)
         while True:
             try:
-                status, answer = await self._exchange(attempts.url, call, body)
+                status, answer = await self._exchange(attempts, call, body)
+            except (httpx.ReadTimeout, httpx.WriteTimeout):
+                await self._sleep(attempts.silent(attempts.patience + call.waits))
+                continue
             except httpx.TransportError as error:
+                doubt = _doubt_in(error)
+                if doubt is not None:
+                    raise untrusted(attempts.url, doubt) from error
                 await self._sleep(attempts.unreachable(_reason(error)))
                 continue
-            if status != 503:
+            if status not in COME_AGAIN:
                 return value_of(call, status, answer)
             await self._sleep(attempts.unavailable(error_of(status, answer).message))
 
     async def _exchange(
-        self, url: str, call: Call[Any], body: SubmissionBody | None
+        self, attempts: Attempts, call: Call[Any], body: SubmissionBody | None
     ) -> tuple[int, bytes]:
-        patience = self._options.timeout.total_seconds() + call.waits
+        patience = attempts.patience
+        connect = min(self._options.connect_timeout.total_seconds(), patience)
         request = self._http.build_request(
             call.method,
-            url + call.target,
-            headers=None if body is None else body.headers,
+            attempts.url + call.target,
+            headers=headers_of(self._options) | ({} if body is None else body.headers),
             content=None if body is None else _pieces(body),
-            timeout=httpx.Timeout(patience, connect=self._options.connect_timeout.total_seconds()),
+            timeout=httpx.Timeout(patience + call.waits, connect=connect),
         )
+        response = await self._http.send(request, stream=True)
         try:
-            response = await self._http.send(request, stream=True)
-            try:
-                return response.status_code, await self._read(response)
-            finally:
-                await response.aclose()
-        except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
-            raise answer_too_late(url, patience) from error
+            return response.status_code, await self._read(response)
+        finally:
+            await response.aclose()
 
     async def _read(self, response: httpx.Response) -> bytes:
         answer = bytearray()
@@ -164,6 +235,13 @@ async def _pieces(body: SubmissionBody) -> AsyncIterator[bytes]:
     pieces = body.pieces()
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         yield piece
+
+
+def _doubt_in(error: BaseException | None) -> ssl.SSLError | None:
+    """httpx has no error of its own for a certificate that is not trusted."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _reason(error: httpx.TransportError) -> str:

@@ -4,6 +4,8 @@ It uses http.client: importing httpx takes longer than a whole `stoker list` may
 """
 
 import http.client
+import os
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,23 +15,39 @@ from urllib.parse import urlsplit
 
 from stoker.api.cluster import Overview, TaskManager
 from stoker.api.jobs import ExceptionHistory, JobExecutionResult, JobOverview, Plan
+from stoker.api.logs import LogAnswer
 from stoker.api.quarantine import Quarantined
+from stoker.api.queues import Queue
+from stoker.api.savepoints import SavepointOutcome
 from stoker.api.submission import JobSubmitted
 from stoker.client import calls
-from stoker.client.answers import answer_too_large, answer_too_late, error_of, value_of
+from stoker.client.answers import COME_AGAIN, answer_too_large, error_of, value_of
 from stoker.client.calls import Call
+from stoker.client.identity import context_for, headers_of, untrusted
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.options import ClientOptions
 from stoker.client.submission import SubmissionBody, new_boundary
 from stoker.client.waiting import TellStatus, tell_nobody
+from stoker.core.checkpoints import SavepointSummary
+from stoker.core.errors import SavepointFailed
 from stoker.core.graph import JobGraph
-from stoker.core.ids import JobId
+from stoker.core.ids import AttemptId, JobId, ResourceId
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 
 T = TypeVar("T")
 
+OPERATION_POLL_SECONDS = 0.2
+
 Sleep = Callable[[float], None]
+
+
+class _Silence(Exception):
+    """A master took the call and did not answer."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 class BlockingClient:
@@ -56,7 +74,7 @@ class BlockingClient:
     def submit(self, graph: JobGraph, artifacts: Mapping[str, Path] | None = None) -> JobSubmitted:
         """Files by their sha256. Repeated safely, since the graph carries the job's id."""
         body = SubmissionBody(graph, artifacts or {}, new_boundary())
-        return self._call(calls.submit(), body)
+        return self._call(calls.submit(body.length), body)
 
     def jobs(self) -> list[JobOverview]:
         return self._call(calls.jobs())
@@ -78,7 +96,7 @@ class BlockingClient:
             tell(status)
             known = status
             while status == known:
-                status = self._call(calls.change(job_id, known))
+                status = self._call(calls.change(job_id, known, self._masters.wait_seconds))
         return status
 
     def result(self, job_id: JobId) -> JobExecutionResult | None:
@@ -91,8 +109,18 @@ class BlockingClient:
     def exceptions(self, job_id: JobId) -> ExceptionHistory:
         return self._call(calls.exceptions(job_id))
 
+    def attempt_log(
+        self, job_id: JobId, attempt: AttemptId, stream: str, offset: int = 0
+    ) -> LogAnswer:
+        """A piece of what the attempt wrote to stdout or stderr; empty at the present end."""
+        return self._call(calls.attempt_log(job_id, attempt, stream, offset))
+
     def cancel(self, job_id: JobId) -> None:
         self._call(calls.cancel(job_id))
+
+    def heartbeat(self, job_id: JobId, seconds: float) -> None:
+        """This client is there; a job that is bound to it may miss it after so many seconds."""
+        self._call(calls.client_heartbeat(job_id, seconds))
 
     def quarantined(self) -> list[Quarantined]:
         """Jobs that were accepted and cannot be loaded."""
@@ -106,6 +134,48 @@ class BlockingClient:
         """Give it up: it is recorded as FAILED, and what it left is removed."""
         self._call(calls.drop_quarantined(job_id))
 
+    def queues(self) -> list[Queue]:
+        return self._call(calls.queues())
+
+    def drain(self, resource_id: ResourceId, seconds: float | None = None) -> None:
+        """Let a task executor leave; batch tasks begin anew elsewhere after the given time."""
+        self._call(calls.drain(resource_id, seconds))
+
+    def savepoint(
+        self, job_id: JobId, directory: str | None = None, *, cancel: bool = False
+    ) -> str:
+        """Where it is, once it is there; SavepointFailed with the cause otherwise."""
+        trigger_id = os.urandom(16).hex()
+        self._call(calls.savepoint(job_id, trigger_id, directory, cancel=cancel))
+        return self._located(calls.savepoint_outcome(job_id, trigger_id))
+
+    def stop(
+        self,
+        job_id: JobId,
+        directory: str | None = None,
+        *,
+        limit_seconds: float | None = None,
+    ) -> str:
+        """End the job at batch boundaries; where the savepoint of that moment is."""
+        trigger_id = os.urandom(16).hex()
+        self._call(calls.stop(job_id, trigger_id, directory, limit_seconds))
+        return self._located(calls.savepoint_outcome(job_id, trigger_id))
+
+    def savepoints(self, directory: str | None = None) -> list[SavepointSummary]:
+        return self._call(calls.savepoints(directory))
+
+    def dispose_savepoint(self, path: str) -> None:
+        trigger_id = os.urandom(16).hex()
+        self._call(calls.dispose_savepoint(path, trigger_id))
+        self._located(calls.disposal_outcome(trigger_id))
+
+    def _located(self, question: Call[SavepointOutcome]) -> str:
+        while not (outcome := self._call(question)).done:
+            self._sleep(OPERATION_POLL_SECONDS)
+        if outcome.failure is not None:
+            raise SavepointFailed(outcome.failure)
+        return outcome.location or ""
+
     def overview(self) -> Overview:
         return self._call(calls.overview())
 
@@ -116,31 +186,47 @@ class BlockingClient:
         attempts = Attempts(self._masters, self._options)
         while True:
             try:
-                status, answer = self._exchange(attempts.url, call, body)
+                status, answer = self._exchange(attempts, call, body)
+            except _Silence as silence:
+                self._sleep(attempts.silent(silence.seconds))
+                continue
             except (OSError, http.client.HTTPException) as error:
                 self._sleep(attempts.unreachable(_reason(error)))
                 continue
-            if status != 503:
+            if status not in COME_AGAIN:
                 return value_of(call, status, answer)
             self._sleep(attempts.unavailable(error_of(status, answer).message))
 
     def _exchange(
-        self, url: str, call: Call[Any], body: SubmissionBody | None
+        self, attempts: Attempts, call: Call[Any], body: SubmissionBody | None
     ) -> tuple[int, bytes]:
-        connection = _connection(url, self._options.connect_timeout.total_seconds())
-        patience = self._options.timeout.total_seconds() + call.waits
+        url = attempts.url
+        connect_timeout = self._options.connect_timeout.total_seconds()
+        connection = self._connection(url, min(connect_timeout, attempts.patience))
+        patience = attempts.patience + call.waits
         try:
             connection.connect()
             connection.sock.settimeout(patience)
-            _send(connection, urlsplit(url).path + call.target, call.method, body)
+            headers = headers_of(self._options)
+            _send(connection, urlsplit(url).path + call.target, call.method, headers, body)
             response = connection.getresponse()
             return response.status, self._read(response)
+        except ssl.SSLError as error:
+            raise untrusted(url, error) from error
         except TimeoutError as error:
             if connection.sock is None:
                 raise
-            raise answer_too_late(url, patience) from error
+            raise _Silence(patience) from error
         finally:
             connection.close()
+
+    def _connection(self, url: str, timeout: float) -> http.client.HTTPConnection:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        context = context_for(url, self._options)
+        if context is None:
+            return http.client.HTTPConnection(host, port, timeout=timeout)
+        return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         answer = response.read(self._options.max_content_length + 1)
@@ -149,20 +235,18 @@ class BlockingClient:
         return answer
 
 
-def _connection(url: str, timeout: float) -> http.client.HTTPConnection:
-    parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return kind(parts.hostname or "", parts.port, timeout=timeout)
-
-
 def _send(
-    connection: http.client.HTTPConnection, target: str, method: str, body: SubmissionBody | None
+    connection: http.client.HTTPConnection,
+    target: str,
+    method: str,
+    headers: dict[str, str],
+    body: SubmissionBody | None,
 ) -> None:
     if body is None:
-        connection.request(method, target)
+        connection.request(method, target, headers=headers)
         return
     try:
-        connection.request(method, target, body=body.pieces(), headers=body.headers)
+        connection.request(method, target, body=body.pieces(), headers=headers | body.headers)
     except (BrokenPipeError, ConnectionResetError):
         # The server refused the body before its end, and its answer may already be here.
         return

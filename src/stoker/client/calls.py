@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -19,10 +19,14 @@ from stoker.api.jobs import (
     Plan,
     PlanAnswer,
 )
+from stoker.api.logs import LogAnswer
 from stoker.api.quarantine import Quarantined, QuarantinedJobs
+from stoker.api.queues import Queue, Queues
+from stoker.api.savepoints import SavepointOutcome, Savepoints, outcome_of
 from stoker.api.submission import JobSubmitted
+from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, RemoteError
-from stoker.core.ids import JobId, is_hex_id
+from stoker.core.ids import AttemptId, JobId, ResourceId, is_hex_id
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 
@@ -31,6 +35,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 WAIT_SECONDS = 20.0
 """How long the server may hold a question for a change of a job."""
+STORED_BYTES_PER_SECOND = 5_000_000
+"""At least so fast a master stores the files of a job; until then it cannot answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +94,15 @@ def exceptions(job_id: JobId) -> Call[ExceptionHistory]:
     )
 
 
+def attempt_log(job_id: JobId, attempt: AttemptId, stream: str, offset: int) -> Call[LogAnswer]:
+    return Call(
+        method="GET",
+        path=_job_path(job_id, f"/attempts/{quote(attempt, safe='')}/log"),
+        query={"stream": stream, "offset": str(offset)},
+        read=lambda body: _decoded(body, LogAnswer),
+    )
+
+
 def cancel(job_id: JobId) -> Call[None]:
     return Call(
         method="PATCH", path=_job_path(job_id), query={"mode": "cancel"}, read=lambda _body: None
@@ -108,6 +123,66 @@ def drop_quarantined(job_id: JobId) -> Call[None]:
     return Call(method="DELETE", path=f"/quarantine/{_checked(job_id)}", read=lambda _body: None)
 
 
+def client_heartbeat(job_id: JobId, seconds: float) -> Call[None]:
+    return Call(
+        method="PATCH",
+        path=_job_path(job_id, "/clientHeartbeat"),
+        query={"seconds": f"{seconds:g}"},
+        read=lambda _body: None,
+    )
+
+
+def savepoint(
+    job_id: JobId, trigger_id: str, directory: str | None, *, cancel: bool = False
+) -> Call[None]:
+    """Begun when it is answered; the same trigger id again is the same operation."""
+    query = {"triggerId": trigger_id, "cancel-job": str(cancel).lower()}
+    if directory is not None:
+        query["target-directory"] = directory
+    path = _job_path(job_id, "/savepoints")
+    return Call(method="POST", path=path, query=query, read=lambda _body: None)
+
+
+def stop(
+    job_id: JobId, trigger_id: str, directory: str | None, limit_seconds: float | None
+) -> Call[None]:
+    query = {"triggerId": trigger_id}
+    if directory is not None:
+        query["targetDirectory"] = directory
+    if limit_seconds is not None:
+        query["limit-seconds"] = f"{limit_seconds:g}"
+    path = _job_path(job_id, "/stop")
+    return Call(method="POST", path=path, query=query, read=lambda _body: None)
+
+
+def savepoint_outcome(job_id: JobId, trigger_id: str) -> Call[SavepointOutcome]:
+    path = _job_path(job_id, f"/savepoints/{trigger_id}")
+    return Call(method="GET", path=path, read=_operation)
+
+
+def savepoints(directory: str | None) -> Call[list[SavepointSummary]]:
+    query = {} if directory is None else {"directory": directory}
+    return Call(
+        method="GET",
+        path="/savepoints",
+        query=query,
+        read=lambda body: _decoded(body, Savepoints).savepoints,
+    )
+
+
+def dispose_savepoint(path: str, trigger_id: str) -> Call[None]:
+    query = {"savepoint-path": path, "triggerId": trigger_id}
+    return Call(method="POST", path="/savepoint-disposal", query=query, read=lambda _body: None)
+
+
+def disposal_outcome(trigger_id: str) -> Call[SavepointOutcome]:
+    return Call(method="GET", path=f"/savepoint-disposal/{trigger_id}", read=_operation)
+
+
+def _operation(body: bytes) -> SavepointOutcome:
+    return outcome_of(msgspec.json.decode(body))
+
+
 def overview() -> Call[Overview]:
     return _get("/overview", Overview, lambda answer: answer)
 
@@ -116,8 +191,26 @@ def task_executors() -> Call[list[TaskManager]]:
     return _get("/taskmanagers", TaskManagers, lambda answer: answer.taskmanagers)
 
 
-def submit() -> Call[JobSubmitted]:
-    return Call(method="POST", path="/jobs", read=lambda body: _decoded(body, JobSubmitted))
+def submit(length: int) -> Call[JobSubmitted]:
+    return Call(
+        method="POST",
+        path="/jobs",
+        waits=length / STORED_BYTES_PER_SECOND,
+        read=lambda body: _decoded(body, JobSubmitted),
+    )
+
+
+def queues() -> Call[list[Queue]]:
+    return _get("/queues", Queues, lambda answer: answer.queues)
+
+
+def drain(resource_id: ResourceId, seconds: float | None) -> Call[None]:
+    return Call(
+        method="POST",
+        path=f"/taskmanagers/{quote(resource_id, safe='')}/drain",
+        query={} if seconds is None else {"timeout": f"{seconds:g}"},
+        read=lambda _body: None,
+    )
 
 
 def _job_path(job_id: JobId, suffix: str = "") -> str:

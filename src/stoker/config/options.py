@@ -8,7 +8,8 @@ from stoker.config.processes import (
     ProcessOptions,
     TaskExecutorProcessOptions,
 )
-from stoker.dispatcher.options import DispatcherOptions
+from stoker.dispatcher.options import DispatcherOptions, QueueOptions
+from stoker.engine.classic_options import ClassicOptions
 from stoker.engine.options import EngineOptions
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.zookeeper.options import ZooKeeperOptions
@@ -17,23 +18,30 @@ from stoker.jobmaster.options import JobMasterOptions
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.options import RestOptions
 from stoker.rpc.options import RegistrationOptions, RpcOptions
+from stoker.savepoints.options import SavepointOptions
+from stoker.security.options import InternalSecurityOptions, RestSecurityOptions
 from stoker.taskexecutor.options import TaskExecutorOptions
 
 ALL: tuple[type, ...] = (
     BlobOptions,
+    ClassicOptions,
     ClientOptions,
     ClusterOptions,
     DispatcherOptions,
     EngineOptions,
     HeartbeatOptions,
+    InternalSecurityOptions,
     JobMasterOptions,
     LeaseOptions,
     MasterOptions,
     ProcessOptions,
+    QueueOptions,
     RegistrationOptions,
     ResourceManagerOptions,
     RestOptions,
+    RestSecurityOptions,
     RpcOptions,
+    SavepointOptions,
     TaskExecutorOptions,
     TaskExecutorProcessOptions,
     ZooKeeperOptions,

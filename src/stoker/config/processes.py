@@ -1,6 +1,8 @@
 """What can be set about whole processes: where they keep things and where they listen."""
 
 from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 
 from stoker.core.options import option
@@ -27,6 +29,11 @@ class ClusterOptions:
     )
 
 
+class UncaughtExceptions(StrEnum):
+    LOG = "LOG"
+    FAIL = "FAIL"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProcessOptions:
     working_dir: Path | None = option(
@@ -40,12 +47,23 @@ class ProcessOptions:
         None,
     )
     log_level: str = option("process.log-level", "DEBUG, INFO, WARNING or ERROR.", "INFO")
+    uncaught_exceptions: UncaughtExceptions = option(
+        "cluster.uncaught-exception-handling",
+        "What follows an error that nobody caught, besides a line in the log: nothing (LOG), or "
+        "the end of the process (FAIL).",
+        UncaughtExceptions.LOG,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MasterOptions:
     bind_host: str = option(
         "jobmanager.bind-host", "Address at which the master listens for RPC.", "127.0.0.1"
+    )
+    host: str | None = option(
+        "jobmanager.rpc.address",
+        "Name or address under which others reach the master's RPC; unset: the bind address.",
+        None,
     )
     rpc_port: str = option(
         "jobmanager.rpc.port",
@@ -55,6 +73,11 @@ class MasterOptions:
     resource_id: str | None = option(
         "jobmanager.resource-id", "Fixed id of the master; unset means a random one.", None
     )
+    shutdown_timeout: timedelta = option(
+        "jobmanager.shutdown-timeout",
+        "How long a master may take to close what it has opened; after that it is ended as it is.",
+        timedelta(seconds=30),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +85,19 @@ class TaskExecutorProcessOptions:
     bind_host: str = option(
         "taskmanager.bind-host", "Address at which the task executor listens for RPC.", "127.0.0.1"
     )
+    host: str | None = option(
+        "taskmanager.host",
+        "Name or address under which others reach the task executor; unset: the bind address.",
+        None,
+    )
     rpc_port: str = option(
         "taskmanager.rpc.port", "Port, list or range for its RPC; 0 takes any free one.", "0"
     )
     resource_id: str | None = option(
         "taskmanager.resource-id", "Fixed id of the task executor; unset means a random one.", None
+    )
+    on_demand: bool = option(
+        "taskmanager.on-demand",
+        "Set by a provider that starts it: the resource manager releases it when it is idle.",
+        False,
     )

@@ -1,47 +1,21 @@
 """Text to typed value and back."""
 
-import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from stoker.core.options import ByteSize
+from stoker.core.durations import MICROSECONDS, read_duration
+from stoker.core.options import BYTES, ByteSize, read_size
 
 Raw = str | Sequence[str] | Mapping[str, str]
 """What a source gives: text, or what a file may hold in its place, a list or a mapping of texts."""
 
 NOTHING = ("", "none", "null", "~")
 """How an optional value is written that is not there."""
-
-_NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
-_MICROSECONDS = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-}
-_UNIT_NAMES = {
-    "us": ("us", "micro", "micros", "microsecond", "microseconds"),
-    "ms": ("ms", "milli", "millis", "millisecond", "milliseconds"),
-    "s": ("s", "sec", "secs", "second", "seconds"),
-    "min": ("m", "min", "mins", "minute", "minutes"),
-    "h": ("h", "hour", "hours"),
-    "d": ("d", "day", "days"),
-}
-_UNIT_BY_NAME = {name: unit for unit, names in _UNIT_NAMES.items() for name in names}
-_BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
-_BYTES_BY_NAME = {
-    name: size
-    for unit, size in _BYTES.items()
-    for name in {unit, unit[0], unit.replace("b", "ib") if len(unit) == 2 else "bytes"}
-}
 
 
 class Unreadable(ValueError):
@@ -149,19 +123,11 @@ def _parse_enum(kind: type[StrEnum], text: str) -> StrEnum:
     raise Unreadable
 
 
-def _split_unit(raw: Raw) -> tuple[Decimal, str]:
-    match = _NUMBER_AND_UNIT.fullmatch(_text(raw).lower())
-    if not match:
-        raise Unreadable
-    return Decimal(match[1]), match[2]
-
-
 def _parse_duration(raw: Raw) -> timedelta:
-    number, name = _split_unit(raw)
-    unit = _UNIT_BY_NAME.get(name)
-    if unit is None:
-        raise Unreadable
-    return timedelta(microseconds=round(number * _MICROSECONDS[unit]))
+    try:
+        return read_duration(_text(raw))
+    except ValueError as error:
+        raise Unreadable from error
 
 
 def _format_duration(value: timedelta) -> str:
@@ -169,27 +135,23 @@ def _format_duration(value: timedelta) -> str:
     if total == 0:
         return "0 s"
     unit = max(
-        (unit for unit, size in _MICROSECONDS.items() if total % size == 0),
-        key=lambda unit: _MICROSECONDS[unit],
+        (unit for unit, size in MICROSECONDS.items() if total % size == 0),
+        key=lambda unit: MICROSECONDS[unit],
     )
-    return f"{total // _MICROSECONDS[unit]} {unit}"
+    return f"{total // MICROSECONDS[unit]} {unit}"
 
 
 def _parse_size(raw: Raw) -> ByteSize:
-    number, name = _split_unit(raw)
-    size = _BYTES_BY_NAME.get(name or "b")
-    if size is None or number * size % 1:
-        raise Unreadable
-    return ByteSize(number * size)
+    return read_size(_text(raw))
 
 
 def _format_size(value: ByteSize) -> str:
     unit = max(
-        (unit for unit, size in _BYTES.items() if value and value % size == 0),
-        key=lambda unit: _BYTES[unit],
+        (unit for unit, size in BYTES.items() if value and value % size == 0),
+        key=lambda unit: BYTES[unit],
         default="b",
     )
-    return f"{value // _BYTES[unit]} {unit}"
+    return f"{value // BYTES[unit]} {unit}"
 
 
 def _parse_list(raw: Raw) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from stoker.core.graph import (
     FormatRead,
     FormatWrite,
     JobGraph,
+    Program,
     PythonFunction,
     Sink,
     Source,
@@ -67,6 +68,11 @@ def _restart(graph: JobGraph) -> str:
     policy = graph.restart
     if policy.strategy == "none":
         return "none"
+    if policy.strategy == "failure-rate":
+        rate = f"{policy.max_failures} failures in {policy.interval_seconds:g} s"
+        return f"{policy.strategy}, at most {rate}, each after {policy.delay_seconds:g} s"
+    if policy.strategy == "exponential-delay":
+        return f"{policy.strategy}, {policy.delay_seconds:g} s to {policy.max_delay_seconds:g} s"
     return f"{policy.strategy}, {policy.attempts} attempts, first after {policy.delay_seconds:g} s"
 
 
@@ -128,7 +134,7 @@ def _work_text(vertex: Vertex) -> str:
             | Sink(write=PythonFunction() as function)
         ):
             return f"function {function.name}, {_size(len(function.payload))}"
-        case Source() | Transform() | Sink() | SqlScript():
+        case Source() | Transform() | Sink() | SqlScript() | Program():
             return description_of(vertex)
 
 

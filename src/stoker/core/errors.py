@@ -4,7 +4,11 @@ StokerError
 ├── InvalidInput                400  the caller's fault; says where and what to do
 │   ├── InvalidJobGraph              one fault or many, each with its place
 │   ├── InvalidOption                unknown key, bad value
+│   ├── UnusableSavepoint            missing, damaged, of a newer version
+│   ├── IncompatibleSavepoint        its state does not fit the job; says what and why
 │   └── TooLarge                413
+├── Forbidden                   403  known, but not allowed
+├── AccessDenied                403  no token, or one that is not enough
 ├── NotFound                    404
 │   ├── JobNotFound
 │   ├── BlobNotFound
@@ -12,6 +16,7 @@ StokerError
 ├── Conflict                    409
 │   ├── DuplicateJob                 same id, other graph; or the id has ended
 │   ├── JobAlreadyEnded              cancel of a job that ended otherwise
+│   ├── CannotTakeSavepoint          the job is not in a state to take one
 │   ├── JobQuarantined               accepted, but its records or content cannot be loaded
 │   ├── KeyExists                    coordinator
 │   └── VersionMismatch              coordinator
@@ -28,9 +33,11 @@ StokerError
 │   └── LeadershipLost
 ├── SessionExpired              503
 ├── CorruptContent              400  bytes do not match their checksum
+├── SavepointFailed             500  the operation failed, the job goes on
 ├── HandshakeFailed             500  protocol version or gateway mismatch
 ├── RemoteError                 500  a foreign exception that crossed a wire
 ├── StartupFailed               500  port in use, no Java, bad directory
+├── JobFailed                   500  a job that was waited for did not finish
 └── TaskFailed                  500  the user's code, Spark, or the process that ran it
     └── UserCodeMismatch             the other end has other versions
 """
@@ -69,6 +76,25 @@ class InvalidOption(InvalidInput):
 
 class TooLarge(InvalidInput):
     status = 413
+
+
+class UnusableSavepoint(InvalidInput):
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"the savepoint {path} cannot be used: {reason}", path=path, reason=reason)
+
+
+class IncompatibleSavepoint(InvalidInput):
+    def __init__(self, path: str, reasons: list[str]) -> None:
+        listing = "; ".join(reasons)
+        super().__init__(f"the job cannot start from {path}: {listing}", path=path, reasons=reasons)
+
+
+class Forbidden(StokerError):
+    status = 403
+
+
+class AccessDenied(StokerError):
+    status = 403
 
 
 class NotFound(StokerError):
@@ -122,6 +148,10 @@ class JobQuarantined(Conflict):
             reason=reason,
             cancel_wanted=cancel_wanted,
         )
+
+
+class CannotTakeSavepoint(Conflict):
+    pass
 
 
 class KeyExists(Conflict):
@@ -190,6 +220,10 @@ class CorruptContent(StokerError):
     status = 400
 
 
+class SavepointFailed(StokerError):
+    pass
+
+
 class HandshakeFailed(StokerError):
     pass
 
@@ -199,6 +233,10 @@ class RemoteError(StokerError):
 
 
 class StartupFailed(StokerError):
+    pass
+
+
+class JobFailed(StokerError):
     pass
 
 

@@ -49,6 +49,71 @@ FAILPOINTS: Final = frozenset(
     }
 )
 
+RUNNER_FAILPOINTS: Final = frozenset(
+    {
+        "publishing.before-staging",
+        "publishing.after-staging",
+        "publishing.before-record",
+        "publishing.after-record",
+        "publishing.before-a-move",
+        "publishing.after-a-move",
+        "publishing.before-removing-replaced",
+        "publishing.before-removing-staged",
+        "publishing.after-removing-staged",
+        "materialized.before-content",
+        "materialized.before-manifest",
+        "materialized.after-manifest",
+    }
+)
+"""Reached only where Spark writes: in the runner of a real engine."""
+
+REST_FAILPOINTS: Final = frozenset({"programs.before-entry", "programs.after-removing-entry"})
+"""Reached only by requests about uploaded programs."""
+
+DRIVER_FAILPOINTS: Final = frozenset(
+    {
+        "driver.before-launch",
+        "driver.after-launch",
+        "driver.before-ending",
+        "environment.before-publishing",
+        "environment.after-publishing",
+    }
+)
+"""Reached only for jobs with a driver of their own."""
+
+SAVEPOINT_FAILPOINTS: Final = frozenset(
+    {
+        "savepoint.before-pins",
+        "savepoint.after-pins",
+        "savepoint.before-a-copy",
+        "savepoint.before-manifest",
+        "savepoint.after-manifest",
+        "savepoint.before-removing-pins",
+        "restore.before-a-copy",
+        "restore.before-record",
+        "restore.after-record",
+        "stop.before-record",
+        "stop.after-record",
+        "dispose.before-manifest",
+        "dispose.after-manifest",
+    }
+)
+"""Between the steps of taking, restoring and disposing of a savepoint."""
+
+PROVIDER_FAILPOINTS: Final = frozenset(
+    {"provider.before-start", "provider.after-start", "provider.before-stop"}
+)
+"""Reached only where a master starts task executors by itself."""
+
+_ALL: Final = (
+    PROVIDER_FAILPOINTS
+    | DRIVER_FAILPOINTS
+    | FAILPOINTS
+    | RUNNER_FAILPOINTS
+    | REST_FAILPOINTS
+    | SAVEPOINT_FAILPOINTS
+)
+
 ENVIRONMENT_VARIABLE: Final = "STOKER_FAILPOINT"
 KILLED: Final = 137
 """The exit status that a shell shows for a process killed by SIGKILL."""
@@ -65,7 +130,7 @@ _armed: dict[str, OnHit] = {}
 
 
 def failpoint(name: str) -> None:
-    if name not in FAILPOINTS:
+    if name not in _ALL:
         raise UnknownFailpoint(f"failpoint {name!r} is not listed in stoker.core.failpoints")
     on_hit = _armed.get(name)
     if on_hit is not None:
@@ -75,7 +140,7 @@ def failpoint(name: str) -> None:
 @contextmanager
 def armed(name: str, on_hit: OnHit) -> Iterator[None]:
     """Call `on_hit` whenever the failpoint is reached inside the block."""
-    if name not in FAILPOINTS:
+    if name not in _ALL:
         raise UnknownFailpoint(f"failpoint {name!r} is not listed in stoker.core.failpoints")
     before = _armed.get(name)
     _armed[name] = on_hit
@@ -93,7 +158,7 @@ def arm_from_environment(setting: str | None) -> None:
     if not setting:
         return
     name, _, count = setting.partition(":")
-    if name not in FAILPOINTS:
+    if name not in _ALL:
         raise UnknownFailpoint(f"{ENVIRONMENT_VARIABLE}={setting}: no failpoint {name!r}")
     remaining = int(count) if count else 1
 

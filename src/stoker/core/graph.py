@@ -101,7 +101,29 @@ class SqlScript(Value, tag="script"):
     statements: tuple[str, ...]
 
 
-Vertex = Source | Transform | Sink | SqlScript
+class Program(Value, tag="program"):
+    """A whole PySpark script, run as it is; the one vertex of its job."""
+
+    name: str
+    script: str
+    """Name of the artifact that is the script."""
+    arguments: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+    """Environment variables that the script finds set."""
+    requirements: str | None = None
+    """Name of the artifact that lists what must be installed for it."""
+    directory: str | None = None
+    """Where it was submitted: its working directory, if the task executor has that too."""
+
+
+Vertex = Source | Transform | Sink | SqlScript | Program
+
+
+class EngineKind(StrEnum):
+    CONNECT = "connect"
+    """The shared warm Spark Connect server of the task executor."""
+    CLASSIC = "classic"
+    """A driver process and a JVM of the job's own."""
 
 
 class ArtifactKind(StrEnum):
@@ -126,13 +148,40 @@ class RestartPolicy(Value):
     """How the job's failures are answered; None in the graph means the cluster's default."""
 
     strategy: str = "none"
-    """none, fixed-delay, exponential-delay"""
+    """none, fixed-delay, failure-rate, exponential-delay"""
     attempts: int = 1
     delay_seconds: float = 1.0
     max_delay_seconds: float = 60.0
     multiplier: float = 1.5
     jitter: float = 0.1
     reset_after_seconds: float = 3600.0
+    max_failures: int = 1
+    """Of failure-rate: how many failures the interval may have."""
+    interval_seconds: float = 60.0
+    attempts_before_reset: int | None = None
+    """Of exponential-delay: restarts within one run of growing waits; None means no limit."""
+
+
+class ResourceProfile(Value):
+    """What a slot offers, or what each slot of a job must offer at least; 0 asks for nothing."""
+
+    cores: float = 0.0
+    memory_bytes: int = 0
+
+    def fits_into(self, offered: "ResourceProfile") -> bool:
+        return self.cores <= offered.cores and self.memory_bytes <= offered.memory_bytes
+
+
+DEFAULT_QUEUE = "default"
+
+
+class Restore(Value):
+    """The savepoint or retained checkpoint that a streaming job begins from."""
+
+    path: str
+    """Directory or URL of the one that holds its manifest."""
+    allow_non_restored_state: bool = False
+    """State of queries that this job has not is left behind; otherwise that is refused."""
 
 
 class JobGraph(Value):
@@ -148,6 +197,20 @@ class JobGraph(Value):
     environment: Environment | None = None
     restart: RestartPolicy | None = None
     idempotency_key: str | None = None
+    restore: Restore | None = None
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    """Higher ones are served first, in their queue and when slots are given out."""
+    slots: int | None = None
+    """Most slots that the job uses at the same time; None means as many as it has use for."""
+    profile: ResourceProfile = ResourceProfile()
+    """What each of its slots must offer."""
+    engine: EngineKind | None = None
+    """None: a program has a driver of its own, everything else runs on the shared server."""
+    client_timeout_seconds: float | None = None
+    """The job is cancelled when its client has been silent for so long; None: it needs none."""
+    engine_reason: str = ""
+    """Why this engine, in words, when it was chosen automatically."""
 
     def vertex(self, name: str) -> Vertex:
         for vertex in self.vertices:
@@ -158,12 +221,19 @@ class JobGraph(Value):
 
 def inputs_of(vertex: Vertex) -> tuple[str, ...]:
     match vertex:
-        case Source() | SqlScript():
+        case Source() | SqlScript() | Program():
             return ()
         case Transform(inputs=inputs):
             return inputs
         case Sink(input=input_name):
             return (input_name,)
+
+
+def engine_of(graph: JobGraph) -> EngineKind:
+    if graph.engine is not None:
+        return graph.engine
+    programs = any(isinstance(vertex, Program) for vertex in graph.vertices)
+    return EngineKind.CLASSIC if programs else EngineKind.CONNECT
 
 
 def is_materialized(vertex: Vertex) -> bool:

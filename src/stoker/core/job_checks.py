@@ -1,18 +1,24 @@
 """Is the job as a whole acceptable: id, name, restarts, configuration, artifacts, size."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
 
+from stoker.core.demand import slots_together
 from stoker.core.faults import Fault, did_you_mean
-from stoker.core.graph import GRAPH_VERSION, JobGraph, RestartPolicy
+from stoker.core.graph import GRAPH_VERSION, EngineKind, JobGraph, RestartPolicy, engine_of
 from stoker.core.ids import is_hex_id
+from stoker.core.parallelism import DEFAULT as DEFAULT_PARALLELISM
+from stoker.core.parallelism import OVERRIDES, parse_overrides
+from stoker.core.restart_keys import RESTART_STRATEGIES, policy_by_keys
 from stoker.core.structure_checks import place_of
 
 LONGEST_JOB_NAME = 200
-RESTART_STRATEGIES = ("none", "fixed-delay", "exponential-delay")
+HIGHEST_PRIORITY = 1000
+QUEUE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _CLUSTER_PREFIXES = (
     "spark.connect.",
@@ -62,6 +68,11 @@ _CLUSTER_KEYS = frozenset(
 )
 
 
+def is_static_setting(key: str) -> bool:
+    """Whether Spark fixes this when an engine starts, so that a session cannot change it."""
+    return key in _CLUSTER_KEYS or key.startswith(_CLUSTER_PREFIXES)
+
+
 def job_faults(graph: JobGraph) -> Iterator[Fault]:
     if graph.version != GRAPH_VERSION:
         yield Fault(
@@ -78,8 +89,12 @@ def job_faults(graph: JobGraph) -> Iterator[Fault]:
     yield from _name_faults(graph.name)
     if graph.restart is not None:
         yield from restart_faults(graph.restart)
+    if graph.client_timeout_seconds is not None and not graph.client_timeout_seconds > 0:
+        yield Fault("job", "its client has no time to show itself", "use more than 0 seconds")
+    yield from _key_faults(graph)
     yield from _configuration_faults(graph)
     yield from _artifact_faults(graph)
+    yield from _resource_faults(graph)
 
 
 def size_faults(graph: JobGraph, max_bytes: int) -> Iterator[Fault]:
@@ -100,6 +115,25 @@ def size_faults(graph: JobGraph, max_bytes: int) -> Iterator[Fault]:
     )
 
 
+def _key_faults(graph: JobGraph) -> Iterator[Fault]:
+    """Of what a job sets for Stoker by keys of its configuration."""
+    try:
+        if (policy := policy_by_keys(graph.configuration)) is not None:
+            yield from restart_faults(policy)
+        overrides = parse_overrides(graph.configuration.get(OVERRIDES, ""))
+        int(graph.configuration.get(DEFAULT_PARALLELISM, "1"))
+    except ValueError as error:
+        yield Fault("configuration", str(error), "correct the value")
+        return
+    names = [vertex.name for vertex in graph.vertices]
+    for unknown in sorted(overrides.keys() - set(names)):
+        yield Fault(
+            "configuration",
+            f"{OVERRIDES} names '{unknown}', which is no vertex",
+            did_you_mean(unknown, names),
+        )
+
+
 def restart_faults(restart: RestartPolicy) -> Iterator[Fault]:
     if restart.strategy not in RESTART_STRATEGIES:
         yield Fault(
@@ -112,6 +146,9 @@ def restart_faults(restart: RestartPolicy) -> Iterator[Fault]:
         ("delay_seconds", restart.delay_seconds, 0),
         ("max_delay_seconds", restart.max_delay_seconds, 0),
         ("reset_after_seconds", restart.reset_after_seconds, 0),
+        ("max_failures", restart.max_failures, 0),
+        ("interval_seconds", restart.interval_seconds, 0),
+        ("attempts_before_reset", restart.attempts_before_reset or 0, 0),
         ("multiplier", restart.multiplier, 1),
         ("jitter", restart.jitter, 0),
     )
@@ -145,12 +182,43 @@ def _configuration_faults(graph: JobGraph) -> Iterator[Fault]:
     for key in graph.configuration:
         if not key.strip() or key != key.strip():
             yield Fault("configuration", f"'{key}' is not a key", "write a dotted name")
-        elif key in _CLUSTER_KEYS or key.startswith(_CLUSTER_PREFIXES):
+        elif is_static_setting(key) and engine_of(graph) is EngineKind.CONNECT:
             yield Fault(
                 "configuration",
                 f"'{key}' holds for a whole Spark engine and cannot be set for one job",
-                "set it among the options of the cluster",
+                "set it among the options of the cluster, or run the job with --engine classic",
             )
+
+
+def _resource_faults(graph: JobGraph) -> Iterator[Fault]:
+    if not QUEUE_NAME.fullmatch(graph.queue):
+        yield Fault(
+            "queue",
+            f"'{graph.queue}' is not the name of a queue",
+            "use letters, digits, dots, dashes and underscores, 64 at most",
+        )
+    if abs(graph.priority) > HIGHEST_PRIORITY:
+        yield Fault(
+            "priority",
+            f"it is {graph.priority}",
+            f"use a number from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}",
+        )
+    if graph.slots is not None and graph.slots < 1:
+        yield Fault("slots", f"it is {graph.slots}", "use a number of at least 1, or leave it out")
+    cores, memory = graph.profile.cores, graph.profile.memory_bytes
+    if not math.isfinite(cores) or cores < 0 or memory < 0:
+        yield Fault("resources", "cores or memory are less than nothing", "use numbers from 0 up")
+
+
+def together_faults(graph: JobGraph) -> Iterator[Fault]:
+    """Of a graph whose structure is right: streaming regions run together or not at all."""
+    together = slots_together(graph)
+    if graph.slots is not None and 1 <= graph.slots < together:
+        yield Fault(
+            "slots",
+            f"the job may use {graph.slots} and its {together} streaming queries run together",
+            f"raise it to {together}, or leave it out",
+        )
 
 
 def _artifact_faults(graph: JobGraph) -> Iterator[Fault]:

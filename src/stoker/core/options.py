@@ -4,7 +4,9 @@ Each part has an `options.py` of its own; `stoker.config` joins them into one tr
 from file, environment and command line, and writes the reference page from them.
 """
 
+import re
 from dataclasses import field
+from decimal import Decimal
 from typing import Any
 
 
@@ -22,3 +24,21 @@ def option(key: str, meaning: str, default: Any, *, secret: bool = False) -> Any
 
 class ByteSize(int):
     """A number of bytes; users may write 64 mb, 1 gb, 4096."""
+
+
+BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
+_BYTES_BY_NAME = {
+    name: size
+    for unit, size in BYTES.items()
+    for name in {unit, unit[0], unit.replace("b", "ib") if len(unit) == 2 else "bytes"}
+}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+
+
+def read_size(text: str) -> ByteSize:
+    """ValueError for what is not a whole number of bytes."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    size = _BYTES_BY_NAME.get(match[2] or "b") if match else None
+    if match is None or size is None or Decimal(match[1]) * size % 1:
+        raise ValueError(f"{text!r} is not a size")
+    return ByteSize(Decimal(match[1]) * size)

@@ -1,9 +1,12 @@
 """A graph as it is shown to people: what each vertex does, in a line."""
 
+import shlex
+
 from stoker.core.graph import (
     FormatRead,
     FormatWrite,
     JobGraph,
+    Program,
     PythonFunction,
     Sink,
     Source,
@@ -11,6 +14,7 @@ from stoker.core.graph import (
     SqlScript,
     Transform,
     Vertex,
+    engine_of,
     inputs_of,
 )
 from stoker.core.regions import topological
@@ -29,6 +33,12 @@ def plan_of(graph: JobGraph) -> tuple[PlanVertex, ...]:
     )
 
 
+def engine_text(graph: JobGraph) -> str:
+    """The job's engine, and why if it was chosen automatically."""
+    reason = f": {graph.engine_reason}" if graph.engine_reason else ""
+    return f"{engine_of(graph)}{reason}"
+
+
 def kind_of(vertex: Vertex) -> str:
     match vertex:
         case Source():
@@ -39,6 +49,8 @@ def kind_of(vertex: Vertex) -> str:
             return "sink"
         case SqlScript():
             return "script"
+        case Program():
+            return "program"
 
 
 def description_of(vertex: Vertex) -> str:
@@ -47,6 +59,8 @@ def description_of(vertex: Vertex) -> str:
             return _work(work)
         case SqlScript(statements=statements):
             return f"{len(statements)} SQL statement{'s' if len(statements) != 1 else ''}"
+        case Program(script=script, arguments=arguments):
+            return shlex.join([script, *arguments])
 
 
 def _work(work: FormatRead | FormatWrite | Sql | PythonFunction) -> str:

@@ -1,13 +1,22 @@
 """Cutting a job graph into regions, the units that are scheduled.
 
-A region is a sink (or a script, or a materialized vertex) with the ancestors it needs, cut at
+A region is a sink (or a script, a program, or a materialized vertex) with the ancestors it needs, cut at
 materialized vertices, which are regions of their own and are read back instead of computed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from stoker.core.graph import JobGraph, Sink, Source, SqlScript, Vertex, inputs_of, is_materialized
+from stoker.core.graph import (
+    JobGraph,
+    Program,
+    Sink,
+    Source,
+    SqlScript,
+    Vertex,
+    inputs_of,
+    is_materialized,
+)
 from stoker.core.ids import RegionId
 
 
@@ -27,7 +36,7 @@ def regions_of(graph: JobGraph) -> tuple[Region, ...]:
     ends = [
         vertex.name
         for vertex in topological(graph)
-        if isinstance(vertex, Sink | SqlScript) or is_materialized(vertex)
+        if isinstance(vertex, Sink | SqlScript | Program) or is_materialized(vertex)
     ]
     return tuple(_region_ending_at(by_name, end) for end in ends)
 

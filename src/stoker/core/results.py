@@ -1,5 +1,6 @@
 """What is told and kept about jobs: failures, outcomes of attempts, details, results."""
 
+from stoker.core.checkpoints import BatchFigures, Checkpoints
 from stoker.core.graph import JobType, Value
 from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.states import ExecutionState, JobStatus
@@ -30,6 +31,23 @@ class FailureRecord(Value):
     attempt: AttemptId | None = None
     attempt_number: int = 0
     task_executor: ResourceId | None = None
+    concurrent: tuple["FailureRecord", ...] = ()
+    """Further failures that came while the job was answering this one."""
+
+
+class ProgressPart(Value):
+    """A Spark job or a streaming query that a program has started."""
+
+    id: str
+    name: str
+    kind: str
+    """spark-job or streaming-query"""
+    state: str
+    """RUNNING, SUCCEEDED, FAILED or UNKNOWN, in Spark's words."""
+    tasks_total: int = 0
+    tasks_done: int = 0
+    batch_id: int | None = None
+    rows_per_second: float | None = None
 
 
 class Progress(Value):
@@ -47,6 +65,12 @@ class Progress(Value):
     rows_per_second: float | None = None
     query_id: str | None = None
     run_id: str | None = None
+    spark_ui: str | None = None
+    """Where Spark's own page about the attempt is."""
+    parts: tuple[ProgressPart, ...] = ()
+    """The newest Spark jobs and queries of a program."""
+    recent_batches: tuple[BatchFigures, ...] = ()
+    """Streaming: the last few that were committed, oldest first."""
 
 
 class AttemptOutcome(Value):
@@ -60,6 +84,9 @@ class AttemptOutcome(Value):
     at: Millis
     failure: Failure | None = None
     progress: Progress = Progress()
+    number: int | None = None
+    """Of the attempt, in its region; None in records of release 0.1."""
+    task_executor: ResourceId | None = None
 
 
 class AttemptDetails(Value):
@@ -108,6 +135,9 @@ class JobDetails(Value):
     plan: tuple[PlanVertex, ...] = ()
     configuration: dict[str, str] = {}
     parameters: dict[str, str] = {}
+    engine: str = ""
+    """connect or classic, and why if that was chosen automatically."""
+    checkpoints: Checkpoints = Checkpoints()
 
 
 class JobSummary(Value):

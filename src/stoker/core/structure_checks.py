@@ -5,7 +5,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from stoker.core.faults import Fault, did_you_mean
-from stoker.core.graph import JobGraph, Sink, Source, SqlScript, Transform, Vertex, inputs_of
+from stoker.core.graph import (
+    JobGraph,
+    Program,
+    Sink,
+    Source,
+    SqlScript,
+    Transform,
+    Vertex,
+    inputs_of,
+)
 from stoker.core.plan import kind_of
 
 RESERVED_NAMES = frozenset({"spark", "params"})
@@ -45,7 +54,7 @@ def ancestors(name: str, by_name: Mapping[str, Vertex]) -> set[str]:
 
 def _name_faults(vertex: Vertex) -> Iterator[Fault]:
     place = place_of(vertex)
-    is_end = isinstance(vertex, Sink | SqlScript)
+    is_end = isinstance(vertex, Sink | SqlScript | Program)
     if not vertex.name.strip():
         yield Fault(place, "the name is empty", "give the vertex a name")
     elif len(vertex.name) > LONGEST_NAME:
@@ -146,7 +155,7 @@ def _cycles(by_name: Mapping[str, Vertex]) -> Iterator[Fault]:
 
 
 def _dead_ends(vertices: tuple[Vertex, ...], by_name: Mapping[str, Vertex]) -> Iterator[Fault]:
-    ends = [vertex for vertex in vertices if isinstance(vertex, Sink | SqlScript)]
+    ends = [vertex for vertex in vertices if isinstance(vertex, Sink | SqlScript | Program)]
     if not ends:
         yield Fault("job", "it has no sink, so it would do nothing", "add a sink")
         return

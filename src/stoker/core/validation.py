@@ -3,7 +3,7 @@
 from stoker.core.errors import InvalidJobGraph
 from stoker.core.faults import Fault
 from stoker.core.graph import JobGraph, JobType, Sink
-from stoker.core.job_checks import job_faults, size_faults
+from stoker.core.job_checks import job_faults, size_faults, together_faults
 from stoker.core.structure_checks import structure_faults
 from stoker.core.vertex_checks import is_streaming, vertex_faults
 
@@ -18,7 +18,8 @@ def faults_of(graph: JobGraph, *, max_bytes: int = MAX_GRAPH_BYTES) -> list[Faul
         *vertex_faults(graph),
         *size_faults(graph, max_bytes),
     ]
-    return list(dict.fromkeys(found))
+    # Only a graph that is right so far can be cut into regions.
+    return list(dict.fromkeys(found or together_faults(graph)))
 
 
 def validate(graph: JobGraph, *, max_bytes: int = MAX_GRAPH_BYTES) -> None:

@@ -8,6 +8,7 @@ from stoker.core.graph import (
     FormatRead,
     FormatWrite,
     JobGraph,
+    Program,
     PythonFunction,
     Sink,
     Source,
@@ -16,6 +17,7 @@ from stoker.core.graph import (
     Transform,
     Vertex,
 )
+from stoker.core.program_checks import program_faults
 from stoker.core.structure_checks import RESERVED_NAMES, ancestors, place_of
 from stoker.core.triggers import TRIGGER_FORMS, parse_trigger
 
@@ -38,6 +40,8 @@ def vertex_faults(graph: JobGraph) -> Iterator[Fault]:
             case SqlScript():
                 if not any(statement.strip() for statement in vertex.statements):
                     yield Fault(place, "it has no statement", "write at least one statement")
+            case Program():
+                yield from program_faults(place, vertex, graph)
         if isinstance(vertex, Source | Transform) and vertex.materialized:
             yield from _materialized_faults(place, vertex.name, by_name)
 

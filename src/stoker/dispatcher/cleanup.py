@@ -9,10 +9,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import assert_never
 
 from stoker.aio.retry import Backoff
 from stoker.core.errors import Fenced, SessionExpired, StokerError
 from stoker.core.ids import JobId
+from stoker.dispatcher.options import CleanupStrategy, DispatcherOptions
 
 log = logging.getLogger(__name__)
 
@@ -23,28 +25,59 @@ class CleanupStep:
     run: Callable[[JobId], Awaitable[None]]
 
 
-async def clean_up(
-    job_id: JobId,
-    steps: Sequence[CleanupStep],
-    *,
-    initial: timedelta,
-    maximum: timedelta,
-) -> None:
-    """Returns when all steps have succeeded; one that fails does not keep others from running."""
-    backoff = Backoff(initial=initial, maximum=maximum, multiplier=2.0)
+@dataclass(frozen=True, kw_only=True)
+class Retries:
+    pauses: Backoff
+    attempts: int | None = None
+    """In all, the first one included; None: until it succeeds."""
+
+
+def retries_of(options: DispatcherOptions) -> Retries:
+    match options.cleanup_strategy:
+        case CleanupStrategy.NONE | CleanupStrategy.DISABLE | CleanupStrategy.OFF:
+            return Retries(pauses=_steady(timedelta(0)), attempts=1)
+        case CleanupStrategy.FIXED_DELAY:
+            return Retries(
+                pauses=_steady(options.cleanup_fixed_delay),
+                attempts=options.cleanup_fixed_attempts,
+            )
+        case CleanupStrategy.EXPONENTIAL_DELAY:
+            pauses = Backoff(
+                initial=options.cleanup_initial_backoff, maximum=options.cleanup_max_backoff
+            )
+            return Retries(pauses=pauses, attempts=options.cleanup_exponential_attempts)
+        case _:
+            assert_never(options.cleanup_strategy)
+
+
+def _steady(pause: timedelta) -> Backoff:
+    return Backoff(initial=pause, maximum=pause)
+
+
+async def clean_up(job_id: JobId, steps: Sequence[CleanupStep], retries: Retries) -> bool:
+    """Whether all steps have succeeded; one that fails does not keep others from running."""
     remaining = list(steps)
     failures = 0
-    while remaining:
-        failed = []
-        for step in remaining:
-            try:
-                await step.run(job_id)
-            except (Fenced, SessionExpired):
-                raise  # Another leader finishes it from the dirty result.
-            except StokerError as error:
-                log.warning("clean-up of job %s, %s: %s", job_id, step.name, error)
-                failed.append(step)
-        remaining = failed
-        if remaining:
-            await asyncio.sleep(backoff.delay(failures).total_seconds())
-            failures += 1
+    while remaining := [step for step in remaining if not await _succeeds(step, job_id)]:
+        failures += 1
+        if retries.attempts is not None and failures >= retries.attempts:
+            names = ", ".join(step.name for step in remaining)
+            log.warning(
+                "clean-up of job %s is given up until the next leader comes (%s); look below "
+                "jobs/%s and blobs/%s in the storage",
+                *(job_id, names, job_id, job_id),
+            )
+            return False
+        await asyncio.sleep(retries.pauses.delay(failures - 1).total_seconds())
+    return True
+
+
+async def _succeeds(step: CleanupStep, job_id: JobId) -> bool:
+    try:
+        await step.run(job_id)
+    except (Fenced, SessionExpired):
+        raise  # Another leader finishes it from the dirty result.
+    except StokerError as error:
+        log.warning("clean-up of job %s, %s: %s", job_id, step.name, error)
+        return False
+    return True

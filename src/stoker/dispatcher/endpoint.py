@@ -4,37 +4,52 @@ import asyncio
 import logging
 from typing import assert_never
 
+import msgspec
+
+from stoker.core.checkpoints import SavepointRequest, SavepointSummary
 from stoker.core.errors import (
+    CannotTakeSavepoint,
     DuplicateJob,
     InvalidInput,
     JobAlreadyEnded,
     JobNotFound,
     NoLeader,
     NotFound,
+    StokerError,
 )
-from stoker.core.graph import JobGraph
-from stoker.core.ids import BlobKey, JobId
+from stoker.core.graph import JobGraph, JobType
+from stoker.core.ids import AttemptId, BlobKey, JobId, ResourceId, SessionId
 from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
 from stoker.core.states import JobStatus
 from stoker.core.tokens import FencingToken
 from stoker.core.validation import validate
+from stoker.dispatcher.attached_clients import AttachedClients
+from stoker.dispatcher.attempt_logs import AttemptLogReader
 from stoker.dispatcher.ended_jobs import EndedJobs
 from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.live_jobs import LiveJobs
 from stoker.dispatcher.quarantine import Quarantine, was_dropped
+from stoker.dispatcher.queues import Queues
+from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores
+from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import (
     DISPATCHER,
     ClusterOverview,
     DispatcherGateway,
+    JobsSince,
     QuarantinedJob,
+    QueueOverview,
+    SavepointStatus,
     Submitted,
 )
 from stoker.gateways.job import JobToRun
 from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutorDetails
 from stoker.ha.stores.job_graphs import Conflicts, PutOutcome, SameAgain, Stored
 from stoker.rpc.service import Endpoint
+from stoker.savepoints.catalog import dispose, list_savepoints
+from stoker.savepoints.origin import check_origin
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +66,8 @@ class Dispatcher(Endpoint):
         ended: EndedJobs,
         quarantine: Quarantine,
         locks: JobLocks,
+        queues: Queues,
+        triggers: SavepointTriggers,
         token: FencingToken,
     ) -> None:
         super().__init__(DISPATCHER, token=token)
@@ -60,6 +77,10 @@ class Dispatcher(Endpoint):
         self._ended = ended
         self._quarantine = quarantine
         self._locks = locks
+        self.clients = AttachedClients()
+        self._triggers = triggers
+        self._queues = queues
+        self._logs = AttemptLogReader(services.rpc, services.storage, self.task_executors)
 
     # Submission
 
@@ -72,7 +93,10 @@ class Dispatcher(Endpoint):
             outcome: PutOutcome | None = await self._stores.graphs.known(graph)
             if outcome is None:
                 # Before it is durable: what is refused leaves nothing behind.
+                self._queues.check(graph)
                 await self._check_artifacts(graph)
+                if graph.restore is not None:
+                    await check_origin(graph, self._services.savepoints.open_storage)
                 outcome = await self._stores.graphs.put(graph, submitted_at=now)
         match outcome:
             case SameAgain(job_id=job_id):
@@ -107,6 +131,27 @@ class Dispatcher(Endpoint):
         ended = [job for job in self._ended.summaries() if job.job_id not in known]
         return sorted([*live, *ended], key=lambda job: (-job.start, job.job_id))
 
+    def jobs_since(self, leader: SessionId | None, revision: int) -> JobsSince:
+        assert self.token is not None
+        live = tuple(summary_of(details) for details in self._live.details())
+        # A job that is about to leave may be told as live and as ended: the live one counts.
+        changed = self._ended.changed_since(revision) if leader == self.token.session else None
+        if changed is None:
+            ended = self._ended.summaries()
+            removed: list[JobId] = []
+        else:
+            summaries = {job_id: self._ended.summary(job_id) for job_id in changed}
+            ended = [job for job in summaries.values() if job is not None]
+            removed = [job_id for job_id, job in summaries.items() if job is None]
+        return JobsSince(
+            leader=self.token.session,
+            revision=self._ended.revision,
+            live=live,
+            ended=tuple(ended),
+            removed=tuple(removed),
+            whole=changed is None,
+        )
+
     def job_status(self, job_id: JobId) -> JobStatus:
         if (job := self._live.get(job_id)) is not None:
             return job.details().status
@@ -114,13 +159,31 @@ class Dispatcher(Endpoint):
 
     async def job_details(self, job_id: JobId) -> JobDetails:
         if (job := self._live.get(job_id)) is not None:
-            return job.details()
+            return await self._with_free_slots(job.details())
         result = self._result(job_id)
         try:
             return await self._stores.results.details(job_id)
         except NotFound:
             log.warning("the details of job %s are lost; its result is all there is", job_id)
             return _details_from(result)
+
+    async def _with_free_slots(self, details: JobDetails) -> JobDetails:
+        """What a queued job needs and what is there, before why its queue does not let it in."""
+        if details.waiting is None or self._queues.why_waiting(details.job_id) is None:
+            return details
+        try:
+            free = (await (await self._resource_manager()).overview()).slots_free
+        except StokerError:
+            return details
+        needed = self._queues.slots_wanted(details.job_id)
+        words = f"needs {needed} slot{'' if needed == 1 else 's'}, {free} free; {details.waiting}"
+        return msgspec.structs.replace(details, waiting=words)
+
+    async def read_attempt_log(
+        self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
+    ) -> LogPiece:
+        details = await self.job_details(job_id)
+        return await self._logs.read(details, attempt, stream, offset)
 
     def job_result(self, job_id: JobId) -> JobResult | None:
         if self._live.get(job_id) is not None:
@@ -150,12 +213,73 @@ class Dispatcher(Endpoint):
             return
         job = self._live.get(job_id)
         if job is None or job.details().status.globally_terminal:
-            status = self.job_status(job_id)
-            if status is not JobStatus.CANCELED:
-                raise JobAlreadyEnded(job_id, status)
+            self._check_cancelled(job_id)
             return
-        await self._stores.wishes.cancel(job_id, at=self._services.wall_clock())
+        try:
+            await self._stores.wishes.cancel(job_id, at=self._services.wall_clock())
+        except JobNotFound:
+            # It ended while this was under way, and its record has gone.
+            self._check_cancelled(job_id)
+            return
         job.cancel()
+
+    def _check_cancelled(self, job_id: JobId) -> None:
+        status = self.job_status(job_id)
+        if status is not JobStatus.CANCELED:
+            raise JobAlreadyEnded(job_id, status)
+
+    # Attached clients
+
+    def heartbeat_from_client(self, job_id: JobId, seconds: float) -> None:
+        if self._live.get(job_id) is None:
+            self.job_status(job_id)
+            return
+        self.clients.seen(job_id, asyncio.get_running_loop().time() + seconds)
+
+    def bound_to_clients(self) -> dict[JobId, float]:
+        """Live jobs that nobody has asked to cancel, with the silence that they bear."""
+        jobs = [job for job_id in self._live.ids() if (job := self._live.get(job_id))]
+        return {
+            job.to_run.graph.job_id: seconds
+            for job in jobs
+            if (seconds := job.to_run.graph.client_timeout_seconds) and not job.cancel_wanted
+        }
+
+    # Savepoints
+
+    def trigger_savepoint(self, job_id: JobId, trigger_id: str, request: SavepointRequest) -> None:
+        if self._triggers.knows(job_id, trigger_id):
+            self._triggers.trigger(job_id, trigger_id, request, self.cancel_job)
+            return
+        job = self._live.get(job_id)
+        if job is None:
+            status = self.job_status(job_id)
+            raise CannotTakeSavepoint(
+                f"job {job_id} has ended as {status} and takes no savepoint any more"
+            )
+        if job.to_run.graph.job_type is JobType.BATCH:
+            raise CannotTakeSavepoint(
+                f"job {job_id} is a batch job and has no state to save; only streaming jobs take "
+                "savepoints"
+            )
+        self._triggers.trigger(job_id, trigger_id, request, self.cancel_job)
+
+    async def savepoint_status(
+        self, job_id: JobId, trigger_id: str, seconds: float
+    ) -> SavepointStatus:
+        return await self._triggers.status(job_id, trigger_id, seconds)
+
+    async def savepoints(self, directory: str | None) -> list[SavepointSummary]:
+        services = self._services.savepoints
+        wanted = directory or services.options.savepoint_directory
+        if wanted is None:
+            raise InvalidInput(
+                "no directory is named; name one, or set execution.checkpointing.savepoint-dir"
+            )
+        return await list_savepoints(wanted, services.open_storage)
+
+    async def dispose_savepoint(self, path: str) -> None:
+        await dispose(path, self._services.savepoints.open_storage, self._services.storage)
 
     # Quarantine
 
@@ -187,6 +311,13 @@ class Dispatcher(Endpoint):
     async def task_executors(self) -> list[TaskExecutorDetails]:
         manager = await self._resource_manager()
         return await manager.task_executors()
+
+    def queues(self) -> list[QueueOverview]:
+        return self._queues.overview()
+
+    async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
+        manager = await self._resource_manager()
+        await manager.drain_task_executor(resource_id, seconds)
 
     async def _resource_manager(self) -> ResourceManagerGateway:
         leader = self._services.resource_manager.leader

@@ -2,26 +2,40 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from stoker.aio.latest import Latest
+from stoker.aio.retry import Backoff
 from stoker.aio.scope import TaskScope
-from stoker.core.errors import Fenced, KeyExists, SessionExpired, StokerError
+from stoker.core.errors import CorruptContent, Fenced, KeyExists, SessionExpired, StokerError
 from stoker.core.ids import JobId
 from stoker.core.plan import plan_of
 from stoker.core.results import JobDetails, JobResult, summary_of
 from stoker.core.states import JobStatus
-from stoker.dispatcher.cleanup import CleanupStep, clean_up
+from stoker.dispatcher.cleanup import CleanupStep, clean_up, retries_of
 from stoker.dispatcher.ended_jobs import EndedJobs
+from stoker.dispatcher.options import DispatcherOptions
+from stoker.dispatcher.queues import Queues
 from stoker.dispatcher.services import DispatcherServices
 from stoker.gateways.job import JobEnd, JobToRun, RunningJob
 from stoker.ha.stores.job_results import JobResultStore
 
 log = logging.getLogger(__name__)
+
+STEADY_SECONDS = 60.0
+"""A job master that broke after so long did well enough to be started again at once."""
+LONGEST_PAUSE = timedelta(minutes=1)
+"""Between two starts of a job master that breaks again and again."""
+
+PutAside = Callable[[JobToRun, str, bool], None]
+"""Takes a job that cannot be run, the reason, and whether its cancel was acknowledged."""
 
 
 @dataclass
@@ -29,6 +43,9 @@ class LiveJob:
     to_run: JobToRun
     running: Latest[RunningJob | None]
     cancel_wanted: bool = False
+    why_waiting: Callable[[], str | None] = lambda: None
+    """Why it is not its turn yet."""
+    on_cancel: Callable[[], None] = lambda: None
 
     def details(self) -> JobDetails:
         if self.running.value is not None:
@@ -42,10 +59,12 @@ class LiveJob:
             timestamps={JobStatus.INITIALIZING: self.to_run.submitted_at},
             start=self.to_run.submitted_at,
             plan=plan_of(graph),
+            waiting=self.why_waiting(),
         )
 
     def cancel(self) -> None:
         self.cancel_wanted = True
+        self.on_cancel()
         if self.running.value is not None:
             self.running.value.cancel()
 
@@ -78,6 +97,15 @@ async def _until_begun(running: RunningJob) -> None:
         await asyncio.gather(*waits, return_exceptions=True)
 
 
+def _nowhere_to_put(to_run: JobToRun, reason: str, _cancel_wanted: bool) -> None:
+    raise CorruptContent(f"job {to_run.graph.job_id} cannot be run: {reason}")
+
+
+def _pauses(options: DispatcherOptions) -> Backoff:
+    first = options.master_restart_delay
+    return Backoff(initial=first, maximum=max(first, LONGEST_PAUSE))
+
+
 class LiveJobs:
     def __init__(
         self,
@@ -85,14 +113,18 @@ class LiveJobs:
         results: JobResultStore,
         ended: EndedJobs,
         steps: tuple[CleanupStep, ...],
+        queues: Queues,
     ) -> None:
         self._services = services
         self._results = results
         self._ended = ended
         self._steps = steps
+        self._queues = queues
         self._jobs: dict[JobId, LiveJob] = {}
         self._recovering = asyncio.Semaphore(services.options.recovery_concurrency)
         self.scope = TaskScope("jobs")
+        self.put_aside: PutAside = _nowhere_to_put
+        """What becomes of a job whose records turn out to be damaged."""
         self.changes: Latest[int] = Latest(0)
 
     def get(self, job_id: JobId) -> LiveJob | None:
@@ -124,8 +156,16 @@ class LiveJobs:
                 wait.cancel()
 
     def start(self, to_run: JobToRun) -> None:
-        job = LiveJob(to_run, Latest(None), cancel_wanted=to_run.cancel_wanted)
-        self._jobs[to_run.graph.job_id] = job
+        job_id = to_run.graph.job_id
+        job = LiveJob(
+            to_run,
+            Latest(None),
+            cancel_wanted=to_run.cancel_wanted,
+            why_waiting=partial(self._queues.why_waiting, job_id),
+            on_cancel=partial(self._queues.cancelled, job_id),
+        )
+        self._jobs[job_id] = job
+        self._queues.enter(to_run)
         self.scope.spawn(f"job {to_run.graph.job_id}", self._carry(job))
 
     def clean_up_later(self, job_id: JobId) -> None:
@@ -141,18 +181,31 @@ class LiveJobs:
 
     async def _carry(self, job: LiveJob) -> None:
         job_id = job.to_run.graph.job_id
-        result = await self._run_to_its_end(job)
+        await self._queues.wait_for_turn(job_id)
+        try:
+            result = await self._run_to_its_end(job)
+        except CorruptContent as damage:
+            del self._jobs[job_id]
+            self._queues.leave(job_id)
+            self.put_aside(job.to_run, str(damage), job.cancel_wanted)
+            self.changes.set(self.changes.value + 1)
+            return
         self._ended.add(result)
         del self._jobs[job_id]
+        self._queues.leave(job_id)
         self.changes.set(self.changes.value + 1)
         await self._clean_up(job_id)
 
     async def _run_to_its_end(self, job: LiveJob) -> JobResult:
         """A job master that breaks is started again: it finds its attempts by their records."""
+        loop = asyncio.get_running_loop()
+        pauses = _pauses(self._services.options)
+        failures = 0
         while True:
+            began = loop.time()
             try:
                 return await self._run(job)
-            except (Fenced, SessionExpired):
+            except (Fenced, SessionExpired, CorruptContent):
                 raise
             # The border between one job and all others: whatever breaks its master harms it alone.
             except Exception as error:
@@ -164,7 +217,9 @@ class LiveJobs:
                 )
             finally:
                 job.running.set(None)
-            await asyncio.sleep(self._services.options.master_restart_delay.total_seconds())
+            failures = 0 if loop.time() - began > STEADY_SECONDS else failures
+            await asyncio.sleep(pauses.delay(failures).total_seconds())
+            failures += 1
 
     async def _run(self, job: LiveJob) -> JobResult:
         to_run = JobToRun(
@@ -209,13 +264,8 @@ class LiveJobs:
         return result
 
     async def _clean_up(self, job_id: JobId) -> None:
-        options = self._services.options
-        await clean_up(
-            job_id,
-            self._steps,
-            initial=options.cleanup_initial_backoff,
-            maximum=options.cleanup_max_backoff,
-        )
+        if not await clean_up(job_id, self._steps, retries_of(self._services.options)):
+            return
         try:
             await self._results.mark_clean(job_id)
         except StokerError as error:

@@ -2,8 +2,53 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 
+from stoker.core.errors import InvalidOption
 from stoker.core.options import ByteSize, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueOptions:
+    """The queue `default` is always there; others are those that any of these names."""
+
+    names: tuple[str, ...] = option("queues.names", "Queues without a limit.", ())
+    running_jobs: dict[str, str] = option(
+        "queues.running-jobs",
+        "Name of a queue and how many of its jobs run at the same time; the others wait.",
+        {},
+    )
+    slots: dict[str, str] = option(
+        "queues.slots",
+        "Name of a queue and how many slots its running jobs may use together.",
+        {},
+    )
+    ageing: timedelta = option(
+        "queues.priority-ageing",
+        "Each time that a job has waited this long in its queue its priority counts one more; 0 s "
+        "switches that off, and unimportant jobs may then wait for ever.",
+        timedelta(minutes=5),
+    )
+
+    def __post_init__(self) -> None:
+        for key, limits in (
+            ("queues.running-jobs", self.running_jobs),
+            ("queues.slots", self.slots),
+        ):
+            for name, text in limits.items():
+                if not text.isdecimal() or int(text) < 1:
+                    raise InvalidOption(
+                        f"{key} of queue {name} is {text!r}; write a whole number from 1 up",
+                        key=key,
+                    )
+
+
+class CleanupStrategy(StrEnum):
+    NONE = "none"
+    DISABLE = "disable"
+    OFF = "off"
+    FIXED_DELAY = "fixed-delay"
+    EXPONENTIAL_DELAY = "exponential-delay"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +68,27 @@ class DispatcherOptions:
     )
     results_max_count: int = option(
         "job-result-store.max-count", "How many results of ended jobs are kept.", 10_000
+    )
+    cleanup_strategy: CleanupStrategy = option(
+        "cleanup-strategy.type",
+        "How a clean-up step that failed is tried again: exponential-delay, fixed-delay, or none "
+        "(also: disable, off), which leaves it to the next leader.",
+        CleanupStrategy.EXPONENTIAL_DELAY,
+    )
+    cleanup_fixed_attempts: int | None = option(
+        "cleanup-strategy.fixed-delay.attempts",
+        "How often a clean-up step is tried with fixed-delay; unset means until it succeeds.",
+        None,
+    )
+    cleanup_fixed_delay: timedelta = option(
+        "cleanup-strategy.fixed-delay.delay",
+        "Wait between tries of a clean-up step with fixed-delay.",
+        timedelta(minutes=1),
+    )
+    cleanup_exponential_attempts: int | None = option(
+        "cleanup-strategy.exponential-delay.attempts",
+        "How often a clean-up step is tried with exponential-delay; unset means until it succeeds.",
+        None,
     )
     cleanup_initial_backoff: timedelta = option(
         "cleanup-strategy.exponential-delay.initial-backoff",

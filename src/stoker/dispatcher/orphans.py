@@ -11,7 +11,7 @@ from typing import Final
 
 from stoker.core.ids import JobId, is_hex_id
 
-FOLDERS: Final = ("jobs", "results", "blobs")
+FOLDERS: Final = ("jobs", "results", "blobs", "logs")
 """Each has one folder for each job; everything else in the storage is left alone."""
 
 Pointer = str | None
@@ -53,6 +53,8 @@ def is_wanted(path: str, known: KnownJobs) -> bool:
             return _points(known.results, job_id, path)
         case "jobs" if inside.startswith("graph/") and job_id in known.jobs:
             return _points(known.jobs, job_id, path)
+        case "logs":
+            return job_id in known.jobs or job_id in known.results or job_id in known.in_use
         case "jobs" | "blobs":
             return job_id in known.jobs or job_id in known.in_use
         case _:

@@ -30,7 +30,7 @@ from stoker.dispatcher.live_jobs import LiveJobs
 from stoker.dispatcher.recovery import Recovery, decide_recovery
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.dispatcher import QuarantinedJob
-from stoker.gateways.job import JobEnd
+from stoker.gateways.job import JobEnd, JobToRun
 from stoker.ha.stores.job_graphs import JobRecord, StoredJob
 from stoker.ha.stores.unreadable import Unreadable
 
@@ -54,6 +54,8 @@ class Quarantine:
         self._live = live
         self._locks = locks
         self._wall_clock = wall_clock
+        self._tries: dict[JobId, int] = {}
+        """Of jobs that come back again and again, so that they do so less and less often."""
         now = wall_clock()
         self._jobs = {
             job.job_id: QuarantinedJob(
@@ -65,6 +67,18 @@ class Quarantine:
             )
             for job in recovery.broken
         }
+
+    def put_aside(self, to_run: JobToRun, reason: str, cancel_wanted: bool) -> None:
+        """Of a job that was loaded, but whose master found damaged records (JMR-06)."""
+        job_id = to_run.graph.job_id
+        log.error("job %s goes to quarantine: %s", job_id, reason)
+        self._jobs[job_id] = QuarantinedJob(
+            job_id=job_id,
+            reason=reason,
+            since=self._wall_clock(),
+            cancel_wanted=cancel_wanted,
+        )
+        self._live.scope.spawn(f"quarantine {job_id}", self.keep_trying(job_id))
 
     def all(self) -> list[QuarantinedJob]:
         return [self._jobs[job_id] for job_id in sorted(self._jobs)]
@@ -98,7 +112,8 @@ class Quarantine:
             match await self._load(job):
                 case StoredJob() as stored:
                     wishes = await self._stores.wishes.all()
-                    [to_run] = decide_recovery([stored], [], wishes).run
+                    begun = await self._stores.attempts.jobs()
+                    [to_run] = decide_recovery([stored], [], wishes, begun).run
                     log.info("job %s could be loaded at last", job_id)
                     self._live.start(to_run)
                     del self._jobs[job_id]
@@ -119,16 +134,18 @@ class Quarantine:
 
     async def keep_trying(self, job_id: JobId) -> None:
         """Until the job is here no more: a storage may recover, a file be restored."""
-        failures = 0
         while True:
+            failures = self._tries.get(job_id, 0)
             await asyncio.sleep(RETRIES.delay(failures).total_seconds())
-            failures += 1
+            self._tries[job_id] = failures + 1
             if job_id not in self._jobs:
                 return
             try:
                 await self.retry(job_id)
             except StokerError as error:
                 log.info("%s", error)
+            else:
+                return
 
     def _held(self, job_id: JobId) -> QuarantinedJob:
         job = self._jobs.get(job_id)
@@ -141,8 +158,10 @@ class Quarantine:
 
     async def _load(self, job: QuarantinedJob) -> StoredJob | Unreadable | None:
         try:
-            return await self._stores.graphs.get(job.job_id)
-        except StorageUnavailable as error:
+            stored = await self._stores.graphs.get(job.job_id)
+            await self._stores.attempts.of_job(job.job_id)
+            return stored
+        except (StorageUnavailable, CorruptContent) as error:
             # Of this content alone, as far as anyone can tell: no other master would do better.
             return Unreadable(job_id=job.job_id, reason=str(error), pointer=job.pointer)
 

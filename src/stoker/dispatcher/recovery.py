@@ -27,6 +27,7 @@ def decide_recovery(
     jobs: Iterable[StoredJob | Unreadable],
     results: Iterable[ResultRecord | Unreadable],
     cancel_wanted: Container[JobId],
+    begun: Container[JobId] = frozenset(),
 ) -> Recovery:
     results = list(results)
     records = [record for record in results if isinstance(record, ResultRecord)]
@@ -46,6 +47,7 @@ def decide_recovery(
                         submitted_at=record.submitted_at,
                         recovered=True,
                         cancel_wanted=record.job_id in cancel_wanted,
+                        begun=record.job_id in begun,
                     )
                 )
             case Unreadable(job_id=job_id) if job_id not in ended:

@@ -8,12 +8,15 @@ from datetime import timedelta
 from stoker.aio.retry import Backoff, retry
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import StokerError, StorageUnavailable
+from stoker.dispatcher.attached_clients import cancel_abandoned
 from stoker.dispatcher.ended_jobs import EndedJobs
 from stoker.dispatcher.endpoint import Dispatcher
 from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.live_jobs import LiveJobs
 from stoker.dispatcher.quarantine import Quarantine
+from stoker.dispatcher.queues import Queues
 from stoker.dispatcher.recovery import Recovery, decide_recovery
+from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores, cleanup_steps, stores_of
 from stoker.dispatcher.sweep import OrphanSweep
@@ -40,10 +43,12 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
     ended = EndedJobs(recovery.ended)
     steps = cleanup_steps(stores, services.storage, services.blobs)
     locks = JobLocks()
-    live = LiveJobs(services, stores.results, ended, steps)
+    queues = Queues(services.queues, services.wall_clock)
+    live = LiveJobs(services, stores.results, ended, steps, queues)
     quarantine = Quarantine(
         recovery, stores=stores, live=live, locks=locks, wall_clock=services.wall_clock
     )
+    live.put_aside = quarantine.put_aside
     sweep = OrphanSweep(
         services.storage,
         stores,
@@ -60,6 +65,8 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
         ended=ended,
         quarantine=quarantine,
         locks=locks,
+        queues=queues,
+        triggers=SavepointTriggers(live, live.scope),
         token=leadership.token,
     )
     async with (
@@ -72,6 +79,12 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
         for job_id in recovery.clean_up:
             live.clean_up_later(job_id)
         await leadership.publish(address)
+        scope.spawn(
+            "clients",
+            cancel_abandoned(
+                dispatcher.clients, dispatcher.bound_to_clients, dispatcher.cancel_job
+            ),
+        )
         scope.spawn("retention", _forget_old_results(services, stores, ended))
         if is_ours:
             scope.spawn("orphans", sweep.run())
@@ -90,7 +103,7 @@ async def _recover(stores: Stores) -> Recovery:
         results = await stores.results.all()
         jobs = await stores.graphs.read_all(insistent=next(tries) >= PATIENT_READS)
         wishes = await stores.wishes.all()
-        return decide_recovery(jobs, results, wishes)
+        return decide_recovery(jobs, results, wishes, await stores.attempts.jobs())
 
     recovery = await retry(read, on=(StorageUnavailable,), backoff=RECOVERY_BACKOFF)
     log.info(

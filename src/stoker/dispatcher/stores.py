@@ -15,6 +15,8 @@ from stoker.storage.contract import Storage
 
 @dataclass(frozen=True, kw_only=True)
 class Stores:
+    leadership: Leadership
+    """Whose writes they are."""
     graphs: JobGraphStore
     results: JobResultStore
     wishes: WishStore
@@ -23,6 +25,7 @@ class Stores:
 
 def stores_of(leadership: Leadership, storage: Storage, ids: Ids) -> Stores:
     return Stores(
+        leadership=leadership,
         graphs=JobGraphStore(leadership, storage, ids),
         results=JobResultStore(leadership, storage, ids),
         wishes=WishStore(leadership, ids),

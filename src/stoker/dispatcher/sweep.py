@@ -76,7 +76,10 @@ class OrphanSweep:
         for folder in FOLDERS:
             now |= await self._storage.modified(f"{folder}/{job_id}")
         unchanged = [path for path, at in doomed.items() if now.get(path) == at]
+        # A storage knows no leaders: so what was decided here is done while none can follow.
+        await self._stores.leadership.commit([])
         for path in unchanged:
+            self._stores.leadership.grant.require_certainty()
             log.info("removing %s, which belongs to nobody", path)
             await self._storage.delete(path)
         return len(unchanged)

@@ -16,7 +16,7 @@ from stoker.core.graph import (
 from stoker.core.regions import Region
 from stoker.engine.environment import load_function
 from stoker.engine.failures import CannotRun
-from stoker.engine.places import materialized_place
+from stoker.engine.materializing import MaterializedResults
 
 DataFrame = Any
 Session = Any
@@ -37,12 +37,12 @@ def run_sql(session: Session, query: str, parameters: Mapping[str, str]) -> Data
 
 class RegionCompiler:
     def __init__(
-        self, session: Session, graph: JobGraph, region: Region, materialized_root: str
+        self, session: Session, graph: JobGraph, region: Region, results: MaterializedResults
     ) -> None:
         self._session = session
         self._graph = graph
         self._region = region
-        self._materialized_root = materialized_root
+        self._results = results
         self._frames: dict[str, DataFrame] = {}
         self._functions: dict[str, Callable[..., Any]] = {}
 
@@ -68,8 +68,7 @@ class RegionCompiler:
 
     def _build(self, name: str) -> DataFrame:
         if name in self._region.reads:
-            place = materialized_place(self._materialized_root, name)
-            return self._session.read.parquet(place.url)
+            return self._session.read.parquet(self._results.directory_of(name))
         vertex = self._graph.vertex(name)
         match vertex:
             case Source(read=FormatRead() as read):

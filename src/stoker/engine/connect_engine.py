@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from stoker.aio.clock import WallClock, system_wall_clock
@@ -13,12 +14,15 @@ from stoker.core.ids import Ids
 from stoker.engine.contract import EngineState, Listener, Task
 from stoker.engine.java import Java, bundled_java_home, find_java
 from stoker.engine.kept import Kept
+from stoker.engine.limits import machine_memory
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool
-from stoker.engine.running_task import ConnectTask
+from stoker.engine.running_task import ConnectTask, TaskMeans
 from stoker.engine.server import SparkServer, running_server
+from stoker.engine.server_age import ServerAge
 from stoker.engine.server_config import ServerFiles
 from stoker.engine.sessions import SessionEnder
+from stoker.engine.strays import kill_orphans
 from stoker.engine.zygote_link import ZygoteLink, running_zygote
 
 logger = logging.getLogger(__name__)
@@ -40,22 +44,25 @@ class ConnectEngine:
         self._java = java
         self._files = files
         self._ids = ids
-        self._wall_clock = wall_clock
         delays = {
             "restart_delay": options.restart_delay,
             "max_restart_delay": options.max_restart_delay,
         }
-        self._server: Kept[SparkServer] = Kept(
-            "the Spark server",
-            lambda: running_server(options, java, files, ids.nonce()),
-            **delays,
-        )
+        self._server: Kept[SparkServer] = Kept("the Spark server", self._start_server, **delays)
+        log_bytes = int(options.runner_log_size)
         self._zygote: Kept[ZygoteLink] = Kept(
-            "the zygote", lambda: running_zygote(files.logs / "zygote.log"), **delays
+            "the zygote", lambda: running_zygote(files.logs / "zygote.log", log_bytes), **delays
         )
         self._pool = RunnerPool(options, self._server, self._zygote, ids)
-        self._sessions = SessionEnder(self._zygote)
-        self._tasks: set[ConnectTask] = set()
+        self._means = TaskMeans(
+            options=options,
+            machine_memory=machine_memory(),
+            pool=self._pool,
+            sessions=SessionEnder(self._zygote),
+            wall_clock=wall_clock,
+        )
+        self._lives = 0
+        self._age = ServerAge(options, self._server, self._pool)
         self._parts: list[asyncio.Task[None]] = []
         self._closed = False
         self._spark_version = ""
@@ -74,6 +81,7 @@ class ConnectEngine:
     ) -> AsyncIterator["ConnectEngine"]:
         """Begins to start Spark and returns at once; raises StartupFailed if there is no Java."""
         work = work_dir.absolute()  # noqa: ASYNC240
+        await asyncio.to_thread(kill_orphans)
         java = await find_java(environ, work / "java", bundled_home=bundled_java_home())
         files = ServerFiles(work=work, logs=log_dir.absolute())  # noqa: ASYNC240
         engine = cls(options, java, files, ids=ids or Ids(), wall_clock=wall_clock)
@@ -83,6 +91,11 @@ class ConnectEngine:
         finally:
             await engine.close()
 
+    def _start_server(self) -> AbstractAsyncContextManager[SparkServer]:
+        self._lives += 1
+        self._files = replace(self._files, life=self._lives)
+        return running_server(self._options, self._java, self._files, self._ids.nonce())
+
     def _begin(self) -> None:
         self._parts = [
             asyncio.create_task(part.run(), name=name)
@@ -90,6 +103,7 @@ class ConnectEngine:
                 (self._zygote, "keep-zygote"),
                 (self._server, "keep-spark-server"),
                 (self._pool, "keep-runners"),
+                (self._age, "recycle-spark-server"),
             )
         ]
 
@@ -121,23 +135,15 @@ class ConnectEngine:
             raise Unavailable("the Spark engine is closed")
         runner = await self._pool.take()
         self._spark_version = runner.spark_version
-        running = ConnectTask(
-            task,
-            runner,
-            listener,
-            sessions=self._sessions,
-            grace=self._options.cancellation_grace,
-            wall_clock=self._wall_clock,
-        )
-        self._tasks.add(running)
-        running.following.add_done_callback(lambda _: self._tasks.discard(running))
+        running = ConnectTask(task, runner, listener, self._means)
+        self._age.begun(running)
         return running
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        await asyncio.gather(*(task.kill() for task in self._tasks))
+        await asyncio.gather(*(task.kill() for task in self._age.tasks))
         # Runners first, then what they are forked from, then the server.
         for part in reversed(self._parts):
             part.cancel()

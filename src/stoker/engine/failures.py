@@ -57,6 +57,7 @@ def failure_of(error: BaseException) -> Failure:
         message=message,
         stack_trace=_stack_trace_of(error, message),
         retriable=not isinstance(error, (*_HOPELESS, CannotRun)),
+        labels=dict(getattr(error, "labels", {})),
     )
 
 

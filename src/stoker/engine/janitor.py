@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.proto import GetStatusResponse
 
+from stoker.engine.python_workers import workers_of
 from stoker.engine.runner_protocol import EndSession, RunnerEnd, SessionEnded, SessionNotEnded
 from stoker.engine.spark_tasks import executing_operations, has_active_tasks
 
@@ -36,16 +37,18 @@ def serve_as_janitor(connection: socket.socket) -> None:
     while (message := end.receive()) is not None:
         if not isinstance(message, EndSession):
             continue
+        workers = ""
         try:
             session = SparkSession.builder.remote(message.url).create()
             end_all_work(session, message.ui)
+            workers = workers_of(session, message.server_pid)
             session.stop()
         except (PySparkException, grpc.RpcError, OSError) as error:
             if not _is_closed_already(error):
                 reason = f"{type(error).__name__}: {error}"
                 end.send(SessionNotEnded(session_id=message.session_id, reason=reason))
                 continue
-        end.send(SessionEnded(session_id=message.session_id))
+        end.send(SessionEnded(session_id=message.session_id, workers=workers))
     os._exit(0)
 
 

@@ -57,10 +57,44 @@ class EngineOptions:
     runner_start_timeout: timedelta = option(
         "runner.start-timeout",
         "How long a runner may take to open its Spark session",
-        timedelta(seconds=60),
+        timedelta(seconds=180),
     )
     cancellation_grace: timedelta = option(
         "task.cancellation.grace",
         "How long a cancelled task may take to end by itself before its process is killed",
         timedelta(seconds=5),
+    )
+    runner_memory: ByteSize | None = option(
+        "runner.memory",
+        "Memory that a task's own processes may take beyond that of a warm runner, Spark's not "
+        "counted; without it, half of the machine's",
+        None,
+    )
+    runner_processes: int = option(
+        "runner.processes", "Processes that a task may have at the same time", 1000
+    )
+    runner_open_files: int | None = option(
+        "runner.open-files",
+        "Files that each process of a task may have open; without it, as many as the task executor",
+        None,
+    )
+    runner_run_time: timedelta | None = option(
+        "runner.run-time",
+        "A batch task that runs for longer is ended and has failed; without it, none is",
+        None,
+    )
+    runner_log_size: ByteSize = option(
+        "runner.log-size",
+        "Of a task's output more than this is not kept: the middle of it is left out",
+        ByteSize(64 * 1024**2),
+    )
+    recycle_after_tasks: int | None = option(
+        "taskmanager.spark.recycle-after-tasks",
+        "A Spark server that has run so many tasks is replaced; it ends when its tasks have",
+        None,
+    )
+    recycle_at_memory: ByteSize | None = option(
+        "taskmanager.spark.recycle-at-memory",
+        "A Spark server that holds so much memory after a task is replaced in the same way",
+        None,
     )

@@ -1,37 +1,48 @@
 """Where the results and checkpoints of regions stand."""
 
-import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+from stoker.core.names import safe_name
 
+__all__ = [
+    "Place",
+    "checkpoint_place",
+    "local_path",
+    "materialized_place",
+    "place_below",
+    "safe_name",
+]
 
-def safe_name(name: str) -> str:
-    """A directory name for a vertex; different vertices never share one."""
-    cleaned = _UNSAFE.sub("_", name)
-    if cleaned == name:
-        return name
-    return f"{cleaned}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
     url: str
+    """As Spark takes it."""
     local: Path | None
     """The same as a path, when it is on this machine's file system."""
 
 
 def place_below(root: str, name: str) -> Place:
     parts = urlsplit(root)
-    url = f"{root.rstrip('/')}/{name}"
     if parts.scheme == "":
-        return Place(url=url, local=Path(root) / name)
+        return Place(url=f"{root.rstrip('/')}/{name}", local=Path(root) / name)
     if parts.scheme == "file":
-        return Place(url=url, local=Path(unquote(parts.path)) / name)
-    return Place(url=url, local=None)
+        local = Path(unquote(parts.path)) / name
+        # Spark takes a percent sign for itself, not for the beginning of an escape.
+        return Place(url=f"file://{local}", local=local)
+    return Place(url=f"{root.rstrip('/')}/{name}", local=None)
+
+
+def local_path(path: str) -> Path | None:
+    """A path as Spark takes it, when it is of this machine's file system."""
+    if path.startswith("file:"):
+        return Path("/" + path.removeprefix("file:").lstrip("/"))
+    return None if _SCHEME.match(path) else Path(path)
 
 
 def materialized_place(root: str, vertex: str) -> Place:

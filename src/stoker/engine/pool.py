@@ -1,6 +1,7 @@
 """Runner processes that stand ready, each with a Spark session that has run a query."""
 
 import asyncio
+import itertools
 import logging
 import uuid
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class WarmRunner:
     spark_version: str
 
     @property
-    def is_usable(self) -> bool:
+    def is_alive(self) -> bool:
         return self.process.is_alive and not self.server.died.done()
 
 
@@ -48,12 +49,14 @@ class RunnerPool:
         self._ids = ids
         self._spares: list[Spare] = []
         self._taken = asyncio.Event()
+        self._pools: set[int] = set()
+        """Numbers of Spark's scheduler pools in use: a few, since Spark forgets none of them."""
 
     async def take(self) -> WarmRunner:
         """A warm runner, ready at once if there is a spare; raises StokerError if none can be."""
         lost_servers = 0
         while True:
-            spare = self._spares.pop(0) if self._spares else self._begin_preparing()
+            spare = self._spares.pop(0) if self._spares else self._begin_preparing(hurried=True)
             try:
                 runner = await asyncio.shield(spare)
             except asyncio.CancelledError:
@@ -65,10 +68,22 @@ class RunnerPool:
                 lost_servers += 1
                 if not isinstance(runner, _ServerLost) or lost_servers > 3:
                     raise runner
-            elif runner.is_usable:
+            elif runner.is_alive and not self._server.is_let_go(runner.server):
                 return runner
             else:
                 await runner.process.kill()
+
+    async def renew(self) -> None:
+        """Let go of spares at a server that is not the current one any more."""
+        for spare in self._spares:
+            runner = spare.result() if spare.done() else None
+            if isinstance(runner, WarmRunner) and runner.server is not self._server.current:
+                await runner.process.kill()
+        self._taken.set()
+
+    async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
+        """A runner in the session of another one, which died."""
+        return await self._prepare(server, session_id)
 
     async def wait_until_warm(self) -> str:
         """The version of Spark, as soon as a runner has spoken with it."""
@@ -120,20 +135,37 @@ class RunnerPool:
                 if spare.done() and isinstance(runner := spare.result(), WarmRunner):
                     await runner.process.kill()
 
-    def _begin_preparing(self) -> Spare:
-        return asyncio.create_task(self._prepare(), name="prepare-runner")
+    def _begin_preparing(self, *, hurried: bool = False) -> Spare:
+        return asyncio.create_task(self._prepare(hurried=hurried), name="prepare-runner")
 
-    async def _prepare(self) -> WarmRunner | StokerError:
+    async def _prepare(
+        self,
+        server: SparkServer | None = None,
+        session_id: str | None = None,
+        *,
+        hurried: bool = False,
+    ) -> WarmRunner | StokerError:
+        """In a new session of the current server, or in one that is there.
+
+        When somebody waits for it, a query to warm it up would only make it later.
+        """
         try:
-            server = await self._server.get()
+            server = server or await self._server.get()
             zygote = await self._zygote.get()
             process = await zygote.fork()
         except StokerError as error:
             return error
-        session_id = str(uuid.UUID(hex=self._ids.nonce(), version=4))
+        session = session_id or str(uuid.UUID(hex=self._ids.nonce(), version=4))
+        prepare = Prepare(
+            url=server.url(session),
+            ui=server.ui,
+            scheduler_pool=self._scheduler_pool(process),
+            warm=session_id is None and not hurried,
+            server_pid=server.pid,
+        )
         try:
             async with asyncio.timeout(self._options.runner_start_timeout.total_seconds()):
-                await process.send(Prepare(url=server.url(session_id), ui=server.ui))
+                await process.send(prepare)
                 answer = await unless(server.died, process.receive())
         except TimeoutError:
             await process.kill()
@@ -147,7 +179,7 @@ class RunnerPool:
         match answer:
             case Ready(spark_version=version):
                 return WarmRunner(
-                    process=process, server=server, session_id=session_id, spark_version=version
+                    process=process, server=server, session_id=session, spark_version=version
                 )
             case NotReady(reason=reason):
                 await process.kill()
@@ -155,6 +187,13 @@ class RunnerPool:
             case _:
                 ending = await process.kill()
                 return _ServerLost(f"a runner ended before it was ready: {ending}")
+
+    def _scheduler_pool(self, process: ForkedProcess) -> str:
+        """One that no other living runner has: between pools Spark shares its cores fairly."""
+        number = next(number for number in itertools.count() if number not in self._pools)
+        self._pools.add(number)
+        process.exited.add_done_callback(lambda _: self._pools.discard(number))
+        return f"stoker-{number}"
 
 
 class _ServerLost(Unavailable):
@@ -165,4 +204,4 @@ def _is_spoilt(spare: Spare) -> bool:
     if not spare.done():
         return False
     runner = spare.result()
-    return isinstance(runner, StokerError) or not runner.is_usable
+    return isinstance(runner, StokerError) or not runner.is_alive

@@ -1,7 +1,5 @@
 """Running a compiled region: writing a result, materializing a vertex, or a streaming query."""
 
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_never
@@ -9,14 +7,31 @@ from typing import Any, assert_never
 import msgspec
 from pyspark.errors import AnalysisException
 
-from stoker.core.graph import FormatWrite, PythonFunction, Sink, Source, SqlScript, Transform
+from stoker.core.graph import (
+    FormatWrite,
+    Program,
+    PythonFunction,
+    Sink,
+    Source,
+    SqlScript,
+    Transform,
+    Vertex,
+)
+from stoker.core.manifests import Manifest
+from stoker.core.parallelism import SHUFFLE_PARTITIONS, shuffle_partitions
 from stoker.core.results import Progress
 from stoker.engine.compile import DataFrame, RegionCompiler, Session, run_sql
+from stoker.engine.connect_program import run_on_connect
 from stoker.engine.environment import check_versions, place_artifacts
 from stoker.engine.failures import CannotRun, shortened
-from stoker.engine.places import Place, checkpoint_place, materialized_place
+from stoker.engine.materializing import MaterializedResults
+from stoker.engine.places import checkpoint_place
+from stoker.engine.publishing import Publisher, publisher_for
 from stoker.engine.runner_protocol import RunTask
-from stoker.engine.stream_watch import watch_stream
+from stoker.engine.sink_position import check_sink_position
+from stoker.engine.stream_boundary import StartQuery, StreamRun, guarded
+from stoker.engine.stream_control import StreamControl
+from stoker.engine.stream_watch import find_stream
 
 Report = Callable[[Progress], None]
 
@@ -38,12 +53,21 @@ class RegionRun:
         self.progress = Progress()
         self.query: Any = None
         """The streaming query, once it has started."""
+        self._control = StreamControl(Path(task.directory))
+        self._results = MaterializedResults(task.materialized_root)
+        self._publisher: Publisher | None = None
+        """Of a batch sink whose output is files."""
 
     def run(self) -> None:
         task = self._task
+        if task.resumed is not None:
+            self._watch(find_stream(self._session, task.resumed), task.resumed)
+            return
+        if self._is_written_already():
+            return
         self._apply_configuration()
         place_artifacts(self._session, task.graph.artifacts, task.artifacts, Path(task.directory))
-        compiler = RegionCompiler(self._session, task.graph, task.region, task.materialized_root)
+        compiler = RegionCompiler(self._session, task.graph, task.region, self._results)
         if any(_has_function(task.graph.vertex(name)) for name in task.region.vertices):
             check_versions(task.graph.environment)
             compiler.load_functions()
@@ -52,6 +76,9 @@ class RegionRun:
             case SqlScript():
                 self._begin_batch()
                 self._run_script(end)
+            case Program():
+                self._begin_batch()
+                run_on_connect(end, task)
             case Source() | Transform():
                 self._materialize(end.name, compiler)
             case Sink():
@@ -63,14 +90,38 @@ class RegionRun:
             case _:
                 assert_never(end)
 
+    def _is_written_already(self) -> bool:
+        """An earlier attempt came so far that nothing has to be computed again."""
+        end = self._task.graph.vertex(self._task.region.id)
+        written: Manifest | None = None
+        if not self._task.region.streaming:
+            match end:
+                case Sink():
+                    self._publisher = publisher_for(self._task, end)
+                    written = self._publisher.finish_earlier() if self._publisher else None
+                case Source() | Transform():
+                    written = self._results.reuse(end.name)
+        if written is not None:
+            self._entered_running()
+            self._note(written)
+        return written is not None
+
+    def _note(self, written: Manifest) -> None:
+        self.progress = msgspec.structs.replace(
+            self.progress, rows_written=written.rows, bytes_written=written.size
+        )
+
     def final_progress(self) -> Progress:
         """After success: Spark does not always tell of the last tasks before it is done."""
         return msgspec.structs.replace(self.progress, tasks_done=self.progress.tasks_total)
 
     def _apply_configuration(self) -> None:
-        for key, value in self._task.graph.configuration.items():
-            if not key.startswith("spark."):
-                continue
+        configuration = self._task.graph.configuration
+        settings = {key: value for key, value in configuration.items() if key.startswith("spark.")}
+        partitions = shuffle_partitions(configuration, self._task.region.vertices)
+        if partitions is not None:
+            settings[SHUFFLE_PARTITIONS] = str(partitions)
+        for key, value in settings.items():
             try:
                 self._session.conf.set(key, value)
             except AnalysisException as error:
@@ -127,32 +178,10 @@ class RegionRun:
                 f"{name} is marked as materialized, but a stream never ends and cannot be; "
                 "remove the mark, or read the source without streaming=True",
             )
-        place = materialized_place(self._task.materialized_root, name)
-        if place.local is not None and place.local.exists():
-            # An earlier attempt published it before its outcome was known.
-            self._entered_running()
-            return
         frame = compiler.frame(name)
         self._begin_batch()
         with _Mismatch(frame, name, streaming=False):
-            if place.local is None:
-                frame.write.mode("overwrite").parquet(place.url)
-            else:
-                self._write_then_rename(frame, place)
-
-    def _write_then_rename(self, frame: DataFrame, place: Place) -> None:
-        assert place.local is not None
-        staged = place.local.with_name(f".{place.local.name}.{self._task.attempt}")
-        place.local.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            frame.write.mode("overwrite").parquet(staged.absolute().as_uri())
-            try:
-                os.rename(staged, place.local)
-            except OSError:
-                if not place.local.exists():
-                    raise
-        finally:
-            shutil.rmtree(staged, ignore_errors=True)
+            self._note(self._results.write(name, self._task.attempt, frame.write.parquet))
 
     def _run_batch(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
         self._begin_batch()
@@ -162,11 +191,37 @@ class RegionRun:
                     compiler.function(sink.name)(frame)
                 case FormatWrite(format="console"):
                     frame.show()
+                case FormatWrite() as write if self._publisher is not None:
+                    self._publish(self._publisher, write, frame)
                 case FormatWrite() as write:
                     _write(sink, write, frame)
 
+    def _publish(self, publisher: Publisher, write: FormatWrite, frame: DataFrame) -> None:
+        options = {key: value for key, value in write.options.items() if key != "path"}
+
+        def stage(directory: str) -> None:
+            writer = frame.write.mode("error").options(**options)
+            if write.partition_by:
+                writer = writer.partitionBy(*write.partition_by)
+            writer.format(write.format).save(directory)
+
+        manifest = publisher.publish(stage, by_partition=self._replaces_by_partition(write))
+        if manifest is not None:
+            self._note(manifest)
+
+    def _replaces_by_partition(self, write: FormatWrite) -> bool:
+        """Spark's setting of that name, which an option of the sink overrides."""
+        if not write.partition_by:
+            return False
+        options = {key.lower(): value for key, value in write.options.items()}
+        mode = options.get("partitionoverwritemode") or self._session.conf.get(
+            "spark.sql.sources.partitionOverwriteMode", "static"
+        )
+        return str(mode).lower() == "dynamic"
+
     def _run_stream(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
         checkpoint = checkpoint_place(self._task.checkpoint_root, sink.name)
+        check_sink_position(sink, checkpoint)
         with _Mismatch(frame, sink.name, streaming=True):
             writer = frame.writeStream.queryName(sink.name).option(
                 "checkpointLocation", checkpoint.url
@@ -174,16 +229,28 @@ class RegionRun:
             if sink.mode is not None:
                 writer = writer.outputMode(sink.mode)
             writer = _triggered(writer, sink.trigger)
-            self.query = self._start(sink, writer, compiler)
+            query = self._start(sink, writer, compiler)
         self._entered_running()
-        for progress in watch_stream(self.query):
-            self.progress = progress
-            self._report(progress)
+        self._watch(query, start=lambda: self._start(sink, writer, compiler))
+
+    def _watch(
+        self, query: Any, known: Progress | None = None, start: StartQuery | None = None
+    ) -> None:
+        self.query = query
+        end = self._task.graph.vertex(self._task.region.id)
+        is_guarded = isinstance(end, Sink) and isinstance(end.write, PythonFunction)
+        stream = StreamRun(self._control, self._progressed, start, is_guarded=is_guarded)
+        stream.follow(query, known)
+
+    def _progressed(self, progress: Progress) -> None:
+        self.progress = progress
+        self._report(progress)
 
     def _start(self, sink: Sink, writer: Any, compiler: RegionCompiler) -> Any:
         match sink.write:
             case PythonFunction():
-                return writer.foreachBatch(compiler.function(sink.name)).start()
+                function = guarded(compiler.function(sink.name), self._control.order_file)
+                return writer.foreachBatch(function).start()
             case FormatWrite() as write:
                 writer = writer.options(**write.options)
                 if write.partition_by:
@@ -258,7 +325,7 @@ class _Mismatch:
             return True
 
 
-def _has_function(vertex: Source | Transform | Sink | SqlScript) -> bool:
+def _has_function(vertex: Vertex) -> bool:
     match vertex:
         case (
             Source(read=PythonFunction())

@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import msgspec
 import numpy
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from stoker.core.results import Progress
+from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.classic_udfs import let_classic_udfs_run_on_connect
 from stoker.engine.failures import failure_of, is_loss_of_server
 from stoker.engine.janitor import end_all_work
+from stoker.engine.limits import let_go, out_of_memory, take_on
+from stoker.engine.python_workers import workers_of
 from stoker.engine.region_run import RegionRun
 from stoker.engine.runner_protocol import (
     Cancel,
@@ -55,36 +58,45 @@ def serve_as_runner(connection: socket.socket) -> None:
     if not isinstance(prepare, Prepare):
         return
     try:
-        session = _warm_session(prepare.url, prepare.ui)
+        session = _session(prepare)
+        _set_up(session, prepare)
     except (PySparkException, grpc.RpcError) as error:
         end.send(NotReady(reason=f"{type(error).__name__}: {error}"))
         return
     end.send(Ready(spark_version=session.version))
     task = end.receive()
     if isinstance(task, RunTask):
-        Runner(end, session, task, prepare.ui).run()
+        Runner(end, session, task, prepare).run()
     # Threads of user code do not keep the process.
     os._exit(0)
 
 
-def _warm_session(url: str, ui: str) -> Any:
-    session: Any = SparkSession.builder.remote(url).create()
+def _session(prepare: Prepare) -> Any:
+    session: Any = SparkSession.builder.remote(prepare.url).create()
     let_classic_udfs_run_on_connect()
     # Lets user code that asks for a session by getOrCreate() have this one.
-    os.environ["SPARK_REMOTE"] = url
-    session.range(10).write.format("noop").mode("append").save()
-    # Spark's monitoring takes seconds for its first answer, and a cancel should not wait so.
-    with suppress(OSError):
-        has_active_tasks(ui, {session.session_id})
+    os.environ["SPARK_REMOTE"] = prepare.url
     return session
 
 
+def _set_up(session: Any, prepare: Prepare) -> None:
+    if prepare.scheduler_pool:
+        session.conf.set("spark.scheduler.pool", prepare.scheduler_pool)
+    if not prepare.warm:
+        return
+    session.range(10).write.format("noop").mode("append").save()
+    # Spark's monitoring takes seconds for its first answer, and a cancel should not wait so.
+    with suppress(OSError):
+        has_active_tasks(prepare.ui, {session.session_id})
+
+
 class Runner:
-    def __init__(self, end: RunnerEnd, session: Any, task: RunTask, ui: str) -> None:
+    def __init__(self, end: RunnerEnd, session: Any, task: RunTask, prepare: Prepare) -> None:
         self._end = end
         self._session = session
         self._task = task
-        self._ui = ui
+        self._ui = prepare.ui
+        self._server_pid = prepare.server_pid
         self._cancelled = threading.Event()
         self._ending = threading.Lock()
         self._over = False
@@ -92,10 +104,13 @@ class Runner:
 
     def run(self) -> None:
         _move_into(Path(self._task.directory))
+        if self._task.limits is not None:
+            take_on(self._task.limits)
         signal.signal(signal.SIGTERM, self._on_cancel_signal)
         threading.Thread(target=self._listen, name="control", daemon=True).start()
         try:
-            self._state(ExecutionState.INITIALIZING)
+            if self._task.resumed is None:
+                self._state(ExecutionState.INITIALIZING)
             ended = self._run_task()
         except _Cancelled:
             ended = self._canceled()
@@ -116,7 +131,8 @@ class Runner:
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if self._cancelled.is_set():
                 return self._canceled()
-            failure = failure_of(error)
+            let_go()
+            failure = self._failure_of(error)
             print(failure.stack_trace, file=sys.stderr)
             return Ended(
                 state=ExecutionState.FAILED,
@@ -128,6 +144,13 @@ class Runner:
             # A stopped stream ends like one that has read everything.
             return self._canceled()
         return Ended(state=ExecutionState.FINISHED, progress=self._run.final_progress())
+
+    def _failure_of(self, error: BaseException) -> Failure:
+        failure = failure_of(error)
+        if isinstance(error, MemoryError) and self._task.limits is not None:
+            short = out_of_memory(self._task.limits.memory, failure.message)
+            return msgspec.structs.replace(failure, error=short.error, message=short.message)
+        return failure
 
     def _canceled(self) -> Ended:
         return Ended(state=ExecutionState.CANCELED, progress=self._run.progress)
@@ -142,10 +165,11 @@ class Runner:
 
     def _release_session(self) -> None:
         try:
+            workers = workers_of(self._session, self._server_pid)
             self._session.client.release_session()
         except (PySparkException, grpc.RpcError):
             return
-        self._end.send(SessionEnded(session_id=self._session.session_id))
+        self._end.send(SessionEnded(session_id=self._session.session_id, workers=workers))
 
     def _listen(self) -> None:
         while (message := self._end.receive()) is not None:
@@ -182,14 +206,9 @@ class Runner:
 
 
 def _move_into(directory: Path) -> None:
-    """Make the attempt's directory the place of the task's output and of its temporary files."""
+    """Make the attempt's directory the place of the task's files, temporary ones too."""
     temporary = directory / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     os.environ["TMPDIR"] = str(temporary)
     tempfile.tempdir = None
-    for name, stream in (("stdout.log", sys.stdout), ("stderr.log", sys.stderr)):
-        stream.flush()
-        descriptor = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(descriptor, stream.fileno())
-        os.close(descriptor)
     os.chdir(directory)

@@ -16,17 +16,23 @@ from stoker.core.ids import AttemptId
 from stoker.core.regions import Region
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
+from stoker.engine.limits import RunnerLimits
 
 _LENGTH = struct.Struct(">I")
 LARGEST_MESSAGE = 256 * 1024 * 1024
 
 
 class Prepare(Value, tag="prepare"):
-    """Open the session and run a query, so that the runner is warm."""
+    """Open the session."""
 
     url: str
     ui: str = ""
     """Where Spark's monitoring answers; empty when it is off."""
+    scheduler_pool: str = ""
+    """Spark's own pool for the session, so that its tasks get a fair share; empty: as it is."""
+    warm: bool = True
+    """Run a query in it: not in the session of a runner that died, nor when somebody waits."""
+    server_pid: int = 0
 
 
 class RunTask(Value, tag="run"):
@@ -37,6 +43,11 @@ class RunTask(Value, tag="run"):
     materialized_root: str
     checkpoint_root: str
     artifacts: dict[str, str]
+    python_path: tuple[str, ...] = ()
+    """Directories with what was installed for the job."""
+    limits: RunnerLimits | None = None
+    resumed: Progress | None = None
+    """The task's query runs already: watch it on, from what was known of it."""
 
 
 class Cancel(Value, tag="cancel"):
@@ -49,6 +60,7 @@ class EndSession(Value, tag="end-session"):
     url: str
     session_id: str
     ui: str = ""
+    server_pid: int = 0
 
 
 class Ready(Value, tag="ready"):
@@ -79,6 +91,8 @@ class SessionEnded(Value, tag="session-ended"):
     """Nothing of this session runs at the server any more."""
 
     session_id: str
+    workers: str = ""
+    """How Spark marks the Python workers of the session, which it keeps; empty: it has none."""
 
 
 class SessionNotEnded(Value, tag="session-not-ended"):
@@ -93,7 +107,7 @@ FromRunner = (
 
 
 class Fork(Value, tag="fork"):
-    """To the zygote, with the runner's end of its socket: fork a process."""
+    """To the zygote, with the runner's end of its socket and of two pipes: fork a process."""
 
     runner: int
     janitor: bool = False

@@ -2,13 +2,16 @@
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+
+import msgspec
 
 from stoker.aio.clock import WallClock
 from stoker.core.results import AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import Listener, Progressed, StateChanged, Task
-from stoker.engine.pool import WarmRunner
+from stoker.engine.limits import limits_of
+from stoker.engine.options import EngineOptions
+from stoker.engine.pool import RunnerPool, WarmRunner
 from stoker.engine.runner_protocol import (
     Cancel,
     Ended,
@@ -17,11 +20,16 @@ from stoker.engine.runner_protocol import (
     SessionEnded,
     StateReport,
 )
+from stoker.engine.runner_watch import until_limit_broken, until_too_late
 from stoker.engine.sessions import SessionEnder
+from stoker.engine.strays import WORKER_MARK, kill_marked
 from stoker.engine.waiting import Stopped, unless
 
 _RELEASE_SECONDS = 8.0
 _DEATH_NOTICE_SECONDS = 2.0
+_TAKEOVERS = 3
+"""Of a stream whose runners die again and again; one that lives on for a while is forgiven."""
+_FORGIVEN_AFTER_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,28 +39,40 @@ class _End:
     progress: Progress = Progress()
 
 
+@dataclass(frozen=True, kw_only=True)
+class TaskMeans:
+    """What tasks of one engine have in common."""
+
+    options: EngineOptions
+    machine_memory: int
+    pool: RunnerPool
+    sessions: SessionEnder
+    wall_clock: WallClock
+
+
 class ConnectTask:
     def __init__(
-        self,
-        task: Task,
-        runner: WarmRunner,
-        listener: Listener,
-        *,
-        sessions: SessionEnder,
-        grace: timedelta,
-        wall_clock: WallClock,
+        self, task: Task, runner: WarmRunner, listener: Listener, means: TaskMeans
     ) -> None:
         self._task = task
         self._runner = runner
         self._listener = listener
-        self._sessions = sessions
-        self._grace = grace.total_seconds()
-        self._wall_clock = wall_clock
+        self._means = means
+        self._limits = limits_of(
+            means.options, means.machine_memory, task.graph.profile.memory_bytes
+        )
         self._cancel_asked = False
         self._work_over = asyncio.Event()
-        self._session_ended = False
+        self._session_ended: SessionEnded | None = None
         self._last_progress = Progress()
+        self._takeovers = 0
+        self.server = runner.server
         self.following = asyncio.create_task(self._follow(), name=f"attempt-{task.attempt}")
+
+    @property
+    def session_id(self) -> str:
+        """Of its Spark session, by which Spark's monitoring knows it."""
+        return self._runner.session_id
 
     async def outcome(self) -> AttemptOutcome:
         return await asyncio.shield(self.following)
@@ -62,7 +82,7 @@ class ConnectTask:
             self._cancel_asked = True
             await self._runner.process.send(Cancel())
             try:
-                async with asyncio.timeout(self._grace):
+                async with asyncio.timeout(self._means.options.cancellation_grace.total_seconds()):
                     await self._work_over.wait()
             except TimeoutError:
                 await self._runner.process.kill()
@@ -83,19 +103,66 @@ class ConnectTask:
             region=self._task.region_id,
             attempt=self._task.attempt,
             state=end.state,
-            at=self._wall_clock(),
+            at=self._means.wall_clock(),
             failure=end.failure,
-            progress=end.progress,
+            progress=self._linked(end.progress),
         )
 
+    # The work
+
     async def _work(self) -> _End:
-        server_died = self._runner.server.died
+        late = asyncio.create_task(self._until_too_late(), name=f"deadline {self._task.attempt}")
         try:
-            ended = await unless(server_died, self._run())
+            return await unless(late, self._live())
+        except Stopped:
+            await self._runner.process.kill()
+            return self._failed(late.result())
+        finally:
+            late.cancel()
+
+    async def _until_too_late(self) -> Failure:
+        allowed = self._means.options.runner_run_time
+        if allowed is None or self._task.region.streaming:
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError("nobody sets this")
+        return await until_too_late(allowed.total_seconds())
+
+    async def _live(self) -> _End:
+        resumed: Progress | None = None
+        while True:
+            began = asyncio.get_running_loop().time()
+            end = await self._within_limits(resumed)
+            if end is not None:
+                return end
+            ending = await self._runner.process.kill()
+            if asyncio.get_running_loop().time() - began > _FORGIVEN_AFTER_SECONDS:
+                self._takeovers = 0
+            if not await self._taken_over():
+                return self._runner_died(ending)
+            resumed = self._last_progress
+
+    async def _within_limits(self, resumed: Progress | None) -> _End | None:
+        pid = self._runner.process.pid
+        if pid is None:
+            return await self._with_server(resumed)
+        broken = asyncio.create_task(until_limit_broken(pid, self._limits))
+        try:
+            return await unless(broken, self._with_server(resumed))
+        except Stopped:
+            await self._runner.process.kill()
+            return self._failed(broken.result())
+        finally:
+            broken.cancel()
+
+    async def _with_server(self, resumed: Progress | None) -> _End | None:
+        """None when the runner died."""
+        server_died = self.server.died
+        try:
+            ended = await unless(server_died, self._run(resumed))
         except Stopped:
             return self._server_died()
         if ended is None:
-            return await self._runner_died()
+            return None
         if ended.connection_lost:
             # The runner may notice before the kernel has told us that its server is gone.
             await asyncio.wait([server_died], timeout=_DEATH_NOTICE_SECONDS)
@@ -103,8 +170,9 @@ class ConnectTask:
                 return self._server_died()
         return _End(state=ended.state, failure=ended.failure, progress=ended.progress)
 
-    async def _run(self) -> Ended | None:
+    async def _run(self, resumed: Progress | None) -> Ended | None:
         task = self._task
+        self._runner.process.log_to(task.directory)
         await self._runner.process.send(
             RunTask(
                 graph=task.graph,
@@ -114,53 +182,76 @@ class ConnectTask:
                 materialized_root=task.materialized_root,
                 checkpoint_root=task.checkpoint_root,
                 artifacts={name: str(path.absolute()) for name, path in task.artifacts.items()},
+                limits=self._limits,
+                resumed=resumed,
             )
         )
+        if self._cancel_asked:
+            # Asked for while no runner could hear it.
+            await self._runner.process.send(Cancel())
         while (message := await self._runner.process.receive()) is not None:
             match message:
                 case StateReport(state=state):
                     self._listener(StateChanged(state))
                 case ProgressReport(progress=progress):
                     self._last_progress = progress
-                    self._listener(Progressed(progress))
+                    self._listener(Progressed(self._linked(progress)))
                 case Ended():
                     return message
         return None
 
+    async def _taken_over(self) -> bool:
+        """A streaming query does not need its runner: another one can watch it."""
+        known = self._last_progress
+        if self._cancel_asked or known.run_id is None or self._takeovers >= _TAKEOVERS:
+            return False
+        self._takeovers += 1
+        successor = await self._means.pool.attach(self.server, self._runner.session_id)
+        if not isinstance(successor, WarmRunner):
+            return False
+        self._runner = successor
+        return True
+
+    def _linked(self, progress: Progress) -> Progress:
+        return msgspec.structs.replace(progress, spark_ui=self.server.ui or None)
+
+    # Its end
+
     def _server_died(self) -> _End:
-        reason = self._runner.server.died.result()
-        return self._failed("SparkServerDied", f"the Spark server of the task died: {reason}")
+        reason = self.server.died.result()
+        message = f"the Spark server of the task died: {reason}"
+        return self._failed(Failure(error="SparkServerDied", message=message))
 
-    async def _runner_died(self) -> _End:
-        ending = await self._runner.process.kill()
+    def _runner_died(self, ending: str) -> _End:
         hint = ""
-        if "SIGKILL" in ending and not self._cancel_asked:
-            hint = "; the machine may have run out of memory"
-        return self._failed(
-            "RunnerDied", f"the process that ran the task's code ended by itself: {ending}{hint}"
-        )
+        if any(name in ending for name in ("SIGKILL", "SIGABRT")) and not self._cancel_asked:
+            hint = "; the machine, or what runner.memory allows, may have run out of memory"
+        message = f"the process that ran the task's code ended by itself: {ending}{hint}"
+        return self._failed(Failure(error="RunnerDied", message=message))
 
-    def _failed(self, error: str, message: str) -> _End:
+    def _failed(self, failure: Failure) -> _End:
         if self._cancel_asked:
             return _End(state=ExecutionState.CANCELED, progress=self._last_progress)
-        failure = Failure(error=error, message=message)
         return _End(state=ExecutionState.FAILED, failure=failure, progress=self._last_progress)
 
     async def _clean_up(self) -> None:
         """Returns when the runner's processes and the session's work are gone."""
         runner = self._runner
-        if runner.process.is_alive and not runner.server.died.done():
+        if runner.process.is_alive and not self.server.died.done():
             try:
                 async with asyncio.timeout(_RELEASE_SECONDS):
-                    await unless(runner.server.died, self._wait_for_release())
+                    await unless(self.server.died, self._wait_for_release())
             except (TimeoutError, Stopped):
                 pass
         await runner.process.kill()
-        if not self._session_ended:
-            await self._sessions.end(runner.server, runner.session_id)
+        if self._session_ended is None:
+            self._session_ended = await self._means.sessions.end(self.server, runner.session_id)
+        if self._session_ended is not None and self._session_ended.workers:
+            # Spark keeps them for as long as it lives itself: hundreds, in a day.
+            await asyncio.to_thread(kill_marked, WORKER_MARK, self._session_ended.workers)
 
     async def _wait_for_release(self) -> None:
         while (message := await self._runner.process.receive()) is not None:
             if isinstance(message, SessionEnded):
-                self._session_ended = True
+                self._session_ended = message
                 return

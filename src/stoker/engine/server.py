@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -20,6 +21,7 @@ from stoker.engine.server_config import (
     is_on_this_machine,
     spark_properties,
 )
+from stoker.engine.strays import OWNER, SERVER, kill_marked, owner_mark
 from stoker.engine.tether import tethered
 
 _START_POLL_SECONDS = 0.05
@@ -54,9 +56,25 @@ class SparkServer:
 async def running_server(
     options: EngineOptions, java: Java, files: ServerFiles, token: str
 ) -> AsyncIterator[SparkServer]:
-    """Starts a server and waits until it listens; raises StartupFailed with its last words."""
+    """Starts a server and waits until it listens; raises StartupFailed with its last words.
+
+    When it is gone, so is whatever its workers have started, and its directory.
+    """
     for directory in ("local", "tmp", "derby"):
-        (files.work / directory).mkdir(parents=True, exist_ok=True)
+        (files.own / directory).mkdir(parents=True, exist_ok=True)
+    try:
+        async with _server_process(options, java, files, token) as server:
+            yield server
+    finally:
+        await asyncio.to_thread(kill_marked, SERVER, files.mark)
+        if files.life is not None:
+            await asyncio.to_thread(shutil.rmtree, files.own, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _server_process(
+    options: EngineOptions, java: Java, files: ServerFiles, token: str
+) -> AsyncIterator[SparkServer]:
     files.write(spark_properties(options, files, os.cpu_count() or 1))
     log_start = files.log.stat().st_size if files.log.exists() else 0
     process = await _spawn(options, java, files, token)
@@ -82,7 +100,11 @@ async def _spawn(
         "org.apache.spark.sql.connect.service.SparkConnectServer",
         "spark-internal",
     )
-    environment = _environment(options, java, home) | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    environment = _environment(options, java, home) | {
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+        OWNER: owner_mark(),
+        SERVER: files.mark,
+    }
     with files.log.open("ab") as log:
         return await asyncio.create_subprocess_exec(
             *command,

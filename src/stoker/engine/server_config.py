@@ -33,21 +33,34 @@ class ServerFiles:
 
     work: Path
     logs: Path
+    life: int | None = None
+    """Counts the lives of a server that is replaced: two of them may overlap."""
+
+    @property
+    def own(self) -> Path:
+        """Goes with this life."""
+        return self.work if self.life is None else self.work / "servers" / str(self.life)
+
+    @property
+    def mark(self) -> str:
+        """What the server and all that it starts carry in their environment."""
+        return str(self.own)
 
     @property
     def properties(self) -> Path:
-        return self.work / "spark.properties"
+        return self.own / "spark.properties"
 
     @property
     def log4j(self) -> Path:
-        return self.work / "log4j2.properties"
+        return self.own / "log4j2.properties"
 
     @property
     def log(self) -> Path:
-        return self.logs / "spark-server.log"
+        later = f"-{self.life}" if self.life is not None and self.life > 1 else ""
+        return self.logs / f"spark-server{later}.log"
 
     def write(self, properties: dict[str, str]) -> None:
-        self.work.mkdir(parents=True, exist_ok=True)
+        self.own.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
         self.log4j.write_text(_LOG4J)
         # Settings can hold secrets, and a command line can be read by everyone.
@@ -62,11 +75,11 @@ _WITNESS = {"spark.ui.enabled": "true", "spark.ui.threadDumpsEnabled": "true"}
 
 def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> dict[str, str]:
     """All settings of the server; what the user set wins."""
-    work = files.work
+    own = files.own
     java_options = [
         f"-Dlog4j2.configurationFile={files.log4j}",
-        f"-Dderby.system.home={work / 'derby'}",
-        f"-Djava.io.tmpdir={work / 'tmp'}",
+        f"-Dderby.system.home={own / 'derby'}",
+        f"-Djava.io.tmpdir={own / 'tmp'}",
         # A server out of memory is of no use to anyone; a new one is.
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
@@ -89,8 +102,8 @@ def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> 
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.warehouse.dir": (work / "warehouse").as_uri(),
-        "spark.local.dir": str(work / "local"),
+        "spark.sql.warehouse.dir": (files.work / "warehouse").as_uri(),
+        "spark.local.dir": str(own / "local"),
         "spark.ui.port": "0",
         "spark.ui.killEnabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -101,6 +114,10 @@ def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> 
 
 
 def is_on_this_machine(master: str) -> bool:
+    """Then nobody else needs to reach the server, and it listens here only."""
+    if master.startswith("spark://"):
+        hosts = [part.rpartition(":")[0] for part in master.removeprefix("spark://").split(",")]
+        return all(host in ("localhost", "127.0.0.1") for host in hosts)
     return master.startswith("local")
 
 

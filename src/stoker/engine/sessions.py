@@ -24,27 +24,31 @@ class SessionEnder:
         self._janitor: ForkedProcess | None = None
         self._one_at_a_time = asyncio.Lock()
 
-    async def end(self, server: SparkServer, session_id: str) -> None:
-        """Returns when the server says that the session is over, or is dead itself."""
+    async def end(self, server: SparkServer, session_id: str) -> SessionEnded | None:
+        """Returns when the server says that the session is over; None when it is dead itself."""
         while not server.died.done():
             # Only for one try: a session that will not end must not keep others from ending.
             async with self._one_at_a_time:
                 try:
-                    if await unless(server.died, self._try_to_end(server, session_id)):
-                        return
+                    ended = await unless(server.died, self._try_to_end(server, session_id))
+                    if ended is not None:
+                        return ended
                 except Stopped:
                     await self._dismiss()
-                    return
+                    return None
             await asyncio.sleep(_RETRY_SECONDS)
+        return None
 
-    async def _try_to_end(self, server: SparkServer, session_id: str) -> bool:
+    async def _try_to_end(self, server: SparkServer, session_id: str) -> SessionEnded | None:
         try:
             janitor = await self._ready_janitor()
         except StokerError as error:
             logger.warning("no janitor for session %s yet: %s", session_id, error)
-            return False
+            return None
         url = server.url(session_id)
-        await janitor.send(EndSession(url=url, session_id=session_id, ui=server.ui))
+        await janitor.send(
+            EndSession(url=url, session_id=session_id, ui=server.ui, server_pid=server.pid)
+        )
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 answer = await janitor.receive()
@@ -52,12 +56,12 @@ class SessionEnder:
             answer = None
         match answer:
             case SessionEnded():
-                return True
+                return answer
             case SessionNotEnded(reason=reason):
                 logger.warning("session %s still runs: %s", session_id, reason)
             case _:
                 await self._dismiss()
-        return False
+        return None
 
     async def _ready_janitor(self) -> ForkedProcess:
         if self._janitor is None or not self._janitor.is_alive:

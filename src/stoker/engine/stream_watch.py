@@ -1,36 +1,68 @@
 """Following a streaming query to its end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from stoker.core.results import Progress
+from stoker.engine.batch_figures import KEPT, figures_of
 
 _POLL_SECONDS = 0.5
 
 
-def watch_stream(query: Any) -> Iterator[Progress]:
-    """Progress whenever a batch was committed; ends with the query, raises with its failure."""
-    seen = _Seen(query_id=str(query.id), run_id=str(query.runId))
+class StreamLost(Exception):
+    """The query of a runner that died was over before another runner could watch it."""
+
+
+def find_stream(session: Any, known: Progress) -> Any:
+    """The running query that was known by its ids."""
+    for query in session.streams.active:
+        if str(query.runId) == known.run_id:
+            return query
+    raise StreamLost(
+        "the process that watched the stream died, and the stream had ended before another could "
+        "take over; it goes on from its checkpoint when the task is started again"
+    )
+
+
+def _nothing() -> None:
+    """Between two looks at a query that nobody wants to end."""
+
+
+def watch_stream(
+    query: Any, known: Progress | None = None, between: Callable[[], None] = _nothing
+) -> Iterator[Progress]:
+    """Progress whenever a batch was committed; ends with the query, raises with its failure.
+
+    `between` is called between two looks at the query, and may end it.
+    """
+    first = Progress(query_id=str(query.id), run_id=str(query.runId), rows_read=0)
+    seen = _Seen(known or first)
+    if known is not None:
+        seen.add(query.recentProgress)
     yield seen.progress
     ended = False
     while not ended:
+        between()
         # Also keeps the session from counting as idle, which would stop its streams.
         ended = bool(query.awaitTermination(_POLL_SECONDS))
-        if seen.add(query.recentProgress if ended else _latest(query)):
+        if seen.add(query.recentProgress if ended else _latest(query, seen.last_batch)):
             yield seen.progress
 
 
-def _latest(query: Any) -> list[Any]:
+def _latest(query: Any, seen: int) -> list[Any]:
+    """The last report; all that Spark keeps when there were others in between."""
     latest = query.lastProgress
-    return [] if latest is None else [latest]
+    if latest is None:
+        return []
+    return [latest] if int(latest["batchId"]) <= seen + 1 else list(query.recentProgress)
 
 
 class _Seen:
     """Sums up batches of this run; a batch is counted once however often it is seen."""
 
-    def __init__(self, *, query_id: str, run_id: str) -> None:
-        self._last_batch = -1
-        self.progress = Progress(query_id=query_id, run_id=run_id, rows_read=0)
+    def __init__(self, progress: Progress) -> None:
+        self.last_batch = -1 if progress.batch_id is None else progress.batch_id
+        self.progress = progress
 
     def add(self, reports: list[Any]) -> bool:
         changed = False
@@ -38,9 +70,9 @@ class _Seen:
             batch = int(report["batchId"])
             # While idle Spark repeats the number of the next batch, with no rows in it.
             committed = "addBatch" in report["durationMs"]
-            if batch <= self._last_batch or not committed:
+            if batch <= self.last_batch or not committed:
                 continue
-            self._last_batch = batch
+            self.last_batch = batch
             before = self.progress
             self.progress = Progress(
                 query_id=before.query_id,
@@ -50,6 +82,7 @@ class _Seen:
                 rows_read=(before.rows_read or 0) + int(report.numInputRows),
                 rows_written=_rows_written(before.rows_written, report),
                 rows_per_second=float(report.processedRowsPerSecond or 0),
+                recent_batches=(*before.recent_batches, figures_of(report))[-KEPT:],
             )
             changed = True
         return changed

@@ -10,6 +10,7 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -20,12 +21,21 @@ SINGLE_THREADED = {
 
 def tie_to_parent(parent_pid: int, death_signal: signal.Signals = signal.SIGKILL) -> None:
     """Be signalled when the parent ends; ends at once when that has happened already."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+    _prctl(_PR_SET_PDEATHSIG, int(death_signal))
     if os.getppid() != parent_pid:
         os._exit(0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends, so that they can be found."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(operation: int, argument: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(operation, argument, 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
 
 
 def tethered(*command: str, death_signal: signal.Signals = signal.SIGKILL) -> list[str]:

@@ -12,18 +12,25 @@ import selectors
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
 from stoker.engine.janitor import serve_as_janitor
+from stoker.engine.process_tree import children_of, descendants_of
 from stoker.engine.runner import serve_as_runner
 from stoker.engine.runner_protocol import Exited, Fork, Forked, Kill, ToZygote
-from stoker.engine.tether import tie_to_parent
+from stoker.engine.tether import adopt_orphans, tie_to_parent
 
 _LARGEST_REQUEST = 4096
+_LAST_SWEEPS = 100
+_LAST_SWEEP_SECONDS = 0.02
+_BAD_FIRST = "500"
+"""When the machine runs out of memory, the kernel shall take a runner before all else."""
 
 # What a first task would otherwise spend its time importing.
 _IMPORTED_BEFOREHAND = (
@@ -49,6 +56,8 @@ class Zygote:
         self._control = control
         self._children: dict[int, int] = {}
         """Process id to the runner's number; a child leaves when it has been reaped."""
+        self._gone: list[Exited] = []
+        """Runners that have ended, of which others hear when nothing they started is left."""
         self._decoder = msgspec.msgpack.Decoder(ToZygote)
 
     def serve(self) -> None:
@@ -73,33 +82,44 @@ class Zygote:
                     elif not self._handle_request():
                         stopping = True
                 self._reap()
+        self._end_all()
+
+    def _end_all(self) -> None:
         for pid in self._children:
-            _kill_group(pid)
+            _kill_tree(pid)
+        for _ in range(_LAST_SWEEPS):
+            self._reap()
+            if not self._children and not self._kill_strays():
+                return
+            time.sleep(_LAST_SWEEP_SECONDS)
 
     def _handle_request(self) -> bool:
-        data, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_REQUEST, 1)
+        data, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_REQUEST, 3)
         if not data:
             return False
         match self._decoder.decode(data):
             case Fork(runner=runner, janitor=janitor):
-                self._fork(runner, descriptors[0], serve_as_janitor if janitor else serve_as_runner)
+                self._fork(runner, descriptors, serve_as_janitor if janitor else serve_as_runner)
             case Kill(runner=runner):
                 for pid, number in self._children.items():
                     if number == runner:
-                        _kill_group(pid)
+                        _kill_tree(pid)
         return True
 
-    def _fork(self, runner: int, descriptor: int, serve: Callable[[socket.socket], None]) -> None:
+    def _fork(
+        self, runner: int, descriptors: list[int], serve: Callable[[socket.socket], None]
+    ) -> None:
         zygote = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._become_child(zygote, descriptor, serve)
-        os.close(descriptor)
+            self._become_child(zygote, descriptors, serve)
+        for descriptor in descriptors:
+            os.close(descriptor)
         self._children[pid] = runner
         self._tell(Forked(runner=runner, pid=pid))
 
     def _become_child(
-        self, zygote: int, descriptor: int, serve: Callable[[socket.socket], None]
+        self, zygote: int, descriptors: list[int], serve: Callable[[socket.socket], None]
     ) -> None:
         """Never returns: the child must not come back into the zygote's own loop."""
         try:
@@ -107,35 +127,66 @@ class Zygote:
             for number in (signal.SIGCHLD, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
             tie_to_parent(zygote)
+            adopt_orphans()
             os.setsid()
             self._control.close()
-            serve(socket.socket(fileno=descriptor))
+            with suppress(OSError):
+                Path("/proc/self/oom_score_adj").write_text(_BAD_FIRST)
+            connection, *output = descriptors
+            for standard, descriptor in zip((1, 2), output, strict=True):
+                os.dup2(descriptor, standard)
+                os.close(descriptor)
+            serve(socket.socket(fileno=connection))
         except BaseException:
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
 
     def _reap(self) -> None:
-        while True:
-            try:
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return
-            if ended is None:
-                return
-            pid = ended.si_pid
+        while (pid := _next_ended()) is not None:
             # Not reaped yet, so its group number cannot belong to anybody else.
             _kill_group(pid)
             _, status = os.waitpid(pid, 0)
             runner = self._children.pop(pid, None)
             if runner is not None:
                 code = os.waitstatus_to_exitcode(status)
-                self._tell(Exited(runner=runner, pid=pid, status=code))
+                self._gone.append(Exited(runner=runner, pid=pid, status=code))
+        if self._gone and not self._kill_strays():
+            for exited in self._gone:
+                self._tell(exited)
+            self._gone = []
+
+    def _kill_strays(self) -> bool:
+        """Whether there were any: processes whose runner has ended, come to us by adoption.
+
+        Each of them comes back as an ended child, and its own children with it.
+        """
+        strays = [pid for pid in children_of(os.getpid()) if pid not in self._children]
+        for pid in strays:
+            _kill_tree(pid)
+        return bool(strays)
 
     def _tell(self, message: Forked | Exited) -> None:
         # A task executor that is gone shows as the end of the control socket.
         with suppress(BrokenPipeError, ConnectionResetError):
             self._control.send(msgspec.msgpack.encode(message))
+
+
+def _next_ended() -> int | None:
+    try:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return ended.si_pid if ended is not None else None
+
+
+def _kill_tree(pid: int) -> None:
+    """Also those that left the group; what they start meanwhile is found when it is adopted."""
+    descendants = descendants_of(pid)
+    _kill_group(pid)
+    for descendant in descendants:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(descendant, signal.SIGKILL)
 
 
 def _kill_group(pid: int) -> None:
@@ -151,6 +202,7 @@ def main() -> None:
     gc.collect()
     # Objects that the collector never touches stay shared with every runner.
     gc.freeze()
+    adopt_orphans()
     with socket.socket(fileno=int(sys.argv[1])) as control:
         Zygote(control).serve()
 

@@ -6,12 +6,13 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from stoker.core.errors import Unavailable
+from stoker.engine.log_pump import LogPump
 from stoker.engine.runner_protocol import (
     Exited,
     Fork,
@@ -25,6 +26,7 @@ from stoker.engine.runner_protocol import (
     receive,
 )
 from stoker.engine.server import exit_in_words
+from stoker.engine.strays import OWNER, owner_mark
 from stoker.engine.tether import SINGLE_THREADED, tethered
 
 _LARGEST_REPORT = 4096
@@ -41,11 +43,13 @@ class ForkedProcess:
         link: "ZygoteLink",
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        output: tuple[LogPump, LogPump],
     ) -> None:
         self._number = number
         self._link = link
         self._reader = reader
         self._writer = writer
+        self._output = output
         self._decoder: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
         self.pid: int | None = None
         self.exited: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -64,6 +68,11 @@ class ForkedProcess:
     async def receive(self) -> FromRunner | None:
         return await receive(self._reader, self._decoder)
 
+    def log_to(self, directory: Path) -> None:
+        """From now on, what it writes is the output of one task."""
+        for pump, name in zip(self._output, ("stdout.log", "stderr.log"), strict=True):
+            pump.carry_to(directory / name)
+
     async def kill(self) -> str:
         """Kill it with all processes of its group; returns when they are gone."""
         if self.is_alive:
@@ -73,13 +82,23 @@ class ForkedProcess:
     async def wait_until_gone(self) -> str:
         ending = await asyncio.shield(self.exited)
         self._writer.close()
+        for pump in self._output:
+            await pump.wait_until_over()
         return ending
 
 
 class ZygoteLink:
-    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        control: socket.socket,
+        log: Path,
+        log_bytes: int,
+    ) -> None:
         self._process = process
         self._control = control
+        self._log = log
+        self._log_bytes = log_bytes
         self._forked: dict[int, ForkedProcess] = {}
         self._count = 0
         self._decoder = msgspec.msgpack.Decoder(FromZygote)
@@ -96,18 +115,30 @@ class ZygoteLink:
         self._count += 1
         number = self._count
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, ExitStack() as pipes:
             reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_STREAM_LIMIT)
-            process = ForkedProcess(number, self, reader, writer)
+            (output, out), (errors, err) = [await self._pump(pipes) for _ in range(2)]
+            process = ForkedProcess(number, self, reader, writer, (output, errors))
             self._forked[number] = process
             request = msgspec.msgpack.encode(Fork(runner=number, janitor=janitor))
             try:
-                socket.send_fds(self._control, [request], [theirs.fileno()])
+                socket.send_fds(self._control, [request], [theirs.fileno(), out, err])
             except OSError as error:
                 del self._forked[number]
                 writer.close()
                 raise Unavailable("the process that starts runners does not answer") from error
         return process
+
+    async def _pump(self, pipes: ExitStack) -> tuple[LogPump, int]:
+        """What carries an output stream, and the end that the process writes to."""
+        reading, writing = os.pipe()
+        pipes.callback(os.close, writing)
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0)
+        )
+        return LogPump(reader, self._log, self._log_bytes), writing
 
     def ask_to_kill(self, number: int) -> None:
         self._tell(Kill(runner=number))
@@ -157,7 +188,7 @@ class ZygoteLink:
 
 
 @asynccontextmanager
-async def running_zygote(log: Path) -> AsyncIterator[ZygoteLink]:
+async def running_zygote(log: Path, log_bytes: int) -> AsyncIterator[ZygoteLink]:
     """Starts a zygote; at the end, it and every process forked from it are gone."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
@@ -173,14 +204,14 @@ async def running_zygote(log: Path) -> AsyncIterator[ZygoteLink]:
     with theirs, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *command,
-            env={**os.environ, **SINGLE_THREADED},
+            env={**os.environ, **SINGLE_THREADED, OWNER: owner_mark()},
             pass_fds=(theirs.fileno(),),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
         )
-    link = ZygoteLink(process, ours)
+    link = ZygoteLink(process, ours, log, log_bytes)
     try:
         yield link
     finally:

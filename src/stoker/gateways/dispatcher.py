@@ -2,10 +2,12 @@
 
 from typing import Protocol
 
+from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
 from stoker.core.graph import JobGraph, Value
-from stoker.core.ids import JobId
+from stoker.core.ids import AttemptId, JobId, ResourceId, SessionId
 from stoker.core.results import JobDetails, JobResult, JobSummary, Millis
 from stoker.core.states import JobStatus
+from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
 
 DISPATCHER = "dispatcher"
@@ -26,6 +28,18 @@ class ClusterOverview(Value):
     jobs_failed: int
 
 
+class QueueOverview(Value):
+    name: str
+    running: int
+    """Jobs that had their turn and have not ended."""
+    slots: int
+    """The most that these may use together."""
+    max_running: int | None = None
+    max_slots: int | None = None
+    waiting: tuple[JobId, ...] = ()
+    """In the order of their turn, as it is now."""
+
+
 class QuarantinedJob(Value):
     """An accepted job whose records or content cannot be loaded. Its bytes are kept."""
 
@@ -38,6 +52,29 @@ class QuarantinedJob(Value):
     cancel_wanted: bool = False
 
 
+class JobsSince(Value):
+    """What became of the list of jobs: those that live, and how the ended ones have changed."""
+
+    leader: SessionId
+    """Whose counting `revision` is; another leader begins anew."""
+    revision: int
+    live: tuple[JobSummary, ...] = ()
+    ended: tuple[JobSummary, ...] = ()
+    """Those that were added since the revision that was asked for; all of them if `whole`."""
+    removed: tuple[JobId, ...] = ()
+    whole: bool = False
+
+
+class SavepointStatus(Value):
+    """Of an operation that was triggered."""
+
+    done: bool
+    taken: SavepointTaken | None = None
+    error: str = ""
+    """Type name of the error, when it is done and there is no savepoint."""
+    message: str = ""
+
+
 class DispatcherGateway(Protocol):
     async def submit_job(self, graph: JobGraph) -> Submitted:
         """Returns when the job is durable. InvalidJobGraph, DuplicateJob, StorageUnavailable."""
@@ -47,9 +84,19 @@ class DispatcherGateway(Protocol):
         """Live and ended jobs, each once, newest first."""
         ...
 
+    async def jobs_since(self, leader: SessionId | None, revision: int) -> JobsSince:
+        """As `list_jobs`, told as the difference to what the caller knows already."""
+        ...
+
     async def job_status(self, job_id: JobId) -> JobStatus: ...
 
     async def job_details(self, job_id: JobId) -> JobDetails: ...
+
+    async def read_attempt_log(
+        self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
+    ) -> LogPiece:
+        """While the attempt runs and after its end; NotFound for an unknown attempt."""
+        ...
 
     async def job_result(self, job_id: JobId) -> JobResult | None:
         """None while the job has not ended; JobNotFound for an unknown one."""
@@ -64,6 +111,30 @@ class DispatcherGateway(Protocol):
 
         Also for a job in quarantine, which is cancelled as soon as it can be loaded.
         """
+        ...
+
+    async def heartbeat_from_client(self, job_id: JobId, seconds: float) -> None:
+        """The client of an attached job is there, and will be missed after so many seconds."""
+        ...
+
+    async def trigger_savepoint(
+        self, job_id: JobId, trigger_id: str, request: SavepointRequest
+    ) -> None:
+        """Begins; the same id again is the same operation. JobNotFound, CannotTakeSavepoint."""
+        ...
+
+    async def savepoint_status(
+        self, job_id: JobId, trigger_id: str, seconds: float
+    ) -> SavepointStatus:
+        """As soon as it is done, or the time is over; NotFound for an unknown id."""
+        ...
+
+    async def savepoints(self, directory: str | None) -> list[SavepointSummary]:
+        """Those of a directory, by default the configured one; newest first."""
+        ...
+
+    async def dispose_savepoint(self, path: str) -> None:
+        """It is gone. UnusableSavepoint when there is none, InvalidInput for a job's own files."""
         ...
 
     async def quarantined(self) -> list[QuarantinedJob]:
@@ -87,3 +158,9 @@ class DispatcherGateway(Protocol):
     async def cluster_overview(self) -> ClusterOverview: ...
 
     async def task_executors(self) -> list[TaskExecutorDetails]: ...
+
+    async def queues(self) -> list[QueueOverview]: ...
+
+    async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
+        """As the resource manager's call of this name."""
+        ...

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.graph import JobGraph
 from stoker.core.results import Failure, JobDetails
 from stoker.core.states import JobStatus
@@ -24,6 +25,8 @@ class JobToRun:
     submitted_at: int
     recovered: bool = False
     cancel_wanted: bool = False
+    begun: bool = False
+    """It has had its turn before: it does not queue again."""
 
 
 class RunningJob(Protocol):
@@ -35,6 +38,13 @@ class RunningJob(Protocol):
 
     def cancel(self) -> None:
         """Begin to cancel; the caller has made the wish durable before."""
+        ...
+
+    async def savepoint(self, request: SavepointRequest) -> SavepointTaken:
+        """Take one, and stop the job with it if that is wanted. Raises with the cause.
+
+        CannotTakeSavepoint when the job is of the wrong kind or in the wrong state.
+        """
         ...
 
     async def ended(self) -> JobEnd:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from stoker.core.graph import Value
+from stoker.core.graph import ResourceProfile, Value
 from stoker.core.ids import AllocationId, InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
 from stoker.core.tokens import FencingToken
@@ -43,6 +43,10 @@ class TaskExecutorRegistration(Value):
     cores: int = 0
     memory_bytes: int = 0
     engine: dict[str, str] = {}
+    on_demand: bool = False
+    """Started by a provider, and released again when nothing needs it."""
+    draining: bool = False
+    """It leaves when its tasks are over, and takes no others."""
 
 
 class JobMasterRegistration(Value):
@@ -59,12 +63,27 @@ class ResourceRequirements(Value):
     slots: int
     held: int = 0
     """Those of them that the master has; some may be where the resource manager sees nobody."""
+    together: int = 0
+    """With fewer in all nothing of the job starts: what is missing to that many comes at once."""
+    priority: int = 0
+    profile: ResourceProfile = ResourceProfile()
+
+
+class Prospects(Value):
+    """What a job can hope for that misses slots."""
+
+    words: str
+    """What it waits for."""
+    within_reach: bool
+    """The slots exist, or can be started; others have them at the moment."""
 
 
 class ResourceOverview(Value):
     task_executors: int = 0
     slots_total: int = 0
     slots_free: int = 0
+    starting: int = 0
+    """Task executors that a provider has started and that are not registered yet."""
 
 
 class TaskExecutorDetails(Value):
@@ -81,6 +100,8 @@ class TaskExecutorDetails(Value):
     memory_bytes: int = 0
     engine: dict[str, str] = {}
     jobs: tuple[JobId, ...] = ()
+    on_demand: bool = False
+    draining: bool = False
 
 
 class ResourceManagerGateway(Protocol):
@@ -110,6 +131,19 @@ class ResourceManagerGateway(Protocol):
 
     async def why_waiting(self, job_id: JobId) -> str | None:
         """In words, what the job's missing slots wait for; None when it has what it asked for."""
+        ...
+
+    async def prospects(self, job_id: JobId) -> Prospects | None:
+        """As `why_waiting`, with what it means for the job."""
+        ...
+
+    async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
+        """No new tasks there; it ends when those it has are over.
+
+        Streaming tasks begin again elsewhere from their checkpoint. Others finish; those that
+        have not within the given seconds begin anew elsewhere. Again is harmless, and a shorter
+        time counts. NotFound for an unknown one.
+        """
         ...
 
     async def overview(self) -> ResourceOverview: ...

@@ -122,6 +122,15 @@ class Coordinator(Protocol):
         ...
 
     @property
+    def tolerates_suspension(self) -> bool:
+        """Whether who leads, and who is known to lead, outlives SUSPENDED.
+
+        Never for longer than a session timeout after the last contact: until then nobody else
+        can lead.
+        """
+        ...
+
+    @property
     def state(self) -> ConnectionState: ...
 
     async def wait_for_state_other_than(self, known: ConnectionState) -> ConnectionState:

@@ -156,9 +156,11 @@ class LeaderElection:
                 scope.spawn("lead", lead_once())
                 await grant.wait_until_revoked()
         except (Fenced, Unavailable, SessionExpired) as error:
-            if grant.is_valid:
+            if grant.is_valid and self._coordinator.state is ConnectionState.CONNECTED:
                 raise
-            # What it tried last met the end of its leadership before the cancellation did.
+            # What it tried last met the end of its leadership before the cancellation did; or it
+            # cannot go on without the contact whose loss was tolerated.
+            grant.revoke()
             log.info("%s stopped leading: %s", component, error)
         finally:
             del self._led[token.session]

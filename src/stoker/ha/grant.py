@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from stoker.core.errors import LeadershipLost, NoSuchKey, SessionExpired, VersionMismatch
 from stoker.core.ids import ResourceId
 from stoker.ha import keys
-from stoker.ha.coordinator import Check, ConnectionState, Coordinator, Op
+from stoker.ha.contact import is_in_touch, lives_for_sure
+from stoker.ha.coordinator import Check, Coordinator, Op
 
 
 class Grant:
@@ -25,7 +26,7 @@ class Grant:
     @property
     def is_valid(self) -> bool:
         """As far as this process knows; only a `commit` knows for sure."""
-        return not self.revoked and self.coordinator.state is ConnectionState.CONNECTED
+        return not self.revoked and is_in_touch(self.coordinator)
 
     @property
     def is_certain(self) -> bool:
@@ -33,8 +34,12 @@ class Grant:
 
         A process that was frozen knows by its clock that it was, before any event tells it.
         """
-        silence = asyncio.get_running_loop().time() - self.coordinator.last_contact
-        return self.is_valid and silence < self.coordinator.session_timeout
+        return self.is_valid and lives_for_sure(self.coordinator)
+
+    def require_certainty(self) -> None:
+        """LeadershipLost when another process may lead: for what no transaction can fence."""
+        if not self.is_certain:
+            raise self._lost()
 
     def revoke(self) -> None:
         self._revoked.set()

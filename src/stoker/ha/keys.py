@@ -17,6 +17,7 @@ CLUSTER: Final = "cluster"
 JOBS: Final = "jobs"
 RESULTS: Final = "results"
 WISHES: Final = "wishes"
+ATTEMPTS: Final = "attempts"
 MASTERS: Final = "masters"
 """Ephemeral, one for each master that is there."""
 
@@ -46,7 +47,7 @@ def wish(job_id: JobId) -> str:
 
 
 def attempts(job_id: JobId) -> str:
-    return f"attempts/{job_id}"
+    return f"{ATTEMPTS}/{job_id}"
 
 
 def attempt(job_id: JobId, region: RegionId) -> str:
@@ -71,6 +72,24 @@ def outcomes_of_region(job_id: JobId, region: RegionId) -> str:
 
 def outcome(job_id: JobId, region: RegionId, attempt_id: AttemptId) -> str:
     return f"{outcomes_of_region(job_id, region)}/{attempt_id}.json"
+
+
+def results_folder(job_id: JobId) -> str:
+    """Where results of materialized vertices stand, and the decisions to publish outputs."""
+    return f"jobs/{job_id}/materialized"
+
+
+def publication(region: RegionId) -> str:
+    """Within the folder of results, under a name that no vertex has."""
+    return f".publications/{digest(region)[:32]}.json"
+
+
+LOG_CHUNK_BYTES: Final = 1024 * 1024
+"""Logs are kept in pieces of this size, so that a reader need not take all of one."""
+
+
+def log_chunk(job_id: JobId, attempt_id: AttemptId, stream: str, number: int) -> str:
+    return f"logs/{job_id}/{attempt_id}/{stream}/{number:06}"
 
 
 def part(text: str) -> str:

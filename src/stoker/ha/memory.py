@@ -59,8 +59,11 @@ class MemoryCoordination:
     another session.
     """
 
-    def __init__(self, *, session_timeout: float | None = None) -> None:
+    def __init__(
+        self, *, session_timeout: float | None = None, tolerates_suspension: bool = False
+    ) -> None:
         self.session_timeout = session_timeout
+        self.tolerates_suspension = tolerates_suspension
         self._tree = _Tree()
         self._numbers = itertools.count(1)
         self._lives = itertools.count(1)
@@ -175,6 +178,10 @@ class MemoryCoordinator:
         if self.state is ConnectionState.CONNECTED and self._is_live():
             return asyncio.get_running_loop().time()
         return self._contact_until
+
+    @property
+    def tolerates_suspension(self) -> bool:
+        return self._coordination.tolerates_suspension
 
     @property
     def state(self) -> ConnectionState:

@@ -1,6 +1,7 @@
 """Leader retrieval: who leads a component now, and every change of that."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from stoker.aio.latest import Latest
 from stoker.aio.retry import Backoff
 from stoker.core.errors import CorruptContent, SessionExpired, Unavailable
 from stoker.ha import keys
+from stoker.ha.contact import is_in_touch
 from stoker.ha.coordinator import ConnectionState, Coordinator, Watch
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.record import decode_record
@@ -89,10 +91,22 @@ class LeaderRetrieval:
     async def _wait_until_connected(self) -> None:
         state = self._coordinator.state
         while state is ConnectionState.SUSPENDED:
+            if is_in_touch(self._coordinator):
+                state = await self._bear_with_silence()
+                continue
             self._tell(None)
             state = await self._coordinator.wait_for_state_other_than(state)
         if state is ConnectionState.LOST:
             raise SessionExpired("the coordinator's session has ended: no leader can be found")
+
+    async def _bear_with_silence(self) -> ConnectionState:
+        """The leader stays known until its session, or this one, may have ended."""
+        coordinator = self._coordinator
+        until = coordinator.last_contact + coordinator.session_timeout
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                return await coordinator.wait_for_state_other_than(ConnectionState.SUSPENDED)
+        return coordinator.state
 
     def _understood(self, value: bytes) -> LeaderAddress | None:
         try:

@@ -2,19 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from stoker.core.ids import AllocationId, AttemptId, InstanceId, RegionId, ResourceId
-from stoker.core.regions import Region
+from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.results import (
     AttemptDetails,
+    AttemptOutcome,
     Failure,
     FailureRecord,
     Millis,
     Progress,
-    RegionDetails,
 )
 from stoker.core.states import EXECUTION_TRANSITIONS, ExecutionState
-
-FORMER_ATTEMPTS_KEPT = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +30,8 @@ class Attempt:
     region: RegionId
     state: ExecutionState = ExecutionState.CREATED
     slot: SlotHandle | None = None
+    preferred: ResourceId | None = None
+    """The task executor of the attempt before it."""
     timestamps: dict[ExecutionState, Millis] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
@@ -57,6 +56,18 @@ class Attempt:
             task_executor=self.slot.resource_id if self.slot else None,
         )
 
+    def failed_outcome(self, job_id: JobId, failure: Failure, now: Millis) -> AttemptOutcome:
+        """As its task executor would have told it."""
+        return AttemptOutcome(
+            job_id=job_id,
+            region=self.region,
+            attempt=self.id,
+            state=ExecutionState.FAILED,
+            at=now,
+            failure=failure,
+            progress=self.progress,
+        )
+
     def details(self) -> AttemptDetails:
         return AttemptDetails(
             attempt=self.id,
@@ -78,37 +89,3 @@ _DEPLOYED = frozenset(
         ExecutionState.RECONCILING,
     }
 )
-
-
-@dataclass
-class RegionRun:
-    """One region with its current attempt and the former ones, oldest first."""
-
-    region: Region
-    current: Attempt
-    former: list[Attempt] = field(default_factory=list)
-    restart_pending: bool = False
-
-    @property
-    def finished(self) -> bool:
-        return self.current.state is ExecutionState.FINISHED
-
-    @property
-    def wants_slot(self) -> bool:
-        waits = self.current.state is ExecutionState.SCHEDULED or self.restart_pending
-        return waits or self.current.deployed
-
-    def begin_again(self, attempt: AttemptId, now: Millis, *, at_once: bool = False) -> None:
-        self.former = [*self.former, self.current][-FORMER_ATTEMPTS_KEPT:]
-        self.current = Attempt(attempt, self.current.number + 1, self.region.id)
-        self.current.timestamps[ExecutionState.CREATED] = now
-        self.restart_pending = not at_once
-
-    def details(self) -> RegionDetails:
-        return RegionDetails(
-            id=self.region.id,
-            vertices=self.region.vertices,
-            streaming=self.region.streaming,
-            current=self.current.details(),
-            former=tuple(attempt.details() for attempt in self.former),
-        )

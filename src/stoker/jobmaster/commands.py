@@ -44,3 +44,5 @@ class FormerAttempt:
     number: int
     slot: SlotHandle
     outcome: AttemptOutcome | None = None
+    interrupted: bool = False
+    """It died when the output of its region was already decided."""

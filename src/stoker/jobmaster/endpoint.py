@@ -183,6 +183,8 @@ class JobMaster(Endpoint):
     ) -> None:
         for report in reports:
             self._job.graph.attempt_progressed(report.attempt, report.progress)
+            if (attempt := self._job.graph.attempt(report.attempt)) is not None:
+                self._job.checkpoints.committed(attempt.region, report.progress.recent_batches)
 
     def renew_leases(
         self, instance: InstanceId, attempts: tuple[AttemptId, ...]

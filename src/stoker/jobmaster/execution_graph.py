@@ -1,7 +1,8 @@
 """A job as it runs: regions, their attempts, slots, failures. Events in, commands out; no I/O.
 
 Invariants, tested with hypothesis:
-- a region has at most one attempt that may run, and none after it finished;
+- a region has at most one attempt that may run, and none after it finished, unless its
+  materialized result is damaged;
 - a slot is used by at most one attempt;
 - a job whose cancel was asked for before its end ends as CANCELED;
 - nothing leaves a terminal status.
@@ -9,9 +10,11 @@ Invariants, tested with hypothesis:
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from stoker.core.graph import JobGraph, RestartPolicy
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, RegionId
-from stoker.core.plan import plan_of
+from stoker.core.plan import engine_text, plan_of
 from stoker.core.regions import regions_of
 from stoker.core.results import (
     AttemptOutcome,
@@ -22,19 +25,21 @@ from stoker.core.results import (
     Progress,
 )
 from stoker.core.states import JOB_TRANSITIONS, ExecutionState, JobStatus
-from stoker.jobmaster.attempts import Attempt, RegionRun, SlotHandle
+from stoker.jobmaster.attempts import Attempt, SlotHandle
 from stoker.jobmaster.commands import (
     CancelAttempt,
     Command,
-    Deploy,
     FormerAttempt,
-    ReleaseSlots,
     RestartAfter,
 )
+from stoker.jobmaster.exception_history import ExceptionHistory
+from stoker.jobmaster.fail_over import fail_over
+from stoker.jobmaster.region_runs import RegionRun, RegionRuns
 from stoker.jobmaster.restarts import strategy_for
-from stoker.jobmaster.slot_pool import SlotPool
+from stoker.jobmaster.scheduling import Scheduler
 
-FAILURES_KEPT = 16
+MOST_INTERRUPTIONS = 5
+"""How often a region is begun again at no charge to finish what was decided."""
 
 
 class ExecutionGraph:
@@ -46,77 +51,59 @@ class ExecutionGraph:
         policy: RestartPolicy,
         submitted_at: Millis,
         now: Millis,
+        failures_kept: int = 16,
+        attempts_kept: int = 16,
+        full_fail_over: bool = False,
     ) -> None:
         self.graph = graph
         self.job_id = graph.job_id
         self.status = JobStatus.INITIALIZING
         self.timestamps: dict[JobStatus, Millis] = {JobStatus.INITIALIZING: submitted_at}
-        self.failures: list[FailureRecord] = []
+        self.failures = ExceptionHistory(failures_kept)
         self.root_failure: Failure | None = None
+        self.restarts = 0
+        self._root_attempt: AttemptId | None = None
         self._ids = ids
         self._strategy = strategy_for(policy)
-        self._pool = SlotPool()
-        self._runs: dict[RegionId, RegionRun] = {}
+        self._full = full_fail_over
         self._plan = plan_of(graph)
-        for region in regions_of(graph):
-            attempt = Attempt(ids.attempt(), 0, region.id)
-            attempt.timestamps[ExecutionState.CREATED] = now
-            self._runs[region.id] = RegionRun(region, attempt)
+        self.runs = RegionRuns(
+            RegionRun(region, Attempt(ids.attempt(), 0, region.id), attempts_kept)
+            for region in regions_of(graph)
+        )
+        for run in self.runs:
+            run.current.timestamps[ExecutionState.CREATED] = now
+        self._scheduler = Scheduler(self.runs, most_slots=graph.slots)
 
     # What is asked of it
 
-    @property
-    def runs(self) -> Iterable[RegionRun]:
-        return self._runs.values()
-
     def attempt(self, attempt: AttemptId) -> Attempt | None:
         """The attempt, when it is the current one of its region."""
-        for run in self._runs.values():
-            if run.current.id == attempt:
-                return run.current
-        return None
+        return self.runs.attempt(attempt)
 
     def attempts_on(self, instance: InstanceId) -> list[Attempt]:
-        return [
-            run.current
-            for run in self._runs.values()
-            if run.current.deployed and run.current.slot and run.current.slot.instance == instance
-        ]
+        return self.runs.on(instance)
 
     def slots_on(self, instance: InstanceId) -> list[AllocationId]:
-        return self._pool.on(instance)
+        return self._scheduler.slots_on(instance)
 
     @property
     def slots_held(self) -> int:
-        return len(self._pool)
+        return self._scheduler.slots_held
 
     @property
     def lacks_slots(self) -> bool:
-        return bool(self._scheduled())
+        return bool(self.runs.scheduled())
 
     @property
     def starves(self) -> bool:
         """Nothing of it runs, for want of slots; a few that are not enough do not help."""
-        return self.lacks_slots and not self._used()
-
-    def _used(self) -> set[AllocationId]:
-        return {
-            run.current.slot.allocation
-            for run in self._runs.values()
-            if run.current.deployed and run.current.slot
-        }
-
-    def _free(self) -> list[SlotHandle]:
-        return self._pool.free(self._used())
+        return self.lacks_slots and not self.runs.used_slots()
 
     def slots_needed(self) -> int:
-        """For what may run now or soon: deployed, waiting for a slot, or to restart (JM-09)."""
-        if self.status.terminal:
-            return 0
-        return sum(run.wants_slot for run in self._runs.values())
+        return 0 if self.status.terminal else self._scheduler.slots_needed()
 
     def details(self) -> JobDetails:
-        end = self.timestamps[self.status] if self.status.globally_terminal else None
         return JobDetails(
             job_id=self.job_id,
             name=self.graph.name,
@@ -124,11 +111,12 @@ class ExecutionGraph:
             status=self.status,
             timestamps=dict(self.timestamps),
             start=self.timestamps[JobStatus.INITIALIZING],
-            end=end,
-            regions=tuple(run.details() for run in self._runs.values()),
-            failures=tuple(reversed(self.failures)),
+            end=self.timestamps[self.status] if self.status.globally_terminal else None,
+            regions=tuple(run.details() for run in self.runs),
+            failures=self.failures.newest_first(),
             plan=self._plan,
             configuration=self.graph.configuration,
+            engine=engine_text(self.graph),
             parameters=self.graph.parameters,
         )
 
@@ -144,20 +132,23 @@ class ExecutionGraph:
         self._move(JobStatus.CREATED, now)
         commands: list[Command] = []
         for region, record in former.items():
-            if (run := self._runs.get(region)) is not None:
+            if (run := self.runs.get(region)) is not None:
                 self._recall(run, record, now)
         if cancel_wanted:
             commands += self.cancel(now)
         else:
             self._move(JobStatus.RECONCILING if former else JobStatus.RUNNING, now)
         for region, record in former.items():
-            if record.outcome is not None and region in self._runs:
-                commands += self._hear_of(self._runs[region].current, record.outcome, now)
+            if record.outcome is not None and (run := self.runs.get(region)) is not None:
+                commands += self._hear_of(run.current, record, record.outcome, now)
         return commands + self._settle(now)
 
-    def _hear_of(self, attempt: Attempt, outcome: AttemptOutcome, now: Millis) -> list[Command]:
+    def _hear_of(
+        self, attempt: Attempt, record: FormerAttempt, outcome: AttemptOutcome, now: Millis
+    ) -> list[Command]:
         """An end on record. Nobody asked for a cancel, so its executor was stopped or cut off."""
-        if outcome.state is ExecutionState.CANCELED and outcome.failure is not None:
+        stopped = outcome.state is ExecutionState.CANCELED or record.interrupted
+        if stopped and outcome.failure is not None:
             return self.former_is_gone(attempt.id, outcome.failure, now)
         return self._ended(attempt, outcome, now)
 
@@ -170,13 +161,7 @@ class ExecutionGraph:
     def slots_offered(
         self, slots: Iterable[SlotHandle], now: Millis
     ) -> tuple[list[AllocationId], list[Command]]:
-        """Accepts what is needed; a repeated offer of an accepted slot is accepted again."""
-        accepted: list[AllocationId] = []
-        for slot in slots:
-            known = slot.allocation in self._pool or slot.allocation in self._used()
-            if known or len(self._pool) < self.slots_needed():
-                self._pool.add(slot)
-                accepted.append(slot.allocation)
+        accepted = self._scheduler.accept(slots, self.slots_needed())
         return accepted, self._settle(now)
 
     def attempt_changed(self, attempt_id: AttemptId, state: ExecutionState, now: Millis) -> bool:
@@ -209,15 +194,7 @@ class ExecutionGraph:
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state.terminal:
             return []
-        outcome = AttemptOutcome(
-            job_id=self.job_id,
-            region=attempt.region,
-            attempt=attempt_id,
-            state=ExecutionState.FAILED,
-            at=now,
-            failure=failure,
-            progress=attempt.progress,
-        )
+        outcome = attempt.failed_outcome(self.job_id, failure, now)
         return self._ended(attempt, outcome, now) + self._settle(now)
 
     def deployment_refused(self, attempt_id: AttemptId, now: Millis) -> list[Command]:
@@ -225,9 +202,9 @@ class ExecutionGraph:
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state.terminal or attempt.slot is None:
             return []
-        self._pool.drop(attempt.slot.allocation)
+        self._scheduler.drop(attempt.slot.allocation)
         if attempt.state is ExecutionState.CANCELING:
-            attempt.move(ExecutionState.CANCELED, now)
+            self._canceled(attempt, now)
             return self._settle(now)
         return self._start_over(attempt, now)
 
@@ -236,20 +213,42 @@ class ExecutionGraph:
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state is not ExecutionState.RECONCILING:
             return self.attempt_failed(attempt_id, failure, now)
-        self._note(attempt.failed_with(failure, now))
+        self.failures.add(attempt.failed_with(failure, now))
+        return self._start_over(attempt, now)
+
+    def attempt_interrupted(
+        self, attempt_id: AttemptId, failure: Failure, now: Millis
+    ) -> list[Command]:
+        """It died when its output was already decided: the next one only has to finish that."""
+        attempt = self.attempt(attempt_id)
+        if attempt is None or attempt.state.terminal:
+            return []
+        run = self.runs[attempt.region]
+        if attempt.state is ExecutionState.CANCELING or run.interruptions >= MOST_INTERRUPTIONS:
+            return self.attempt_failed(attempt_id, failure, now)
+        run.interruptions += 1
+        self.failures.add(attempt.failed_with(failure, now))
         return self._start_over(attempt, now)
 
     def _start_over(self, attempt: Attempt, now: Millis) -> list[Command]:
         attempt.move(ExecutionState.FAILED, now)
-        self._runs[attempt.region].begin_again(self._ids.attempt(), now, at_once=True)
+        self.runs[attempt.region].begin_again(self._ids.attempt(), now, at_once=True)
         return self._settle(now)
+
+    def failure_labelled(self, attempt_id: AttemptId, labels: Mapping[str, str]) -> None:
+        """What enrichers found out, when the failure was already answered (FAIL-11)."""
+        self.failures.label(attempt_id, labels)
+        if self.root_failure is not None and self._root_attempt == attempt_id:
+            self.root_failure = msgspec.structs.replace(
+                self.root_failure, labels={**self.root_failure.labels, **labels}
+            )
 
     def slots_gone(self, instance: InstanceId) -> None:
         """Others are welcome in their place, also while attempts there may still run."""
-        self._pool.drop_executor(instance)
+        self._scheduler.drop_executor(instance)
 
     def restart_due(self, region: RegionId, attempt: AttemptId, now: Millis) -> list[Command]:
-        run = self._runs[region]
+        run = self.runs[region]
         if run.current.id == attempt:
             run.restart_pending = False
         return self._settle(now)
@@ -264,7 +263,7 @@ class ExecutionGraph:
         """The job as a whole cannot go on."""
         if self.status.terminal or self.status in (JobStatus.FAILING, JobStatus.CANCELLING):
             return []
-        self._note(FailureRecord(failure=failure, at=now))
+        self.failures.add(FailureRecord(failure=failure, at=now))
         return self._begin_failing(failure, now) + self._settle(now)
 
     def suspend(self, now: Millis) -> None:
@@ -282,7 +281,7 @@ class ExecutionGraph:
     def _ended(self, attempt: Attempt, outcome: AttemptOutcome, now: Millis) -> list[Command]:
         attempt.progress = outcome.progress
         if attempt.state is ExecutionState.CANCELING or self.status is JobStatus.CANCELLING:
-            attempt.move(ExecutionState.CANCELED, now)
+            self._canceled(attempt, now)
             return []
         if outcome.state is ExecutionState.FINISHED:
             attempt.move(ExecutionState.FINISHED, now)
@@ -291,25 +290,38 @@ class ExecutionGraph:
             error="AttemptCancelled", message="the attempt was cancelled at its task executor"
         )
         attempt.move(ExecutionState.FAILED, now)
-        self._note(attempt.failed_with(failure, now))
+        record = attempt.failed_with(failure, now)
+        if self.status is JobStatus.FAILING:
+            self.failures.add_concurrent(record)
+            return []
+        self.failures.add(record)
         return self._answer_failure(attempt, failure, now)
 
+    def _canceled(self, attempt: Attempt, now: Millis) -> None:
+        attempt.move(ExecutionState.CANCELED, now)
+        run = self.runs[attempt.region]
+        if run.restart_when_ended:
+            run.begin_again(self._ids.attempt(), now, at_once=True)
+
     def _answer_failure(self, attempt: Attempt, failure: Failure, now: Millis) -> list[Command]:
-        if self.status is JobStatus.FAILING:
-            return []
         delay = None
         if failure.retriable:
             jitter = self._ids.random.uniform(-1, 1)
             self._strategy, delay = self._strategy.after_failure(now / 1000, jitter)
         if delay is None:
+            self._root_attempt = attempt.id
             return self._begin_failing(failure, now)
-        run = self._runs[attempt.region]
-        run.begin_again(self._ids.attempt(), now)
+        self.restarts += 1
+        plan = fail_over(self.runs, self.runs[attempt.region], failure, full=self._full)
+        for run in plan.follow:
+            run.begin_again(self._ids.attempt(), now, at_once=True)
+        plan.restart.begin_again(self._ids.attempt(), now)
         if self.status is JobStatus.RECONCILING:
             self._move(JobStatus.RUNNING, now)
         if self.status is JobStatus.RUNNING:
             self._move(JobStatus.RESTARTING, now)
-        return [RestartAfter(attempt.region, run.current.id, delay)]
+        restart = RestartAfter(plan.restart.region.id, plan.restart.current.id, delay)
+        return [restart, *self._cancel(plan.cancel, now, restart=True)]
 
     def _begin_failing(self, failure: Failure, now: Millis) -> list[Command]:
         self.root_failure = failure
@@ -317,10 +329,15 @@ class ExecutionGraph:
         return self._cancel_all(now)
 
     def _cancel_all(self, now: Millis) -> list[Command]:
-        commands: list[Command] = []
-        for run in self._runs.values():
-            attempt = run.current
+        for run in self.runs:
             run.restart_pending = False
+        return self._cancel(self.runs, now, restart=False)
+
+    def _cancel(self, runs: Iterable[RegionRun], now: Millis, *, restart: bool) -> list[Command]:
+        commands: list[Command] = []
+        for run in runs:
+            attempt = run.current
+            run.restart_when_ended = restart
             if attempt.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
                 attempt.move(ExecutionState.CANCELED, now)
             elif attempt.deployed and attempt.state is not ExecutionState.CANCELING:
@@ -329,72 +346,25 @@ class ExecutionGraph:
                     commands.append(CancelAttempt(attempt.id, attempt.slot))
         return commands
 
-    def _note(self, record: FailureRecord) -> None:
-        self.failures = [*self.failures, record][-FAILURES_KEPT:]
-
-    def _scheduled(self) -> list[RegionRun]:
-        return [run for run in self._runs.values() if run.current.state is ExecutionState.SCHEDULED]
-
     def _settle(self, now: Millis) -> list[Command]:
         """Draw what follows from the present state: next deployments, next status."""
         self._settle_status(now)
         commands: list[Command] = []
         if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.RECONCILING):
-            commands += self._schedule(now)
-        return commands + self._release_surplus()
+            commands += self._scheduler.schedule(now)
+        return commands + self._scheduler.release_surplus(self.slots_needed())
 
     def _settle_status(self, now: Millis) -> None:
-        runs = list(self._runs.values())
-        at_rest = all(run.current.state.terminal for run in runs)
         match self.status:
-            case JobStatus.CANCELLING if at_rest:
+            case JobStatus.CANCELLING if self.runs.at_rest:
                 self._move(JobStatus.CANCELED, now)
-            case JobStatus.FAILING if at_rest:
+            case JobStatus.FAILING if self.runs.at_rest:
                 self._move(JobStatus.FAILED, now)
-            case JobStatus.RESTARTING if not any(run.restart_pending for run in runs):
+            case JobStatus.RESTARTING if not self.runs.restarting:
                 self._move(JobStatus.RUNNING, now)
-            case JobStatus.RECONCILING if not any(
-                run.current.state is ExecutionState.RECONCILING for run in runs
-            ):
+            case JobStatus.RECONCILING if not self.runs.reconciling:
                 self._move(JobStatus.RUNNING, now)
             case _:
                 pass
-        if self.status is JobStatus.RUNNING and all(run.finished for run in runs):
+        if self.status is JobStatus.RUNNING and self.runs.finished:
             self._move(JobStatus.FINISHED, now)
-
-    def _schedule(self, now: Millis) -> list[Command]:
-        for run in self._runs.values():
-            ready = all(self._runs[upstream].finished for upstream in run.region.reads)
-            waits = run.current.state is ExecutionState.CREATED and not run.restart_pending
-            if ready and waits:
-                run.current.move(ExecutionState.SCHEDULED, now)
-        waiting = self._scheduled()
-        # Streaming regions start together or not at all; batch regions as slots come (JM-13).
-        together = [run for run in waiting if run.region.streaming]
-        apart = [run for run in waiting if not run.region.streaming]
-        free = len(self._free())
-        chosen = together if free >= len(together) else []
-        chosen = [*chosen, *apart[: free - len(chosen)]]
-        commands: list[Command] = []
-        for run in chosen:
-            slot = self._take_slot(run)
-            run.current.slot = slot
-            run.current.move(ExecutionState.DEPLOYING, now)
-            commands.append(Deploy(run.region.id, run.current.id, run.current.number, slot))
-        return commands
-
-    def _take_slot(self, run: RegionRun) -> SlotHandle:
-        """A slot on the executor of the former attempt, if there is one (POOL-11)."""
-        former = run.former[-1].slot if run.former else None
-        free = self._free()
-        same = [slot for slot in free if former and slot.resource_id == former.resource_id]
-        return same[0] if same else free[0]
-
-    def _release_surplus(self) -> list[Command]:
-        busy = self._pool.busy(self._used())
-        surplus = self._free()[max(0, self.slots_needed() - busy) :]
-        if not surplus:
-            return []
-        for slot in surplus:
-            self._pool.drop(slot.allocation)
-        return [ReleaseSlots(tuple(surplus))]

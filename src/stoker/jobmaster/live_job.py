@@ -6,42 +6,45 @@ task of the job's scope and comes back as an event to the graph.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, assert_never
 
 import msgspec
 
 from stoker.aio.clock import WallClock
 from stoker.aio.latest import Latest
-from stoker.aio.retry import Backoff, retry
+from stoker.aio.retry import retry
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, StokerError, StorageUnavailable
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import AttemptId, Ids, InstanceId, ResourceId
-from stoker.core.results import AttemptOutcome, Failure, JobDetails, Millis
+from stoker.core.results import AttemptOutcome, Failure, FailureRecord, JobDetails, Millis
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.gateways.job import JobEnd
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import ResourceManagerGateway
-from stoker.gateways.taskexecutor import TaskDeployment
+from stoker.gateways.taskexecutor import MOVED, TaskDeployment
 from stoker.ha.leadership import Leadership
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.attempts import SlotHandle
+from stoker.jobmaster.checkpoints import CheckpointHistory
 from stoker.jobmaster.commands import CancelAttempt, Command, Deploy, ReleaseSlots, RestartAfter
+from stoker.jobmaster.decided_outputs import BACKOFF, DecidedOutputs, may_be_decided
+from stoker.jobmaster.enrichers import Enrichers
 from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.executors import KnownExecutor
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.rpc.service import RpcService
+from stoker.savepoints.services import SavepointServices
 
 log = logging.getLogger(__name__)
 
 DEPLOY_RETRY_SECONDS = 1.0
-OUTCOME_BACKOFF = Backoff(initial=timedelta(seconds=0.5), maximum=timedelta(seconds=10))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,8 @@ class JobMasterServices:
     heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
     options: JobMasterOptions = field(default_factory=JobMasterOptions)
     lease: LeaseOptions = field(default_factory=LeaseOptions)
+    enrichers: Enrichers = field(default_factory=Enrichers)
+    savepoints: SavepointServices = field(default_factory=SavepointServices)
 
 
 class LiveJob:
@@ -64,6 +69,7 @@ class LiveJob:
         leadership: Leadership,
         attempts: AttemptStore,
         outcomes: OutcomeStore,
+        decided: DecidedOutputs,
         status: Latest[JobStatus],
     ) -> None:
         self.services = services
@@ -72,17 +78,28 @@ class LiveJob:
         self.token = leadership.token
         self.attempts = attempts
         self.outcomes = outcomes
+        self.decided = decided
         self.job_id = graph.job_id
         self.executors: dict[InstanceId, KnownExecutor] = {}
         self.lease_acknowledged: dict[InstanceId, float] = {}
         """Loop time of the last question that was answered: attempts may run a lease from then."""
         self.settling: set[AttemptId] = set()
+        self._concluding: set[AttemptId] = set()
+        self._labelling: set[AttemptId] = set()
         self.scope = TaskScope(f"job {graph.job_id}")
         self.status = status
+        self.stopped = False
+        """Its stop-with-savepoint is done: what is not over yet has nothing to run any more."""
+        self.checkpoints = CheckpointHistory(
+            [run.region.id for run in graph.runs if run.region.streaming],
+            services.savepoints.options.history,
+        )
         self.needs: Latest[tuple[int, int]] = Latest((0, 0))
         """Slots that the job needs, and how many of them it holds."""
         self.starving: Latest[bool] = Latest(False)
         self.waiting: str | None = None
+        self.within_reach_at = -math.inf
+        """Loop time when the resource manager last said that its slots exist, free or not."""
         self.resource_manager: ResourceManagerGateway | None = None
         self.farewells: set[asyncio.Task[None]] = set()
         self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
@@ -92,10 +109,13 @@ class LiveJob:
         return self.services.wall_clock()
 
     def details(self) -> JobDetails:
-        details = self.graph.details()
+        details = self.checkpointed(self.graph.details())
         if self.graph.lacks_slots and self.waiting:
             return _with_waiting(details, self.waiting)
         return details
+
+    def checkpointed(self, details: JobDetails) -> JobDetails:
+        return msgspec.structs.replace(details, checkpoints=self.checkpoints.shown())
 
     def act(self, commands: Sequence[Command]) -> None:
         """Carry out what the graph decided, and let everyone see its new state."""
@@ -123,8 +143,11 @@ class LiveJob:
         self.status.set(graph.status)
         self.needs.set((graph.slots_needed(), graph.slots_held))
         self.starving.set(graph.starves)
-        if graph.status.globally_terminal and not self.end.done():
-            self.end.set_result(JobEnd(details=graph.details(), failure=graph.root_failure))
+        # Labels that are on their way belong into the result; they have a time limit.
+        if graph.status.globally_terminal and not self.end.done() and not self._labelling:
+            self.end.set_result(
+                JobEnd(details=self.checkpointed(graph.details()), failure=graph.root_failure)
+            )
 
     # Deployment
 
@@ -163,6 +186,7 @@ class LiveJob:
             attempt=command.attempt,
             number=command.number,
             allocation=command.slot.allocation,
+            stopped=self.stopped,
         )
         failpoint("deployment.before-submitting")
         await self._submit(deployment, executor)
@@ -257,17 +281,82 @@ class LiveJob:
         outcome = await retry(
             lambda: self.outcomes.read(self.job_id, region, attempt_id),
             on=StorageUnavailable,
-            backoff=OUTCOME_BACKOFF,
+            backoff=BACKOFF,
         )
         if outcome is not None:
             self.ended(outcome)
-        elif is_gone():
+            return
+        interrupted = await self.decided.interrupted(region, failure)
+        if not is_gone():
+            return
+        failure = self.services.enrichers.at_once(failure)
+        if interrupted:
+            self.act(self.graph.attempt_interrupted(attempt_id, failure, self.now))
+        else:
             self.act(self.graph.former_is_gone(attempt_id, failure, self.now))
+        self._label_later(attempt_id)
 
     def ended(self, outcome: AttemptOutcome) -> bool:
+        self.checkpoints.committed(outcome.region, outcome.progress.recent_batches)
+        if outcome.failure is not None and outcome.failure.labels.get("cause") == MOVED:
+            # As if it had never been taken there: no failure of the job, and no restart of it.
+            known = self.graph.attempt(outcome.attempt) is not None
+            self.act(self.graph.deployment_refused(outcome.attempt, self.now))
+            return known
+        if may_be_decided(self.graph.graph, outcome.region, outcome.failure):
+            return self._conclude_later(outcome)
+        return self._conclude(outcome)
+
+    def _conclude(self, outcome: AttemptOutcome) -> bool:
+        outcome = self._explained(outcome)
         known, commands = self.graph.attempt_ended(outcome, self.now)
+        if known and outcome.failure is not None:
+            self._label_later(outcome.attempt)
         self.act(commands)
         return known
+
+    def _explained(self, outcome: AttemptOutcome) -> AttemptOutcome:
+        if outcome.failure is None:
+            return outcome
+        failure = self.services.enrichers.at_once(outcome.failure)
+        return msgspec.structs.replace(outcome, failure=failure)
+
+    def _conclude_later(self, outcome: AttemptOutcome) -> bool:
+        attempt = self.graph.attempt(outcome.attempt)
+        if attempt is None or attempt.state.terminal:
+            return False
+        if outcome.attempt not in self._concluding:
+            self._concluding.add(outcome.attempt)
+            self.scope.spawn(f"conclude {outcome.attempt}", self._look_and_conclude(outcome))
+        return True
+
+    async def _look_and_conclude(self, outcome: AttemptOutcome) -> None:
+        try:
+            interrupted = await self.decided.interrupted(outcome.region, outcome.failure)
+        finally:
+            self._concluding.discard(outcome.attempt)
+        failure = self._explained(outcome).failure
+        if interrupted and failure is not None:
+            commands = self.graph.attempt_interrupted(outcome.attempt, failure, self.now)
+            self._label_later(outcome.attempt)
+            self.act(commands)
+        else:
+            self._conclude(outcome)
+
+    def _label_later(self, attempt: AttemptId) -> None:
+        """Plug-ins take their time; the failure is answered meanwhile (FAIL-11)."""
+        records = [each for each in self.graph.failures if each.attempt == attempt]
+        if records and self.services.enrichers.plugins and attempt not in self._labelling:
+            self._labelling.add(attempt)
+            self.scope.spawn(f"label {attempt}", self._label(attempt, records[-1]))
+
+    async def _label(self, attempt: AttemptId, record: FailureRecord) -> None:
+        try:
+            labels = await self.services.enrichers.later(record)
+            self.graph.failure_labelled(attempt, labels)
+        finally:
+            self._labelling.discard(attempt)
+        self._show()
 
 
 def lost(resource_id: ResourceId, reason: str) -> Failure:

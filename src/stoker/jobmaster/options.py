@@ -2,16 +2,23 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 
 from stoker.core.graph import JobType, RestartPolicy
 from stoker.core.options import option
+
+
+class FailoverStrategy(StrEnum):
+    REGION = "region"
+    FULL = "full"
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobMasterOptions:
     slot_request_timeout: timedelta = option(
         "slot.request.timeout",
-        "A job that has waited this long without getting any slot fails, with the reason.",
+        "A job that runs nothing fails, with the reason, when the slots that it needs have not "
+        "existed for this long; while others have them it waits for its turn.",
         timedelta(minutes=5),
     )
     death_grace: timedelta = option(
@@ -25,17 +32,31 @@ class JobMasterOptions:
         "How often a cancel is repeated until the attempt has ended.",
         timedelta(seconds=5),
     )
-    restart_strategy: str | None = option(
+    restart_strategy: str = option(
         "restart-strategy.type",
-        "none, fixed-delay or exponential-delay, for jobs that name none of their own; unset means "
-        "exponential-delay for streaming jobs and none for batch jobs.",
-        None,
+        "none (also off or disable), fixed-delay, failure-rate or exponential-delay, for jobs that "
+        "name none of their own; unset means exponential-delay for streaming jobs and none for "
+        "batch jobs.",
+        "",
     )
     fixed_delay_attempts: int = option(
         "restart-strategy.fixed-delay.attempts", "Restarts before the job fails.", 1
     )
     fixed_delay: timedelta = option(
         "restart-strategy.fixed-delay.delay", "Wait before each restart.", timedelta(seconds=1)
+    )
+    failure_rate_failures: int = option(
+        "restart-strategy.failure-rate.max-failures-per-interval",
+        "Failures that the interval may have before the job fails.",
+        1,
+    )
+    failure_rate_interval: timedelta = option(
+        "restart-strategy.failure-rate.failure-rate-interval",
+        "The interval in which failures are counted.",
+        timedelta(minutes=1),
+    )
+    failure_rate_delay: timedelta = option(
+        "restart-strategy.failure-rate.delay", "Wait before each restart.", timedelta(seconds=1)
     )
     initial_backoff: timedelta = option(
         "restart-strategy.exponential-delay.initial-backoff", "First wait.", timedelta(seconds=1)
@@ -57,18 +78,59 @@ class JobMasterOptions:
         timedelta(hours=1),
     )
 
+    attempts_before_reset_backoff: int | None = option(
+        "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+        "Restarts within one run of growing waits before the job fails; unset means no limit.",
+        None,
+    )
+    failover_strategy: FailoverStrategy = option(
+        "jobmanager.execution.failover-strategy",
+        "region: the failed region and those that read its result restart; full: all that have "
+        "not finished.",
+        FailoverStrategy.REGION,
+    )
+    exception_history_size: int = option(
+        "web.exception-history-size", "Failures that are remembered of each job.", 16
+    )
+    attempts_history_size: int = option(
+        "jobmanager.execution.attempts-history-size",
+        "Former attempts that are remembered of each region.",
+        16,
+    )
+    failure_enrichers: tuple[str, ...] = option(
+        "jobmanager.failure-enrichers",
+        "Names of the enrichers that label failures: cause, which is built in, and entry points "
+        "of the group stoker.failure_enrichers. Empty means none.",
+        ("cause",),
+    )
+    enricher_timeout: timedelta = option(
+        "jobmanager.failure-enrichers.timeout",
+        "Time that the enrichers from plug-ins have for one failure; labels that come later are "
+        "dropped.",
+        timedelta(seconds=10),
+    )
+    parallelism_overrides: dict[str, str] = option(
+        "pipeline.jobvertex-parallelism-overrides",
+        "Number of shuffle partitions by the name of a vertex, for the region that it belongs to; "
+        "what a job sets under this key in its own configuration wins.",
+        {},
+    )
+
     def policy_for(self, job_type: JobType) -> RestartPolicy:
         """The cluster's answer to failures of jobs that bring none of their own (FAIL-05)."""
         by_type = "exponential-delay" if job_type is JobType.STREAMING else "none"
         strategy = self.restart_strategy or by_type
-        fixed = strategy == "fixed-delay"
-        delay = self.fixed_delay if fixed else self.initial_backoff
+        strategy = "none" if strategy in ("off", "disable") else strategy
+        delays = {"fixed-delay": self.fixed_delay, "failure-rate": self.failure_rate_delay}
         return RestartPolicy(
             strategy=strategy,
             attempts=self.fixed_delay_attempts,
-            delay_seconds=delay.total_seconds(),
+            delay_seconds=delays.get(strategy, self.initial_backoff).total_seconds(),
             max_delay_seconds=self.max_backoff.total_seconds(),
             multiplier=self.backoff_multiplier,
             jitter=self.jitter_factor,
             reset_after_seconds=self.reset_backoff_threshold.total_seconds(),
+            max_failures=self.failure_rate_failures,
+            interval_seconds=self.failure_rate_interval.total_seconds(),
+            attempts_before_reset=self.attempts_before_reset_backoff,
         )

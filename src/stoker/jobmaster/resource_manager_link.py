@@ -4,11 +4,13 @@ import asyncio
 import logging
 from datetime import timedelta
 
+from stoker.core.demand import slots_together
 from stoker.core.errors import StokerError
 from stoker.core.results import Failure
 from stoker.gateways.resourcemanager import (
     Declined,
     JobMasterRegistration,
+    Prospects,
     ResourceManagerGateway,
     ResourceRequirements,
 )
@@ -42,14 +44,29 @@ async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
         log.warning("job %s: registration declined: %s", job.job_id, answer.reason)
         return
     job.resource_manager = manager
+    together = slots_together(job.graph.graph)
     while job.services.resource_manager.leader == leader:
         needs = job.needs.value
         await manager.declare_requirements(
-            ResourceRequirements(job_id=job.job_id, token=job.token, slots=needs[0], held=needs[1])
+            ResourceRequirements(
+                job_id=job.job_id,
+                token=job.token,
+                slots=needs[0],
+                held=needs[1],
+                together=together,
+                priority=job.graph.graph.priority,
+                profile=job.graph.graph.profile,
+            )
         )
         if job.graph.lacks_slots:
-            job.waiting = await manager.why_waiting(job.job_id)
+            _note(job, await manager.prospects(job.job_id))
         await _next_occasion(job, needs)
+
+
+def _note(job: LiveJob, prospects: Prospects | None) -> None:
+    job.waiting = prospects.words if prospects else None
+    if prospects is None or prospects.within_reach:
+        job.within_reach_at = asyncio.get_running_loop().time()
 
 
 async def take_leave(job: LiveJob) -> None:
@@ -72,19 +89,30 @@ async def _next_occasion(job: LiveJob, declared: tuple[int, int]) -> None:
 
 
 async def fail_when_starved(job: LiveJob) -> None:
-    """A job that gets no slot at all for too long fails, and says what it waited for (POOL-06)."""
+    """A job that can get no slot at all for too long fails, and says what it lacked (POOL-06).
+
+    One whose slots exist and are taken by others waits for its turn, as long as that takes.
+    """
     patience: timedelta = job.services.options.slot_request_timeout
+    loop = asyncio.get_running_loop()
     while True:
         await job.starving.wait_until(lambda starving: starving)
-        try:
-            async with asyncio.timeout(patience.total_seconds()):
-                await job.starving.wait_until(lambda starving: not starving)
-        except TimeoutError:
-            reason = job.waiting or "the resource manager did not answer"
-            failure = Failure(
-                error="NoSlotAvailable",
-                message=f"no slot within {patience.total_seconds():.0f} s "
-                f"(slot.request.timeout): {reason}",
-                labels={"cause": "resources"},
-            )
-            job.act(job.graph.fail(failure, job.now))
+        began = loop.time()
+        while (left := max(began, job.within_reach_at) + patience.total_seconds()) > loop.time():
+            try:
+                async with asyncio.timeout_at(left):
+                    await job.starving.wait_until(lambda starving: not starving)
+            except TimeoutError:
+                continue
+            break
+        else:
+            job.act(job.graph.fail(_no_slot(job, patience), job.now))
+
+
+def _no_slot(job: LiveJob, patience: timedelta) -> Failure:
+    reason = job.waiting or "the resource manager did not answer"
+    return Failure(
+        error="NoSlotAvailable",
+        message=f"no slot within {patience.total_seconds():.0f} s (slot.request.timeout): {reason}",
+        labels={"cause": "resources"},
+    )

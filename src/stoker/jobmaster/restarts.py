@@ -5,8 +5,7 @@ from typing import Protocol
 
 from stoker.core.errors import InvalidOption
 from stoker.core.graph import RestartPolicy
-
-STRATEGIES = ("none", "fixed-delay", "exponential-delay")
+from stoker.core.restart_keys import RESTART_STRATEGIES
 
 
 class RestartStrategy(Protocol):
@@ -37,26 +36,52 @@ class FixedDelay:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FailureRate:
+    max_failures: int
+    interval: float
+    delay: float
+    failures: tuple[float, ...] = ()
+    """Times of those that the interval still holds: never more than are allowed, and one."""
+
+    def after_failure(self, now: float, jitter: float) -> tuple[RestartStrategy, float | None]:
+        recent = tuple(at for at in self.failures if now - at < self.interval)
+        counted = (*recent, now)[-(self.max_failures + 1) :]
+        allowed = len(counted) <= self.max_failures
+        return replace(self, failures=counted), self.delay if allowed else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExponentialDelay:
     initial: float
     maximum: float
     multiplier: float
     jitter_factor: float
     reset_after: float
+    attempts: int | None = None
     current: float | None = None
     last_failure: float | None = None
+    due: float | None = None
+    """When the restart that was granted last begins."""
+    used: int = 0
+    """Restarts since the waits began to grow."""
 
     def after_failure(self, now: float, jitter: float) -> tuple[RestartStrategy, float | None]:
-        waited = self.current or 0.0
-        quiet = (
-            self.last_failure is not None and now - self.last_failure >= self.reset_after + waited
-        )
-        if self.current is None or quiet:
-            base = self.initial
-        else:
-            base = min(self.maximum, self.current * self.multiplier)
+        if self.due is not None and now < self.due:
+            # Failures during one wait are one restart, at the time that is settled (FAIL-04).
+            return self, self.due - now
+        fresh = self._is_fresh(now)
+        used = 0 if fresh else self.used
+        if self.attempts is not None and used >= self.attempts:
+            return self, None
+        base = self.initial if fresh else min(self.maximum, (self.current or 0) * self.multiplier)
         wait = min(self.maximum, base * (1 + jitter * self.jitter_factor))
-        return replace(self, current=base, last_failure=now), wait
+        after = replace(self, current=base, last_failure=now, due=now + wait, used=used + 1)
+        return after, wait
+
+    def _is_fresh(self, now: float) -> bool:
+        if self.current is None or self.last_failure is None:
+            return True
+        return now - self.last_failure >= self.reset_after + self.current
 
 
 def strategy_for(policy: RestartPolicy) -> RestartStrategy:
@@ -65,6 +90,12 @@ def strategy_for(policy: RestartPolicy) -> RestartStrategy:
             return NoRestart()
         case "fixed-delay":
             return FixedDelay(attempts=policy.attempts, delay=policy.delay_seconds)
+        case "failure-rate":
+            return FailureRate(
+                max_failures=policy.max_failures,
+                interval=policy.interval_seconds,
+                delay=policy.delay_seconds,
+            )
         case "exponential-delay":
             return ExponentialDelay(
                 initial=policy.delay_seconds,
@@ -72,8 +103,9 @@ def strategy_for(policy: RestartPolicy) -> RestartStrategy:
                 multiplier=policy.multiplier,
                 jitter_factor=policy.jitter,
                 reset_after=policy.reset_after_seconds,
+                attempts=policy.attempts_before_reset,
             )
         case other:
             raise InvalidOption(
-                f"unknown restart strategy {other!r}; choose one of {', '.join(STRATEGIES)}"
+                f"unknown restart strategy {other!r}; choose one of {', '.join(RESTART_STRATEGIES)}"
             )

@@ -9,9 +9,15 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from stoker.aio.latest import Latest
-from stoker.core.errors import StokerError
-from stoker.core.plan import plan_of
+from stoker.core.checkpoints import RestoredFrom, SavepointRequest, SavepointTaken
+from stoker.core.errors import CannotTakeSavepoint, InvalidOption, StokerError
+from stoker.core.graph import JobGraph, RestartPolicy
+from stoker.core.parallelism import with_cluster_overrides
+from stoker.core.plan import engine_text, plan_of
+from stoker.core.restart_keys import policy_by_keys
 from stoker.core.results import Failure, FailureRecord, JobDetails
 from stoker.core.states import JobStatus
 from stoker.gateways.job import JobEnd, JobToRun, RunningJob
@@ -22,11 +28,16 @@ from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.jobmaster.attempts import SlotHandle
 from stoker.jobmaster.commands import FormerAttempt
+from stoker.jobmaster.decided_outputs import DecidedOutputs
 from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.live_job import JobMasterServices, LiveJob
 from stoker.jobmaster.losses import await_former
+from stoker.jobmaster.options import FailoverStrategy, JobMasterOptions
+from stoker.jobmaster.origins import begin_from, retain
 from stoker.jobmaster.resource_manager_link import fail_when_starved, keep_registered, take_leave
+from stoker.jobmaster.savepoint_operations import JobSavepoints, StopRecord, stopped_before
+from stoker.jobmaster.stopping import streaming_runs
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
@@ -44,9 +55,12 @@ class JobMasterRunner:
     ) -> None:
         self._to_run = to_run
         self._services = services
+        self._storage = storage
         self._outcomes = OutcomeStore(storage)
+        self._decided = DecidedOutputs(storage, to_run.graph)
         self._status = Latest(JobStatus.INITIALIZING)
         self._job: LiveJob | None = None
+        self._savepoints: JobSavepoints | None = None
         self._cancel_wanted = to_run.cancel_wanted
         self._end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
         self.left = asyncio.Event()
@@ -72,6 +86,7 @@ class JobMasterRunner:
             start=started,
             plan=plan_of(graph),
             configuration=graph.configuration,
+            engine=engine_text(graph),
             parameters=graph.parameters,
         )
 
@@ -84,6 +99,13 @@ class JobMasterRunner:
             self._job.act(self._job.graph.cancel(self._job.now))
         else:
             self._status.set(self.details().status)
+
+    async def savepoint(self, request: SavepointRequest) -> SavepointTaken:
+        if self._job is None or self._savepoints is None:
+            raise CannotTakeSavepoint(
+                f"job {self._to_run.graph.job_id} has not begun yet; try again shortly"
+            )
+        return await self._savepoints.perform(request)
 
     async def ended(self) -> JobEnd:
         return await asyncio.shield(self._end)
@@ -105,22 +127,33 @@ class JobMasterRunner:
         attempts = AttemptStore(leadership)
         records = await attempts.of_job(self._to_run.graph.job_id)
         try:
+            origin = await self._begin_from()
             job = self._live_job(leadership, attempts)
         except StokerError as error:
             self._end.set_result(self._initialization_failed(error))
             self.left.set()
             return
         former = {record.region: await self._recall(record) for record in records}
+        job.graph.failures.recall(await self._recall_failures(records))
+        stop = await self._recall_stop(job, origin)
         master = JobMaster(job)
         try:
             async with job.scope, master.beats, self._services.rpc.running(master) as address:
                 self._job = job
+                self._savepoints = JobSavepoints(
+                    job, self._storage, job.checkpoints, self._services.savepoints
+                )
                 # Before anyone can find this master: a task executor that came while it did not
                 # know the former attempts would be told to cancel them as strangers.
                 job.act(job.graph.start(former, cancel_wanted=self._cancel_wanted, now=job.now))
                 await leadership.publish(address)
                 self._attend(job, records, address)
-                self._end.set_result(await job.end)
+                if stop is not None:
+                    self._savepoints.finish_stopped(stop)
+                end = await job.end
+                services = self._services.savepoints
+                end = await retain(end, self._to_run.graph, self._storage, services)
+                self._end.set_result(end)
                 await _say_farewell(job)
                 self.left.set()
         finally:
@@ -129,15 +162,35 @@ class JobMasterRunner:
                 self._job = None
                 self._status.set(self.details().status)
 
+    async def _begin_from(self) -> RestoredFrom | None:
+        if self._cancel_wanted:
+            return None
+        services = self._services
+        return await begin_from(
+            self._to_run.graph, self._storage, services.savepoints, services.wall_clock()
+        )
+
+    async def _recall_stop(self, job: LiveJob, origin: RestoredFrom | None) -> StopRecord | None:
+        if origin is not None:
+            job.checkpoints.restored(origin)
+        if not streaming_runs(job):
+            return None
+        stop = await stopped_before(self._storage, job.job_id)
+        job.stopped = stop is not None
+        return stop
+
     def _live_job(self, leadership: Leadership, attempts: AttemptStore) -> LiveJob:
         graph = self._to_run.graph
         options = self._services.options
         execution = ExecutionGraph(
-            graph,
+            _with_overrides(graph, options),
             ids=self._services.ids,
-            policy=graph.restart or options.policy_for(graph.job_type),
+            policy=policy_of(graph, options),
             submitted_at=self._to_run.submitted_at,
             now=self._services.wall_clock(),
+            failures_kept=options.exception_history_size,
+            attempts_kept=options.attempts_history_size,
+            full_fail_over=options.failover_strategy is FailoverStrategy.FULL,
         )
         return LiveJob(
             self._services,
@@ -145,6 +198,7 @@ class JobMasterRunner:
             leadership=leadership,
             attempts=attempts,
             outcomes=self._outcomes,
+            decided=self._decided,
             status=self._status,
         )
 
@@ -159,7 +213,30 @@ class JobMasterRunner:
                 instance=record.instance,
             ),
             outcome=outcome,
+            interrupted=outcome is not None
+            and await self._decided.interrupted(record.region, outcome.failure),
         )
+
+    async def _recall_failures(self, records: list[AttemptRecord]) -> list[FailureRecord]:
+        """From the outcomes of earlier attempts; the last of each region is heard of anyway."""
+        current = {record.attempt for record in records}
+        outcomes = [
+            outcome
+            for record in records
+            for outcome in await self._outcomes.of_region(record.job_id, record.region)
+        ]
+        return [
+            FailureRecord(
+                failure=self._services.enrichers.at_once(outcome.failure),
+                at=outcome.at,
+                region=outcome.region,
+                attempt=outcome.attempt,
+                attempt_number=outcome.number or 0,
+                task_executor=outcome.task_executor,
+            )
+            for outcome in outcomes
+            if outcome.failure is not None and outcome.attempt not in current
+        ]
 
     def _attend(self, job: LiveJob, records: list[AttemptRecord], address: str) -> None:
         job.scope.spawn("resource manager", keep_registered(job, address))
@@ -187,6 +264,20 @@ class JobMasterRunner:
             ),
             failure=failure,
         )
+
+
+def policy_of(graph: JobGraph, options: JobMasterOptions) -> RestartPolicy:
+    """The job's own, in its graph or by keys of its configuration, or the cluster's (FAIL-06)."""
+    try:
+        by_keys = policy_by_keys(graph.configuration)
+    except ValueError as error:
+        raise InvalidOption(str(error)) from error
+    return graph.restart or by_keys or options.policy_for(graph.job_type)
+
+
+def _with_overrides(graph: JobGraph, options: JobMasterOptions) -> JobGraph:
+    configuration = with_cluster_overrides(graph.configuration, options.parallelism_overrides)
+    return msgspec.structs.replace(graph, configuration=configuration)
 
 
 async def _say_farewell(job: LiveJob) -> None:

@@ -73,6 +73,10 @@ def assemble(
         artifacts=tuple(artifact for artifact, _ in described.artifacts),
         environment=translation.environment(brought=distributions_in(draft.wheels)),
         restart=draft.restart,
+        queue=draft.demands.queue,
+        priority=draft.demands.priority,
+        slots=draft.demands.slots,
+        profile=draft.demands.profile,
     )
     graph = msgspec.structs.replace(graph, job_type=job_type_of(graph))
     found = [

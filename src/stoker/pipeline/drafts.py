@@ -7,6 +7,7 @@ from typing import Any
 
 from stoker.core.faults import Fault
 from stoker.core.graph import FormatRead, FormatWrite, RestartPolicy, Sql
+from stoker.pipeline.resources import Demands
 
 UserFunction = Callable[..., Any]
 
@@ -60,6 +61,7 @@ class JobDraft:
     parameters: Mapping[str, str | None] = field(default_factory=dict)
     """Name to default; None means that a value must be given."""
     restart: RestartPolicy | None = None
+    demands: Demands = Demands()
     python_files: tuple[Path, ...] = ()
     wheels: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()

@@ -41,7 +41,7 @@ def load_job(
     InvalidInput (InvalidJobGraph among it), and does nothing else for a bad file.
     """
     file, wanted = _split(str(target))
-    text = _read(file)
+    text = read_job_file(file)
     with ExitStack() as surroundings:
         if file.suffix == ".py" or file.suffix in _YAML:
             surroundings.enter_context(script_surroundings(file, arguments))
@@ -107,7 +107,7 @@ class _FunctionFiles:
             )
         file = self._directory / path
         if file not in self._modules:
-            self._modules[file] = run_file(file, _read(file))
+            self._modules[file] = run_file(file, read_job_file(file))
         return function_in(self._modules[file], name, reference)
 
 
@@ -119,7 +119,7 @@ def _split(target: str) -> tuple[Path, str | None]:
     return Path(target), None
 
 
-def _read(file: Path) -> str:
+def read_job_file(file: Path) -> str:
     if file.is_dir():
         raise InvalidInput(f"{file}: this is a directory; name a .py, .yml or .sql file in it")
     if file.suffix not in {".py", ".sql", *_YAML}:

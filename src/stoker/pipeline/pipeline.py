@@ -17,6 +17,7 @@ from stoker.pipeline.drafts import (
     VertexDraft,
 )
 from stoker.pipeline.keywords import File, paths_of, query_of, read_of, write_of
+from stoker.pipeline.resources import demands_of
 from stoker.pipeline.restarts import restart_policy
 from stoker.pipeline.signatures import edges, function_draft, name_of, sink_function_draft
 from stoker.pipeline.texts import as_text, as_texts, optional_text, refuse
@@ -38,6 +39,10 @@ class Pipeline:
         configuration: Mapping[str, Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
         restart: RestartPolicy | Mapping[str, Any] | str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        slots: int | None = None,
+        resources: Mapping[str, Any] | None = None,
         python_files: Iterable[File] = (),
         wheels: Iterable[File] = (),
         files: Iterable[File] = (),
@@ -49,6 +54,7 @@ class Pipeline:
             for key, value in (parameters or {}).items()
         }
         self._restart = restart_policy(restart)
+        self._demands = demands_of(queue, priority, slots, resources)
         self._python_files = paths_of(python_files, "python_files")
         self._wheels = paths_of(wheels, "wheels")
         self._files = paths_of(files, "files")
@@ -234,6 +240,7 @@ class Pipeline:
             configuration=dict(self._configuration),
             parameters=dict(self._parameters),
             restart=self._restart,
+            demands=self._demands,
             python_files=self._python_files,
             wheels=self._wheels,
             files=self._files,

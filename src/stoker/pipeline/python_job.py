@@ -48,7 +48,7 @@ def run_file(file: Path, source: str) -> ModuleType:
     except StokerError as error:
         raise _located(file, error) from error
     except SyntaxError as error:
-        raise _syntax_error(file, error) from error
+        raise syntax_error(file, error) from error
     except SystemExit as error:
         line = _last_line_in(file, error.__traceback__)
         raise InvalidInput(
@@ -109,7 +109,7 @@ def _located(file: Path, error: StokerError) -> StokerError:
     return InvalidInput(f"{place}: {error}", file=str(file))
 
 
-def _syntax_error(file: Path, error: SyntaxError) -> InvalidInput:
+def syntax_error(file: Path, error: SyntaxError) -> InvalidInput:
     where = Path(error.filename).name if error.filename else file.name
     line = (error.text or "").strip()
     fault = Fault(

@@ -13,6 +13,7 @@ from stoker.core.formats import known_format
 from stoker.core.graph import RestartPolicy
 from stoker.pipeline.drafts import JobDraft, UserFunction
 from stoker.pipeline.pipeline import Pipeline
+from stoker.pipeline.resources import RESOURCES
 from stoker.pipeline.yaml_nodes import Entry, YamlReader
 
 LoadFunction = Callable[[str], UserFunction]
@@ -21,6 +22,7 @@ LoadFunction = Callable[[str], UserFunction]
 _JOB = frozenset(
     {"name", "parameters", "configuration", "restart", "artifacts"}
     | {"sources", "transforms", "sinks"}
+    | {"queue", "priority", "slots", "resources"}
 )
 _ARTIFACTS = frozenset({"python_files", "wheels", "files"})
 _SOURCE_FLAGS = frozenset({"streaming", "materialized"})
@@ -56,6 +58,7 @@ class _YamlJob:
             configuration=self._filled(job, "configuration"),
             parameters=self._texts(job, "parameters"),
             restart=self._restart(job),
+            **self._demands(job),
             **self._artifacts(job),
         )
         for section, define in (
@@ -198,6 +201,29 @@ class _YamlJob:
                     number = 0
                 policy[key] = number
         return policy
+
+    def _demands(self, job: dict[str, Entry]) -> dict[str, Any]:
+        demands: dict[str, Any] = {}
+        if "queue" in job:
+            demands["queue"] = self.reader.text(job["queue"].value, "queue")
+        for key in ("priority", "slots"):
+            if key in job:
+                number = self.reader.number(job[key].value, key)
+                if not isinstance(number, int):
+                    place = self.reader.place(job[key].value)
+                    self.reader.fault(place, f"{key} is no whole number", "write one")
+                    number = None
+                demands[key] = number
+        if "resources" in job:
+            known = frozenset(RESOURCES)
+            found = self.reader.entries(job["resources"].value, "resources", known)
+            demands["resources"] = {
+                key: self.reader.number(entry.value, key)
+                if key == "cores"
+                else self.reader.text(entry.value, key)
+                for key, entry in found.items()
+            }
+        return demands
 
     def _artifacts(self, job: dict[str, Entry]) -> dict[str, list[Path]]:
         if "artifacts" not in job:

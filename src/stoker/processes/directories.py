@@ -1,5 +1,8 @@
 """Where a process keeps its files."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +18,33 @@ class Directories:
     logs: Path
 
 
-def directories_for(resource_id: ResourceId, options: ProcessOptions) -> Directories:
+@contextmanager
+def directories_for(
+    resource_id: ResourceId, options: ProcessOptions, *, lasting: bool
+) -> Iterator[Directories]:
+    """Made if need be. Those of an id that comes again stay for it; of others only logs do."""
+    directories = _made(resource_id, options)
+    try:
+        yield directories
+    finally:
+        if not lasting:
+            _remove_all_but_logs(directories)
+
+
+def _remove_all_but_logs(directories: Directories) -> None:
+    """Nobody finds the rest again, since the id was drawn at random."""
+    for path in directories.work.iterdir():
+        if path == directories.logs and any(path.iterdir()):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    if not any(directories.work.iterdir()):
+        directories.work.rmdir()
+
+
+def _made(resource_id: ResourceId, options: ProcessOptions) -> Directories:
     base = (options.working_dir or DEFAULT_HOME / "work").expanduser().absolute()
     work = base / resource_id
     logs = (options.log_dir or work / "log").expanduser().absolute()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -46,7 +47,13 @@ READY_SECONDS = 150.0
 GRACE_SECONDS = 15.0
 _REMNANTS_SECONDS = 5.0
 _POLL_SECONDS = 0.1
-_LOOK = ClientOptions(retries=0, timeout=timedelta(seconds=5), connect_timeout=timedelta(seconds=2))
+
+
+def quick(options: ClientOptions) -> ClientOptions:
+    """For a look whether somebody answers yet."""
+    return replace(
+        options, retries=0, timeout=timedelta(seconds=5), connect_timeout=timedelta(seconds=2)
+    )
 
 
 def tell_nobody(_text: str) -> None:
@@ -60,8 +67,11 @@ class LocalCluster:
     As a context manager it is stopped at the end.
     """
 
-    def __init__(self, directory: Path, *, tied: bool = False) -> None:
+    def __init__(
+        self, directory: Path, *, tied: bool = False, client: ClientOptions | None = None
+    ) -> None:
         self.directory = directory.absolute()
+        self._look = quick(client or ClientOptions())
         self._tied = tied
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -187,7 +197,7 @@ class LocalCluster:
         if len(urls) < len(state.masters):
             return f"{len(state.masters) - len(urls)} of {len(state.masters)} masters start"
         try:
-            overview = BlockingClient(",".join(urls), _LOOK).overview()
+            overview = BlockingClient(",".join(urls), self._look).overview()
         except StokerError as error:
             return f"masters answer at {', '.join(urls)}, none leads yet ({error.message})"
         if overview.taskmanagers < len(state.task_executors):

@@ -17,8 +17,9 @@ from stoker.config.configuration import Configuration
 from stoker.config.processes import ClusterOptions, MasterOptions, ProcessOptions
 from stoker.core.errors import NoLeader
 from stoker.core.ids import BlobKey, Ids, JobId, ResourceId
-from stoker.dispatcher.options import DispatcherOptions
+from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
+from stoker.gateways.inspection import INSPECTION
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.coordinator import Coordinator
 from stoker.ha.publication import LeaderAddress
@@ -28,22 +29,36 @@ from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.address_file import address_left_at
 from stoker.processes.coordination import open_first_session, open_session
 from stoker.processes.directories import directories_for, storage_url
+from stoker.processes.inspection import Inspection, inspection_at
+from stoker.processes.local_provider import open_provider
 from stoker.processes.master_parts import (
     REST_SERVER,
     MasterServices,
     PartOptions,
     contend_for_ever,
 )
-from stoker.processes.shutdown import shutdown_signals
+from stoker.processes.security import rpc_credentials, token_file, trust_among_masters
+from stoker.processes.shutdown import (
+    BeginToEnd,
+    begin_at_leisure,
+    end_this_process,
+    ending_in_time,
+    shutdown_signals,
+)
+from stoker.processes.uncaught import uncaught_errors
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.app import build_app
+from stoker.rest.operations import Operations
 from stoker.rest.options import RestOptions
+from stoker.rest.program_store import ProgramStore
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.service import RpcService
-from stoker.security.binding import check_binding
+from stoker.savepoints.options import SavepointOptions
+from stoker.security.material import rest_material
+from stoker.security.options import RestSecurityOptions
 from stoker.storage.open import open_storage
 
 log = logging.getLogger(__name__)
@@ -94,52 +109,80 @@ class UploadedBlobs:
 
 async def run_master(configuration: Configuration) -> None:
     """Until SIGTERM or SIGINT; an error that ends the master is raised."""
-    async with (
-        shutdown_signals() as asked,
-        running_master(configuration) as master,
-        TaskScope("master process"),
-    ):
-        log.info("master %s answers at %s", master.resource_id, master.rest_url)
-        await asked.wait()
+    limit = configuration.of(MasterOptions).shutdown_timeout
+    handling = configuration.of(ProcessOptions).uncaught_exceptions
+    with ending_in_time(limit) as begin_to_end:
+        async with (
+            shutdown_signals() as asked,
+            uncaught_errors(handling) as uncaught,
+            running_master(configuration, begin_to_end) as master,
+            TaskScope("master process") as scope,
+        ):
+            scope.spawn("uncaught errors", uncaught.raise_first())
+            log.info("master %s answers at %s", master.resource_id, master.rest_url)
+            await asked.wait()
+            log.info("master %s was asked to end", master.resource_id)
 
 
 @asynccontextmanager
-async def running_master(configuration: Configuration) -> AsyncIterator[RunningMaster]:
-    """Services first, in the order of their needs; then the parts; all closed in reverse."""
+async def running_master(
+    configuration: Configuration, begin_to_end: BeginToEnd = begin_at_leisure
+) -> AsyncIterator[RunningMaster]:
+    """All that was opened is closed in reverse, also when something cannot be opened."""
+    async with AsyncExitStack() as stack:
+        try:
+            yield await _opened(stack, configuration)
+        finally:
+            begin_to_end()
+
+
+async def _opened(stack: AsyncExitStack, configuration: Configuration) -> RunningMaster:
+    """Services first, in the order of their needs; then the parts (ENTRY-01)."""
     ids = Ids()
     options = configuration.of(MasterOptions)
     resource_id = ResourceId(options.resource_id or ids.resource("master"))
-    directories = directories_for(resource_id, configuration.of(ProcessOptions))
-    check_binding(options.bind_host, "jobmanager.bind-host", authenticated=False)
-    async with AsyncExitStack() as stack:
-        rpc = await open_grpc(
-            options.bind_host, options.rpc_port, configuration.of(RpcOptions), ids=ids
+    credentials = rpc_credentials(configuration, options.bind_host, "jobmanager.bind-host")
+    directories = stack.enter_context(
+        directories_for(
+            resource_id, configuration.of(ProcessOptions), lasting=options.resource_id is not None
         )
-        stack.push_async_callback(rpc.close)
-        storage = open_storage(storage_url(configuration.of(ClusterOptions)))
-        lookout = await open_first_session(configuration, ids, lasting=True)
-        stack.push_async_callback(lookout.close)
-        blobs = await stack.enter_async_context(
-            BlobServer(storage, directories.work / "uploads", configuration.of(BlobOptions))
-        )
-        services = MasterServices(
-            resource_id=resource_id,
-            rpc=rpc,
-            coordinator=await open_first_session(configuration, ids, lasting=False),
-            storage=storage,
-            blobs=blobs,
-            ids=ids,
-            wall_clock=system_wall_clock,
-            options=_part_options(configuration),
-        )
-        url = await stack.enter_async_context(_rest(services, lookout, configuration))
-        master = RunningMaster(resource_id=resource_id, rest_url=url, rpc_address=rpc.address)
-        scope = await stack.enter_async_context(TaskScope("master"))
-        open_next = partial(open_session, configuration, ids, lasting=False)
-        scope.spawn("parts", contend_for_ever(services, url, open_next))
-        record = {"rest_url": master.rest_url, "rpc_address": master.rpc_address}
-        stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
-        yield master
+    )
+    rpc = await open_grpc(
+        options.bind_host,
+        options.rpc_port,
+        configuration.of(RpcOptions),
+        ids=ids,
+        credentials=credentials,
+        advertised_host=options.host,
+    )
+    stack.push_async_callback(rpc.close)
+    storage = open_storage(storage_url(configuration.of(ClusterOptions)))
+    lookout = await open_first_session(configuration, ids, lasting=True)
+    stack.push_async_callback(lookout.close)
+    blobs = await stack.enter_async_context(
+        BlobServer(storage, directories.work / "uploads", configuration.of(BlobOptions))
+    )
+    session = await open_first_session(configuration, ids, lasting=False)
+    stack.push_async_callback(session.close)
+    services = MasterServices(
+        resource_id=resource_id,
+        rpc=rpc,
+        coordinator=session,
+        storage=storage,
+        blobs=blobs,
+        ids=ids,
+        wall_clock=system_wall_clock,
+        options=_part_options(configuration),
+        provider=await stack.enter_async_context(open_provider(configuration, directories, ids)),
+    )
+    await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
+    url = await stack.enter_async_context(_rest(services, lookout, configuration))
+    scope = await stack.enter_async_context(TaskScope("master"))
+    open_next = partial(open_session, configuration, ids, lasting=False)
+    scope.spawn("parts", contend_for_ever(services, url, open_next))
+    record = {"rest_url": url, "rpc_address": rpc.address}
+    stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
+    return RunningMaster(resource_id=resource_id, rest_url=url, rpc_address=rpc.address)
 
 
 @asynccontextmanager
@@ -158,6 +201,8 @@ async def _rest(
         return rest_leader.leader.address if rest_leader.leader else None
 
     options = configuration.of(RestOptions)
+    security = configuration.of(RestSecurityOptions)
+    tokens = token_file(security)
     # A long poll is answered at its own limit, and must not meet the limit of calls before.
     patience = configuration.of(RpcOptions).ask_timeout + options.max_wait
     app = build_app(
@@ -169,9 +214,26 @@ async def _rest(
             options=options,
             version=__version__,
             ids=services.ids,
+            tokens=tokens,
+            trust=trust_among_masters(security),
+            configuration=configuration.shown(),
+            inspection=await inspection_at(services.rpc, f"{services.rpc.address}/{INSPECTION}"),
+            process_at=partial(inspection_at, services.rpc),
+            programs=ProgramStore(services.storage, services.ids)
+            if options.submit_enabled
+            else None,
+            shut_down=end_this_process,
+            operations=Operations(options.operation_store_duration),
         )
     )
-    async with TaskScope("rest") as scope, serving(app, options) as url:
+    server = serving(
+        app,
+        options,
+        authenticated=tokens is not None or security.mutual,
+        tls=rest_material(security),
+        asks_for_certificates=security.mutual,
+    )
+    async with TaskScope("rest") as scope, server as url:
         scope.spawn("dispatcher", dispatcher.run())
         scope.spawn("leader", rest_leader.run())
         yield url
@@ -182,6 +244,8 @@ def _part_options(configuration: Configuration) -> PartOptions:
         heartbeat=configuration.of(HeartbeatOptions),
         lease=configuration.of(LeaseOptions),
         dispatcher=configuration.of(DispatcherOptions),
+        queues=configuration.of(QueueOptions),
         resource_manager=configuration.of(ResourceManagerOptions),
         job_master=configuration.of(JobMasterOptions),
+        savepoints=configuration.of(SavepointOptions),
     )

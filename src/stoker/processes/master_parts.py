@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from typing import TypeVar
 
 from stoker.aio.clock import WallClock
 from stoker.aio.retry import Backoff, retry
@@ -13,28 +14,35 @@ from stoker.aio.scope import TaskScope
 from stoker.blob.server import BlobServer
 from stoker.core.errors import SessionExpired, Unavailable
 from stoker.core.ids import Ids, ResourceId
-from stoker.dispatcher.options import DispatcherOptions
+from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.dispatcher.run import lead_dispatcher
 from stoker.dispatcher.services import DispatcherServices
 from stoker.gateways.dispatcher import DISPATCHER
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import RESOURCE_MANAGER
 from stoker.ha.coordinator import Coordinator
-from stoker.ha.election import LeaderElection
+from stoker.ha.election import Lead, LeaderElection
 from stoker.ha.epochs import EpochFollower
 from stoker.ha.leadership import Leadership
 from stoker.ha.masters import MasterDirectory
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.options import HeartbeatOptions
+from stoker.jobmaster.enrichers import load_enrichers
 from stoker.jobmaster.live_job import JobMasterServices
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.run import running_job
 from stoker.processes.failsafe import FailsafeMaster
-from stoker.resourcemanager.endpoint import ResourceManagerServices
 from stoker.resourcemanager.options import ResourceManagerOptions
+from stoker.resourcemanager.provider import Provider
 from stoker.resourcemanager.run import lead_resource_manager
+from stoker.resourcemanager.services import ResourceManagerServices
+from stoker.resourcemanager.standalone import Standalone
 from stoker.rpc.service import RpcService
+from stoker.savepoints.locations import OpenStorage
+from stoker.savepoints.options import SavepointOptions
+from stoker.savepoints.services import SavepointServices
 from stoker.storage.contract import Storage
+from stoker.storage.open import open_storage
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +50,7 @@ REST_SERVER = "rest_server"
 SESSION_BACKOFF = Backoff(initial=timedelta(seconds=0.2), maximum=timedelta(seconds=5))
 
 OpenSession = Callable[[], Awaitable[Coordinator]]
+Services = TypeVar("Services")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +58,10 @@ class PartOptions:
     heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
     lease: LeaseOptions = field(default_factory=LeaseOptions)
     dispatcher: DispatcherOptions = field(default_factory=DispatcherOptions)
+    queues: QueueOptions = field(default_factory=QueueOptions)
     resource_manager: ResourceManagerOptions = field(default_factory=ResourceManagerOptions)
     job_master: JobMasterOptions = field(default_factory=JobMasterOptions)
+    savepoints: SavepointOptions = field(default_factory=SavepointOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +74,9 @@ class MasterServices:
     ids: Ids
     wall_clock: WallClock
     options: PartOptions = field(default_factory=PartOptions)
+    open_storage: OpenStorage = open_storage
+    """Where savepoints go and come from."""
+    provider: Provider = field(default_factory=Standalone)
 
 
 class MasterParts:
@@ -119,7 +133,7 @@ class MasterParts:
         services = self._services
         await self.election.contend(
             RESOURCE_MANAGER,
-            partial(
+            _to_the_end_of_its_leadership(
                 lead_resource_manager,
                 services=ResourceManagerServices(
                     rpc=services.rpc,
@@ -127,12 +141,16 @@ class MasterParts:
                     wall_clock=services.wall_clock,
                     heartbeat=services.options.heartbeat,
                     options=services.options.resource_manager,
+                    provider=services.provider,
                 ),
             ),
         )
 
     async def _contend_as_dispatcher(self) -> None:
         services = self._services
+        savepoints = SavepointServices(
+            options=services.options.savepoints, open_storage=services.open_storage
+        )
         start_job = partial(
             running_job,
             services=JobMasterServices(
@@ -143,13 +161,18 @@ class MasterParts:
                 heartbeat=services.options.heartbeat,
                 options=services.options.job_master,
                 lease=services.options.lease,
+                savepoints=savepoints,
+                enrichers=load_enrichers(
+                    services.options.job_master.failure_enrichers,
+                    services.options.job_master.enricher_timeout,
+                ),
             ),
             election=self.election,
             storage=services.storage,
         )
         await self.election.contend(
             DISPATCHER,
-            partial(
+            _to_the_end_of_its_leadership(
                 lead_dispatcher,
                 services=DispatcherServices(
                     rpc=services.rpc,
@@ -160,9 +183,24 @@ class MasterParts:
                     ids=services.ids,
                     wall_clock=services.wall_clock,
                     options=services.options.dispatcher,
+                    savepoints=savepoints,
+                    queues=services.options.queues,
                 ),
             ),
         )
+
+
+def _to_the_end_of_its_leadership(
+    lead: Callable[[Leadership, Services], Awaitable[None]], services: Services
+) -> Lead:
+    """A part that ends though nobody asked it to breaks its process: nobody else would lead it."""
+
+    async def lead_to_the_end(leadership: Leadership) -> None:
+        await lead(leadership, services)
+        if not leadership.grant.revoked:
+            raise RuntimeError(f"{leadership.component} has ended although it still leads")
+
+    return lead_to_the_end
 
 
 async def contend_for_ever(

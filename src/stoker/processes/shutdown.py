@@ -1,9 +1,31 @@
-"""How a process is asked to end: by SIGTERM or SIGINT, once gently."""
+"""How a process ends: gently when it is asked to, and within a bounded time in any case."""
 
 import asyncio
+import faulthandler
+import logging
+import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+
+log = logging.getLogger(__name__)
+
+FORCED = 2
+"""Exit code of a process that could not close what it had opened."""
+
+BeginToEnd = Callable[[], None]
+"""Called when nothing is left to do but to close; again is harmless."""
+
+
+def begin_at_leisure() -> None:
+    """For those inside of a process that goes on, such as a test."""
+
+
+def end_this_process() -> None:
+    """As a service manager would ask for it."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @asynccontextmanager
@@ -19,3 +41,27 @@ async def shutdown_signals() -> AsyncIterator[asyncio.Event]:
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
+
+
+@contextmanager
+def ending_in_time(limit: timedelta) -> Iterator[BeginToEnd]:
+    """From the call on the process has so long to leave the context (ENTRY-02, ENTRY-05)."""
+    timer = threading.Timer(limit.total_seconds(), _end_now, [limit])
+    # It must not keep a process alive that has ended in time.
+    timer.daemon = True
+
+    def begin() -> None:
+        if timer.ident is None:
+            timer.start()
+
+    try:
+        yield begin
+    finally:
+        timer.cancel()
+
+
+def _end_now(limit: timedelta) -> None:
+    log.error("not everything could be closed within %s; the process ends as it is", limit)
+    # Where it hangs, for whoever has to find out.
+    faulthandler.dump_traceback()
+    os._exit(FORCED)

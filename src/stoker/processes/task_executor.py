@@ -1,5 +1,6 @@
 """The task executor process: a Spark engine, and slots to run tasks on it."""
 
+import asyncio
 import logging
 import os
 import socket
@@ -8,23 +9,32 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 from stoker.aio.clock import system_wall_clock
+from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
 from stoker.blob.options import BlobOptions
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ClusterOptions, ProcessOptions, TaskExecutorProcessOptions
+from stoker.core.errors import StartupFailed
+from stoker.core.graph import EngineKind
 from stoker.core.ids import Ids, ResourceId
+from stoker.engine.classic_engine import ClassicEngine
+from stoker.engine.classic_options import ClassicOptions
 from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.engines import Engines
 from stoker.engine.options import EngineOptions
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
+from stoker.processes import machine
 from stoker.processes.address_file import address_left_at
 from stoker.processes.coordination import open_first_session
-from stoker.processes.directories import directories_for, storage_url
+from stoker.processes.directories import Directories, directories_for, storage_url
+from stoker.processes.inspection import Inspection
+from stoker.processes.security import rpc_credentials
 from stoker.processes.shutdown import shutdown_signals
+from stoker.processes.uncaught import uncaught_errors
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.options import RegistrationOptions, RpcOptions
-from stoker.security.binding import check_binding
 from stoker.storage.open import open_storage
 from stoker.taskexecutor.endpoint import TaskExecutor, TaskExecutorServices
 from stoker.taskexecutor.options import TaskExecutorOptions
@@ -37,15 +47,28 @@ ADDRESS_FILE = "task-executor.json"
 
 
 async def run_task_executor(configuration: Configuration) -> None:
-    """Until SIGTERM or SIGINT; an error that ends the task executor is raised."""
+    """Until SIGTERM or SIGINT, or drained; an error that ends the task executor is raised."""
+    handling = configuration.of(ProcessOptions).uncaught_exceptions
     async with (
         shutdown_signals() as asked,
+        uncaught_errors(handling) as uncaught,
         task_executor_process(configuration) as executor,
+        TaskScope("task executor process") as scope,
     ):
+        scope.spawn("uncaught errors", uncaught.raise_first())
         log.info(
             "task executor %s serves at %s", executor.introduction().resource_id, executor.address
         )
-        await asked.wait()
+        await _first_of(asked, executor.drained)
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 @asynccontextmanager
@@ -54,13 +77,25 @@ async def task_executor_process(configuration: Configuration) -> AsyncIterator[T
     options = configuration.of(TaskExecutorProcessOptions)
     cluster = configuration.of(ClusterOptions)
     resource_id = ResourceId(options.resource_id or ids.resource("executor"))
-    directories = directories_for(resource_id, configuration.of(ProcessOptions))
-    check_binding(options.bind_host, "taskmanager.bind-host", authenticated=False)
+    credentials = rpc_credentials(configuration, options.bind_host, "taskmanager.bind-host")
     async with AsyncExitStack() as stack:
+        directories = stack.enter_context(
+            directories_for(
+                resource_id,
+                configuration.of(ProcessOptions),
+                lasting=options.resource_id is not None,
+            )
+        )
         rpc = await open_grpc(
-            options.bind_host, options.rpc_port, configuration.of(RpcOptions), ids=ids
+            options.bind_host,
+            options.rpc_port,
+            configuration.of(RpcOptions),
+            ids=ids,
+            credentials=credentials,
+            advertised_host=options.host,
         )
         stack.push_async_callback(rpc.close)
+        await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
         storage = open_storage(storage_url(cluster))
         coordinator = await open_first_session(configuration, ids, lasting=True)
         stack.push_async_callback(coordinator.close)
@@ -69,14 +104,7 @@ async def task_executor_process(configuration: Configuration) -> AsyncIterator[T
                 directories.work / "artifacts", configuration.of(BlobOptions), storage=storage
             )
         )
-        engine = await stack.enter_async_context(
-            ConnectEngine.open(
-                _engine_options(configuration),
-                work_dir=directories.work / "engine",
-                log_dir=directories.logs,
-                wall_clock=system_wall_clock,
-            )
-        )
+        engine = await stack.enter_async_context(_open_engines(configuration, directories))
         executor = await stack.enter_async_context(
             running_task_executor(
                 TaskExecutorServices(
@@ -90,13 +118,16 @@ async def task_executor_process(configuration: Configuration) -> AsyncIterator[T
                         wall_clock=system_wall_clock,
                         work_dir=directories.work,
                         log_dir=directories.logs,
+                        off_loop=asyncio.to_thread,
+                        resource_id=resource_id,
                     ),
                     resource_id=resource_id,
                     instance=ids.instance(),
                     host=socket.gethostname(),
                     pid=os.getpid(),
-                    cores=os.cpu_count() or 1,
-                    memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+                    cores=machine.cores(),
+                    memory_bytes=machine.memory_bytes(),
+                    on_demand=options.on_demand,
                     options=configuration.of(TaskExecutorOptions),
                     heartbeat=configuration.of(HeartbeatOptions),
                     lease=configuration.of(LeaseOptions),
@@ -107,6 +138,41 @@ async def task_executor_process(configuration: Configuration) -> AsyncIterator[T
         record = {"rpc_address": executor.address}
         stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
         yield executor
+
+
+@asynccontextmanager
+async def _open_engines(
+    configuration: Configuration, directories: Directories
+) -> AsyncIterator[Engines]:
+    options, classic = _engine_options(configuration), configuration.of(ClassicOptions)
+    unknown = set(classic.engines) - set(EngineKind)
+    if unknown:
+        raise StartupFailed(
+            f"taskmanager.engines: there is no engine {', '.join(sorted(unknown))}; write connect, "
+            "classic or both"
+        )
+    work = directories.work / "engine"
+    async with AsyncExitStack() as stack:
+        shared: ConnectEngine | None = None
+        own: ClassicEngine | None = None
+        if EngineKind.CONNECT in classic.engines:
+            shared = await stack.enter_async_context(
+                ConnectEngine.open(
+                    options, work, log_dir=directories.logs, wall_clock=system_wall_clock
+                )
+            )
+        if EngineKind.CLASSIC in classic.engines:
+            own = await stack.enter_async_context(
+                ClassicEngine.open(
+                    options,
+                    classic,
+                    work / "classic",
+                    directories.logs,
+                    environments_dir=directories.work.parent / "environments",
+                    wall_clock=system_wall_clock,
+                )
+            )
+        yield Engines(connect=shared, classic=own)
 
 
 def _engine_options(configuration: Configuration) -> EngineOptions:

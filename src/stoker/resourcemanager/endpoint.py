@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
 
-from stoker.aio.clock import WallClock
+import msgspec
+
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, StokerError
-from stoker.core.ids import Ids, InstanceId, JobId, ResourceId
+from stoker.core.ids import InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
 from stoker.core.tokens import FencingToken
 from stoker.gateways.jobmaster import JobMasterGateway
@@ -16,6 +16,7 @@ from stoker.gateways.resourcemanager import (
     RESOURCE_MANAGER,
     Declined,
     JobMasterRegistration,
+    Prospects,
     Registered,
     RegistrationAnswer,
     ResourceManagerGateway,
@@ -27,36 +28,18 @@ from stoker.gateways.resourcemanager import (
 )
 from stoker.gateways.taskexecutor import SlotRequest, TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
-from stoker.heartbeat.options import HeartbeatOptions
 from stoker.heartbeat.sender import HeartbeatSender
-from stoker.resourcemanager.options import ResourceManagerOptions
+from stoker.resourcemanager.job_leaders import JobLeaders
+from stoker.resourcemanager.known import KnownExecutor, KnownJobMaster, idle_ones
+from stoker.resourcemanager.prospects import prospects_of
+from stoker.resourcemanager.provider import Ended, slot_profile
+from stoker.resourcemanager.scaling import executors_to_release
+from stoker.resourcemanager.services import ResourceManagerServices
 from stoker.resourcemanager.slots import SlotAssignment, SlotManager
-from stoker.rpc.service import Endpoint, RpcService
+from stoker.resourcemanager.supply import Supply
+from stoker.rpc.service import Endpoint
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class KnownExecutor:
-    registration: TaskExecutorRegistration
-    gateway: TaskExecutorGateway
-    heard_at: int
-    watch: "asyncio.Task[None]"
-
-
-@dataclass
-class KnownJobMaster:
-    registration: JobMasterRegistration
-    gateway: JobMasterGateway
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResourceManagerServices:
-    rpc: RpcService
-    ids: Ids
-    wall_clock: WallClock
-    heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
-    options: ResourceManagerOptions = field(default_factory=ResourceManagerOptions)
 
 
 class ResourceManager(Endpoint):
@@ -66,11 +49,19 @@ class ResourceManager(Endpoint):
         super().__init__(RESOURCE_MANAGER, token=token)
         self._token = token
         self._services = services
-        self._slots = SlotManager(services.ids)
+        self._slots = SlotManager(services.ids, services.options.rules)
         self._executors: dict[InstanceId, KnownExecutor] = {}
         self._newest: dict[ResourceId, InstanceId] = {}
         self._masters: dict[JobId, KnownJobMaster] = {}
+        self._leaders = JobLeaders(services.options.job_timeout)
         self.scope = TaskScope("resource-manager")
+        self._supply = Supply(
+            services.provider,
+            services.options,
+            self.scope,
+            on_end=self._provided_one_ended,
+            on_room=self._assign,
+        )
         self.executor_beats: HeartbeatSender[None, SlotReport] = HeartbeatSender(
             "resource manager to task executors",
             services.heartbeat,
@@ -85,6 +76,27 @@ class ResourceManager(Endpoint):
             on_payload=lambda _origin, _payload: None,
             on_lost=self._master_fell_silent,
         )
+
+    def begin(self) -> None:
+        """Once the scope is open."""
+        self._supply.begin()
+        self.scope.spawn("checks", self._keep_order())
+        self._assign()
+
+    async def _keep_order(self) -> None:
+        """The periodic checks: idle and late task executors, jobs that nobody leads."""
+        while True:
+            await asyncio.sleep(self._services.options.check_interval.total_seconds())
+            for job_id in self._leaders.expired(self._now()):
+                log.warning("job %s had no master for too long: its needs are forgotten", job_id)
+                self._leaders.forget(job_id)
+                self._slots.declare(job_id, 0)
+            self._supply.stop_the_late()
+            self._release_idle()
+            self._assign()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     # Task executors
 
@@ -108,8 +120,16 @@ class ResourceManager(Endpoint):
             gateway,
             self._services.wall_clock(),
             self.scope.spawn(f"watch {instance}", self._watch(instance, registration.address)),
+            self._now(),
         )
-        self._slots.register(instance, registration.report)
+        self._supply.registered(registration.resource_id)
+        slots = len(registration.report.slots)
+        self._slots.register(
+            instance,
+            registration.report,
+            slot_profile(registration.cores, registration.memory_bytes, slots),
+            draining=registration.draining,
+        )
         self.executor_beats.monitor_target(instance, lambda _: self._beat(gateway))
         log.info(
             "task executor %s registered with %d slots at %s",
@@ -169,6 +189,40 @@ class ResourceManager(Endpoint):
     def task_executor_leaves(self, instance: InstanceId, reason: str) -> None:
         self._lose(instance, f"it leaves: {reason}")
 
+    async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
+        for instance, known in self._executors.items():
+            if known.registration.resource_id == resource_id:
+                self._slots.drain(instance)
+                await known.gateway.drain(self._token, seconds)
+                return
+        raise NotFound(
+            f"no task executor with id {resource_id} is registered; GET /taskmanagers lists those "
+            "there are",
+            resource_id=resource_id,
+        )
+
+    def _release_idle(self) -> None:
+        options = self._services.options
+        idle = idle_ones(self._executors.values(), self._slots, self._now())
+        spare = options.spare_executors * max((each.slots for each in idle), default=0)
+        for instance in executors_to_release(
+            idle,
+            free=self._slots.overview().slots_free,
+            reserve=spare,
+            now=self._now(),
+            timeout=options.idle_timeout,
+        ):
+            known = self._executors[instance]
+            log.info("task executor %s is idle and released", known.registration.resource_id)
+            self._slots.drain(instance)
+            self.scope.spawn(f"release {instance}", _quietly(known.gateway.drain(self._token, 0.0)))
+
+    def _provided_one_ended(self, ended: Ended) -> None:
+        """Its own process table knows it sooner than any heartbeat."""
+        for instance, known in list(self._executors.items()):
+            if known.registration.resource_id == ended.resource_id:
+                self._lose(instance, ended.reason)
+
     def slot_freed(self, instance: InstanceId, report: SlotReport) -> None:
         self._slots.report(instance, report)
         self._assign()
@@ -188,39 +242,53 @@ class ResourceManager(Endpoint):
         except StokerError as error:
             return Declined(reason=f"cannot reach you at {registration.address}: {error}")
         self._masters[registration.job_id] = KnownJobMaster(registration, gateway)
+        self._leaders.leads(registration.job_id, registration.token)
         self.master_beats.monitor_target(
             registration.job_id, lambda _: gateway.heartbeat_from_resource_manager()
         )
         return Registered()
 
     def declare_requirements(self, requirements: ResourceRequirements) -> None:
-        master = self._masters.get(requirements.job_id)
-        if master is None or master.registration.token != requirements.token:
+        if not self._leaders.is_led_by(requirements.job_id, requirements.token):
             # Said aloud, so that a master that was given up without its knowledge registers again.
             raise NotFound(f"this master of job {requirements.job_id} is not registered here")
-        self._slots.declare(requirements.job_id, requirements.slots, held=requirements.held)
+        self._slots.declare(
+            requirements.job_id,
+            requirements.slots,
+            held=requirements.held,
+            together=requirements.together,
+            priority=requirements.priority,
+            profile=requirements.profile,
+            now=self._now(),
+        )
         self._assign()
 
     def job_master_leaves(self, job_id: JobId, token: FencingToken, status: JobStatus) -> None:
-        master = self._masters.get(job_id)
-        if master is None or master.registration.token != token:
+        if not self._leaders.is_led_by(job_id, token):
             return
         del self._masters[job_id]
         self.master_beats.unmonitor_target(job_id)
+        self._leaders.lost(job_id, self._now())
         if status.globally_terminal:
+            self._leaders.forget(job_id)
             self._slots.declare(job_id, 0)
 
     def _master_fell_silent(self, job_id: str, liveness: Liveness) -> None:
         # Its requirements are retained: the job goes on under its next master (RM-07).
         self._masters.pop(JobId(job_id), None)
+        self._leaders.lost(JobId(job_id), self._now())
         log.warning("the master of job %s is silent (%s)", job_id, liveness.value)
 
     # Slots
 
     def _assign(self) -> None:
         # What a job without a master declared is kept, but nobody could take its slots.
-        for assignment in self._slots.assign(self._masters):
+        for assignment in self._slots.assign(self._masters, self._now()):
             self.scope.spawn(f"slot {assignment.allocation}", self._request(assignment))
+        self._supply.ask_for(
+            (need for need in self._slots.needs() if need.job_id in self._masters),
+            self._slots.overview().slots_free,
+        )
 
     async def _request(self, assignment: SlotAssignment) -> None:
         known = self._executors.get(assignment.instance)
@@ -241,32 +309,24 @@ class ResourceManager(Endpoint):
 
     # What is shown
 
+    def prospects(self, job_id: JobId) -> Prospects | None:
+        required = self._slots.requirement(job_id)
+        return prospects_of(
+            self._slots,
+            job_id,
+            startable=self._supply.startable(required.profile) if required else 0,
+            starting=self._supply.starting,
+        )
+
     def why_waiting(self, job_id: JobId) -> str | None:
-        return self._slots.why_waiting(job_id)
+        prospects = self.prospects(job_id)
+        return prospects.words if prospects else None
 
     def overview(self) -> ResourceOverview:
-        return self._slots.overview()
+        return msgspec.structs.replace(self._slots.overview(), starting=self._supply.starting)
 
     def task_executors(self) -> list[TaskExecutorDetails]:
-        return [self._details(known) for known in self._executors.values()]
-
-    def _details(self, known: KnownExecutor) -> TaskExecutorDetails:
-        registration = known.registration
-        total, free = self._slots.slots_of(registration.instance)
-        return TaskExecutorDetails(
-            resource_id=registration.resource_id,
-            instance=registration.instance,
-            address=registration.address,
-            slots_total=total,
-            slots_free=free,
-            last_heartbeat=known.heard_at,
-            host=registration.host,
-            pid=registration.pid,
-            cores=registration.cores,
-            memory_bytes=registration.memory_bytes,
-            engine=registration.engine,
-            jobs=self._slots.jobs_on(registration.instance),
-        )
+        return [known.details(self._slots) for known in self._executors.values()]
 
 
 async def _quietly(call: Awaitable[None]) -> None:

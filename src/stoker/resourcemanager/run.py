@@ -3,7 +3,8 @@
 import asyncio
 
 from stoker.ha.leadership import Leadership
-from stoker.resourcemanager.endpoint import ResourceManager, ResourceManagerServices
+from stoker.resourcemanager.endpoint import ResourceManager
+from stoker.resourcemanager.services import ResourceManagerServices
 
 
 async def lead_resource_manager(leadership: Leadership, services: ResourceManagerServices) -> None:
@@ -15,5 +16,6 @@ async def lead_resource_manager(leadership: Leadership, services: ResourceManage
         manager.master_beats,
         services.rpc.running(manager) as address,
     ):
+        manager.begin()
         await leadership.publish(address)
         await asyncio.get_running_loop().create_future()

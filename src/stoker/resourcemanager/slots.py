@@ -5,12 +5,15 @@ are the truth about allocated slots: their reports win over what is believed her
 slots that are still pending (SM-07).
 """
 
+from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from stoker.core.graph import ResourceProfile
 from stoker.core.ids import AllocationId, Ids, InstanceId, JobId
 from stoker.gateways.resourcemanager import ResourceOverview, SlotReport
+from stoker.resourcemanager.matching import FreeSlot, MatchingRules, Need, match
 
 
 class SlotState(Enum):
@@ -36,6 +39,18 @@ class Slot:
         self.state, self.job_id, self.allocation = state, job_id, allocation
 
 
+@dataclass
+class Executor:
+    slots: list[Slot]
+    profile: ResourceProfile
+    """What each of its slots offers."""
+    draining: bool = False
+
+    @property
+    def used(self) -> int:
+        return sum(slot.state is not SlotState.FREE for slot in self.slots)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SlotAssignment:
     """Ask this task executor to give this slot to that job."""
@@ -59,30 +74,64 @@ class Requirement:
     held: int
     """As its master says; some may be on executors that are lost here and not there."""
     number: int
+    since: float
+    """When it began to miss slots."""
+    together: int = 0
+    priority: int = 0
+    profile: ResourceProfile = ResourceProfile()
     credit: int = 0
+
+    @property
+    def least(self) -> int:
+        """With fewer slots in all the job cannot do anything."""
+        return max(1, self.together)
 
 
 @dataclass
 class SlotManager:
     ids: Ids
-    _executors: dict[InstanceId, list[Slot]] = field(default_factory=dict)
+    rules: MatchingRules = field(default_factory=MatchingRules)
+    _executors: dict[InstanceId, Executor] = field(default_factory=dict)
     _required: dict[JobId, Requirement] = field(default_factory=dict)
     _declarations: int = 0
 
-    def register(self, instance: InstanceId, report: SlotReport) -> None:
+    # Task executors
+
+    def register(
+        self,
+        instance: InstanceId,
+        report: SlotReport,
+        profile: ResourceProfile | None = None,
+        *,
+        draining: bool = False,
+    ) -> None:
         """A new task executor, or the same one again; its report is used in either case."""
-        self._executors.setdefault(instance, [Slot(status.index) for status in report.slots])
+        if instance not in self._executors:
+            slots = [Slot(status.index) for status in report.slots]
+            self._executors[instance] = Executor(slots, profile or ResourceProfile())
+        self._executors[instance].draining |= draining
         self.report(instance, report)
 
     def unregister(self, instance: InstanceId) -> frozenset[JobId]:
         """Its slots are gone. Answers the jobs that had some there."""
-        slots = self._executors.pop(instance, [])
+        executor = self._executors.pop(instance, None)
+        slots = executor.slots if executor else []
         for slot in slots:
             self._give_credit_back(slot.job_id)
         return frozenset(slot.job_id for slot in slots if slot.job_id is not None)
 
+    def drain(self, instance: InstanceId) -> None:
+        """What it has goes on; it gets nothing new."""
+        if instance in self._executors:
+            self._executors[instance].draining = True
+
+    def is_draining(self, instance: InstanceId) -> bool:
+        executor = self._executors.get(instance)
+        return executor is not None and executor.draining
+
     def report(self, instance: InstanceId, report: SlotReport) -> None:
-        slots = {slot.index: slot for slot in self._executors.get(instance, [])}
+        executor = self._executors.get(instance)
+        slots = {slot.index: slot for slot in executor.slots} if executor else {}
         for status in report.slots:
             slot = slots.get(status.index)
             if slot is None:
@@ -103,15 +152,37 @@ class SlotManager:
         if required is not None:
             required.credit += 1
 
-    def declare(self, job_id: JobId, slots: int, *, held: int = 0) -> None:
+    # Jobs
+
+    def declare(
+        self,
+        job_id: JobId,
+        slots: int,
+        *,
+        held: int = 0,
+        together: int = 0,
+        priority: int = 0,
+        profile: ResourceProfile | None = None,
+        now: float = 0.0,
+    ) -> None:
         """What the job needs in all, and how much of it its master has, wherever that is."""
-        if slots > 0:
-            self._declarations += 1
-            required = Requirement(slots, held, self._declarations)
-            self._required[job_id] = required
-            required.credit = self.missing(job_id)
-        else:
+        if slots <= 0:
             self._required.pop(job_id, None)
+            return
+        before = self._required.get(job_id)
+        lacked = before is not None and self.missing(job_id) > 0
+        self._declarations += 1
+        required = Requirement(
+            slots=slots,
+            held=held,
+            number=self._declarations,
+            since=before.since if before and lacked else now,
+            together=together,
+            priority=priority,
+            profile=profile or ResourceProfile(),
+        )
+        self._required[job_id] = required
+        required.credit = self.missing(job_id)
 
     def acknowledged(self, assignment: SlotAssignment) -> None:
         """The task executor took the request; ignored when the slot has moved on meanwhile."""
@@ -126,56 +197,71 @@ class SlotManager:
             slot.free()
 
     def _find(self, assignment: SlotAssignment) -> Slot | None:
-        for slot in self._executors.get(assignment.instance, []):
+        executor = self._executors.get(assignment.instance)
+        for slot in executor.slots if executor else []:
             if slot.index == assignment.slot and slot.allocation == assignment.allocation:
                 return slot
         return None
 
-    def assign(self, ready: Container[JobId]) -> list[SlotAssignment]:
-        """Hand free slots to ready jobs that miss some: one each in turn, emptiest executor first.
+    def assign(self, ready: Container[JobId], now: float = 0.0) -> list[SlotAssignment]:
+        """Hand free slots to ready jobs that miss some, by the rules of `matching`.
 
         A job is ready when its master is there to take what it is given.
         """
-        assignments: list[SlotAssignment] = []
-        while True:
-            job_id = self._neediest(ready)
-            free = self._emptiest()
-            if job_id is None or free is None:
-                return assignments
-            instance, slot = free
-            allocation = self.ids.allocation()
-            slot.assign(SlotState.PENDING, job_id, allocation)
-            required = self._required[job_id]
-            required.credit -= 1
-            slot.declaration = required.number
-            assignments.append(
-                SlotAssignment(
-                    instance=instance, slot=slot.index, job_id=job_id, allocation=allocation
+        free = [
+            FreeSlot(instance=instance, index=slot.index, profile=executor.profile)
+            for instance, executor in self._executors.items()
+            for slot in executor.slots
+            if slot.state is SlotState.FREE and not executor.draining
+        ]
+        if not free:
+            return []
+        matches = match(
+            [need for need in self.needs() if need.job_id in ready],
+            free,
+            used={instance: executor.used for instance, executor in self._executors.items()},
+            now=now,
+            rules=self.rules,
+        )
+        return [self._give(each.job_id, each.slot) for each in matches]
+
+    def _give(self, job_id: JobId, free: FreeSlot) -> SlotAssignment:
+        slots = self._executors[free.instance].slots
+        slot = next(slot for slot in slots if slot.index == free.index)
+        allocation = self.ids.allocation()
+        slot.assign(SlotState.PENDING, job_id, allocation)
+        required = self._required[job_id]
+        required.credit -= 1
+        slot.declaration = required.number
+        return SlotAssignment(
+            instance=free.instance, slot=free.index, job_id=job_id, allocation=allocation
+        )
+
+    def needs(self) -> list[Need]:
+        """Of all jobs that miss slots, oldest declaration first; what may be given to each."""
+        seen = Counter(slot.job_id for slot in self._slots())
+        needs = []
+        for job_id, required in self._required.items():
+            held = max(seen[job_id], required.held)
+            missing = min(required.slots - held, required.credit)
+            if missing > 0:
+                needs.append(
+                    Need(
+                        job_id=job_id,
+                        missing=missing,
+                        at_once=max(1, required.together - held),
+                        held=held,
+                        priority=required.priority,
+                        since=required.since,
+                        profile=required.profile,
+                    )
                 )
-            )
+        return needs
 
-    def _neediest(self, ready: Container[JobId]) -> JobId | None:
-        """Of the jobs that miss slots, the one that holds fewest; the oldest among equals."""
-        lacking = [
-            job_id
-            for job_id in self.jobs_waiting()
-            if job_id in ready and self._required[job_id].credit > 0
-        ]
-        return min(lacking, key=self.held, default=None)
-
-    def _emptiest(self) -> tuple[InstanceId, Slot] | None:
-        candidates = [
-            (sum(slot.state is not SlotState.FREE for slot in slots), instance, slots)
-            for instance, slots in self._executors.items()
-            if any(slot.state is SlotState.FREE for slot in slots)
-        ]
-        if not candidates:
-            return None
-        _, instance, slots = min(candidates, key=lambda candidate: candidate[0])
-        return instance, next(slot for slot in slots if slot.state is SlotState.FREE)
+    # What is known
 
     def _slots(self) -> Iterable[Slot]:
-        return (slot for slots in self._executors.values() for slot in slots)
+        return (slot for executor in self._executors.values() for slot in executor.slots)
 
     def held(self, job_id: JobId) -> int:
         """What its master says, or what is seen here: whichever is more."""
@@ -187,34 +273,46 @@ class SlotManager:
         required = self._required.get(job_id)
         return max(0, required.slots - self.held(job_id)) if required else 0
 
+    def requirement(self, job_id: JobId) -> Requirement | None:
+        return self._required.get(job_id)
+
     def jobs_waiting(self) -> list[JobId]:
-        return [job_id for job_id in self._required if self.missing(job_id) > 0]
+        seen = Counter(slot.job_id for slot in self._slots())
+        return [
+            job_id
+            for job_id, required in self._required.items()
+            if required.slots > max(seen[job_id], required.held)
+        ]
 
     def jobs_on(self, instance: InstanceId) -> tuple[JobId, ...]:
-        jobs = {slot.job_id for slot in self._executors.get(instance, []) if slot.job_id}
+        executor = self._executors.get(instance)
+        jobs = {slot.job_id for slot in executor.slots if slot.job_id} if executor else set()
         return tuple(sorted(jobs))
 
     def slots_of(self, instance: InstanceId) -> tuple[int, int]:
         """Total and free."""
-        slots = self._executors.get(instance, [])
-        return len(slots), sum(slot.state is SlotState.FREE for slot in slots)
+        executor = self._executors.get(instance)
+        if executor is None:
+            return 0, 0
+        return len(executor.slots), len(executor.slots) - executor.used
+
+    def slots_fitting(self, profile: ResourceProfile) -> tuple[int, int]:
+        """Total and free, of those that offer at least this and whose executors stay."""
+        fitting = [
+            executor
+            for executor in self._executors.values()
+            if not executor.draining and profile.fits_into(executor.profile)
+        ]
+        total = sum(len(executor.slots) for executor in fitting)
+        return total, total - sum(executor.used for executor in fitting)
 
     def overview(self) -> ResourceOverview:
-        slots = list(self._slots())
         return ResourceOverview(
             task_executors=len(self._executors),
-            slots_total=len(slots),
-            slots_free=sum(slot.state is SlotState.FREE for slot in slots),
+            slots_total=sum(len(executor.slots) for executor in self._executors.values()),
+            slots_free=sum(
+                len(executor.slots) - executor.used
+                for executor in self._executors.values()
+                if not executor.draining
+            ),
         )
-
-    def why_waiting(self, job_id: JobId) -> str | None:
-        missing = self.missing(job_id)
-        if missing == 0:
-            return None
-        needs = f"needs {missing} more slot{'s' if missing != 1 else ''}"
-        if not self._executors:
-            return f"{needs}; no task executor is registered"
-        view = self.overview()
-        ahead = [other for other in self.jobs_waiting() if other != job_id]
-        others = f"; {len(ahead)} other jobs wait as well" if ahead else ""
-        return f"{needs}; {view.slots_free} of {view.slots_total} are free{others}"

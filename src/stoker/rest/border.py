@@ -7,17 +7,19 @@ import msgspec
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from stoker.core.errors import Unavailable
+from stoker.rest.access import Access, RateLimit, Uploads
 from stoker.rest.error_answers import ErrorAnswer, unavailable
-from stoker.rest.origin import refusal
+from stoker.rest.origin import preflight_headers, refusal
 from stoker.rest.services import RestServices
+from stoker.web.pages import PAGES
 
 if TYPE_CHECKING:
     from stoker.rest.forwarding import Forwarder
 
 PREFIX = "/v1"
-LOCAL_PATHS = frozenset({"/openapi.json", "/config"})
+LOCAL_PATHS = frozenset({"/openapi.json", "/config", *PAGES})
 """Answered by every master, whether it leads or not."""
-UPLOAD_PATHS = frozenset({"/jobs"})
+UPLOAD_PATHS = frozenset({"/jobs", "/jars/upload"})
 FORWARDED = b"x-stoker-forwarded"
 """Marks a forwarded request, which is never forwarded again: two standbys must not play ball."""
 _CLOSING = "this master is closing; ask again"
@@ -40,6 +42,9 @@ class Border:
         self._forwarder: Forwarder | None = None
         self._waiting: set[asyncio.Task[None] | None] = set()
         self._closing = False
+        self._access = Access(services.tokens, services.clock)
+        self._rate = RateLimit(services.options.max_requests_per_second)
+        self._uploads = Uploads(services.options.max_concurrent_uploads)
 
     def release_waiting(self) -> None:
         """Answer those who wait for a change, now and from now on: the server is about to close."""
@@ -55,11 +60,13 @@ class Border:
             await self._http(http, receive, _Answering(send))
             return
         await self._app(scope, receive, send)
-        if kind == "lifespan" and self._forwarder is not None:
-            await self._forwarder.close()
+        if kind == "lifespan":
+            await self._services.operations.close(self._services.options.shutdown_timeout)
+            if self._forwarder is not None:
+                await self._forwarder.close()
 
     async def _http(self, scope: HTTPScope, receive: Receive, send: "_Answering") -> None:
-        waits = b"wait=" in scope["query_string"]
+        waits = b"wait=" in scope["query_string"] or scope["path"].endswith("/events")
         if waits and self._closing:
             await _answer(unavailable(_CLOSING), send)
             return
@@ -79,21 +86,59 @@ class Border:
     async def _route(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         path = _without_prefix(scope["path"])
-        refused = self._refused(headers, path)
+        refused = self._refused(scope, headers, path)
         if refused is not None:
             await _answer(refused, send)
-        elif path in LOCAL_PATHS or self._services.leads():
+        elif _is_upload(headers):
+            await self._upload(scope, headers, path, receive, send)
+        else:
+            await self._admitted(scope, headers, path, receive, send)
+
+    async def _upload(
+        self,
+        scope: HTTPScope,
+        headers: dict[bytes, bytes],
+        path: str,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        refused = self._uploads.begin()
+        if refused is not None:
+            await _answer(refused, send)
+            return
+        try:
+            await self._admitted(scope, headers, path, receive, send)
+        finally:
+            self._uploads.end()
+
+    async def _admitted(
+        self,
+        scope: HTTPScope,
+        headers: dict[bytes, bytes],
+        path: str,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        if path in LOCAL_PATHS or self._services.leads():
             await self._app({**scope, "path": path}, receive, send)
         else:
             await self._ask_leader(scope, headers, receive, send)
 
-    def _refused(self, headers: dict[bytes, bytes], path: str) -> ErrorAnswer | None:
+    def _refused(
+        self, scope: HTTPScope, headers: dict[bytes, bytes], path: str
+    ) -> ErrorAnswer | None:
         foreign = refusal(
             _text(headers.get(b"host")), _text(headers.get(b"origin")), self._services.options
         )
         if foreign is not None:
             return ErrorAnswer(status=403, messages=[foreign])
-        if headers.get(b"content-type", b"").startswith(b"multipart/") and path not in UPLOAD_PATHS:
+        too_often = self._rate.refusal(_caller(scope, headers), asyncio.get_running_loop().time())
+        if too_often is not None:
+            return too_often
+        unknown = self._access.refusal(_text(headers.get(b"authorization")), scope["method"], path)
+        if unknown is not None:
+            return unknown
+        if _is_upload(headers) and path not in UPLOAD_PATHS:
             return ErrorAnswer(status=400, messages=[f"{path} takes no files"])
         return None
 
@@ -114,7 +159,7 @@ class Border:
         from stoker.rest.forwarding import Forwarder  # noqa: PLC0415
 
         if self._forwarder is None:
-            self._forwarder = Forwarder(self._services.options)
+            self._forwarder = Forwarder(self._services.leader_url, self._services.trust)
         return self._forwarder
 
 
@@ -122,6 +167,18 @@ def _without_prefix(path: str) -> str:
     if path == PREFIX or path.startswith(PREFIX + "/"):
         return path[len(PREFIX) :] or "/"
     return path
+
+
+def _is_upload(headers: dict[bytes, bytes]) -> bool:
+    return headers.get(b"content-type", b"").startswith(b"multipart/")
+
+
+def _caller(scope: HTTPScope, headers: dict[bytes, bytes]) -> str:
+    """A standby passes the requests of many on, and says of whom."""
+    client = scope["client"]
+    address = client[0] if client else "unknown"
+    behind = _text(headers.get(FORWARDED))
+    return address if behind is None else f"{behind} through {address}"
 
 
 def _text(header: bytes | None) -> str | None:
@@ -142,6 +199,24 @@ class _Answering:
             added = [each for each in SECURITY_HEADERS if each[0] not in present]
             message["headers"] = [*message["headers"], *added]
         await self._send(message)
+
+
+def _with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
+    if not headers:
+        return send
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *headers]
+        await send(message)
+
+    return sending
+
+
+async def _answer_preflight(asked: bytes | None, send: Send) -> None:
+    headers = [*preflight_headers(asked), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _answer(answer: ErrorAnswer, send: Send) -> None:

@@ -1,6 +1,8 @@
 """A standby answers by asking the leader."""
 
-from collections.abc import AsyncIterator, Iterable
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 
 import httpx
@@ -8,10 +10,10 @@ from litestar.types import HTTPScope, Receive, Send
 
 from stoker.core.errors import RecipientUnreachable
 from stoker.rest.border import FORWARDED
-from stoker.rest.options import RestOptions
+from stoker.rest.leader_pulse import LeaderPulse
 
 _CONNECT_SECONDS = 2.0
-_READ_MARGIN_SECONDS = 30.0
+_BETWEEN_CHUNKS_SECONDS = 30.0
 _OF_ONE_CONNECTION = frozenset(
     {
         b"connection",
@@ -29,11 +31,19 @@ _MADE_ANEW = frozenset({b"host", b"origin", b"expect"})
 
 
 class Forwarder:
-    def __init__(self, options: RestOptions) -> None:
-        read = options.max_wait.total_seconds() + _READ_MARGIN_SECONDS
+    """Large files and long polls take their time; only a leader that is silent is given up."""
+
+    def __init__(
+        self, leader_url: Callable[[], str | None], trust: ssl.SSLContext | None = None
+    ) -> None:
+        self._leader_url = leader_url
         self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(read, connect=_CONNECT_SECONDS), trust_env=False
+            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            trust_env=False,
+            verify=True if trust is None else trust,
         )
+        self._pulse: LeaderPulse | None = None
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -48,12 +58,7 @@ class Forwarder:
             headers=_request_headers(scope),
             content=_body(receive) if _has_body(scope) else None,
         )
-        try:
-            response = await self._client.send(request, stream=True)
-        except httpx.TransportError as error:
-            raise RecipientUnreachable(
-                f"the leading master at {leader_url} does not answer: {error!r}; ask again"
-            ) from error
+        response = await self._answer(leader_url, request)
         async with aclosing(response):
             await send(
                 {
@@ -62,9 +67,48 @@ class Forwarder:
                     "headers": _without(response.headers.raw, _OF_ONE_CONNECTION),
                 }
             )
-            async for chunk in response.aiter_raw():
+            chunks = response.aiter_raw()
+            while (chunk := await _next(chunks)) is not None:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _answer(self, leader_url: str, request: httpx.Request) -> httpx.Response:
+        async with self._pulse_of(leader_url).felt() as silence:
+            answer = asyncio.create_task(self._client.send(request, stream=True), name="forwarded")
+            try:
+                await asyncio.wait({answer, silence}, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                await _give_up(answer)
+                raise
+            if not answer.done():
+                await _give_up(answer)
+                raise _unreachable(leader_url, silence.result())
+            try:
+                return answer.result()
+            except httpx.TransportError as error:
+                raise _unreachable(leader_url, f"does not answer: {error!r}") from error
+
+    def _pulse_of(self, leader_url: str) -> LeaderPulse:
+        if self._pulse is None or self._pulse.url != leader_url:
+            self._pulse = LeaderPulse(leader_url, self._client, self._leader_url)
+        return self._pulse
+
+
+def _unreachable(leader_url: str, reason: str) -> RecipientUnreachable:
+    return RecipientUnreachable(f"the leading master at {leader_url} {reason}; ask again")
+
+
+async def _give_up(answer: "asyncio.Task[httpx.Response]") -> None:
+    """Nothing is left of a request that nobody waits for."""
+    answer.cancel()
+    await asyncio.wait({answer})
+    if not answer.cancelled() and answer.exception() is None:
+        await answer.result().aclose()
+
+
+async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
+    async with asyncio.timeout(_BETWEEN_CHUNKS_SECONDS):
+        return await anext(chunks, None)
 
 
 def _url(leader_url: str, scope: HTTPScope) -> httpx.URL:
@@ -75,7 +119,8 @@ def _url(leader_url: str, scope: HTTPScope) -> httpx.URL:
 
 def _request_headers(scope: HTTPScope) -> list[tuple[bytes, bytes]]:
     kept = _without(scope["headers"], _OF_ONE_CONNECTION | _MADE_ANEW)
-    return [*kept, (FORWARDED, b"1")]
+    client = scope["client"]
+    return [*kept, (FORWARDED, (client[0] if client else "unknown").encode())]
 
 
 def _without(

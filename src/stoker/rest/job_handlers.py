@@ -1,8 +1,9 @@
 """Requests about jobs: each decodes, asks the dispatcher once, and encodes."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import MediaType, Response, get, patch
+from litestar import MediaType, Request, Response, get, patch
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromQuery, QueryParameter
 
 from stoker.api.jobs import (
@@ -16,30 +17,66 @@ from stoker.api.jobs import (
     PlanAnswer,
 )
 from stoker.api.shape import Errors, Nothing
-from stoker.core.errors import CallTimedOut, InvalidInput
+from stoker.core.checkpoints import SavepointRequest
+from stoker.core.errors import CallTimedOut, Forbidden, InvalidInput
 from stoker.core.results import JobDetails
 from stoker.rest import job_views
 from stoker.rest.exception_views import DEFAULT_EXCEPTIONS, job_exceptions, parse_labels
-from stoker.rest.parameters import JobIdText, Services, parse_job_id, parse_status
+from stoker.rest.job_query import MAX_LIMIT, chosen, parse_query
+from stoker.rest.parameters import (
+    JobIdText,
+    Services,
+    parse_expiry,
+    parse_job_id,
+    parse_status,
+)
 from stoker.rest.plan_views import plan_answer
 
 STOP_MOVED = "mode=stop is gone; use mode=cancel to end the job without a savepoint"
 
+HeartbeatSeconds = Annotated[
+    float | None, QueryParameter(ge=0, description="the client is missed after so many seconds")
+]
 Seconds = Annotated[float | None, QueryParameter(ge=0, description="wait this long for a change")]
 Limit = Annotated[int, QueryParameter(name="maxExceptions", ge=1)]
+StateFilter = Annotated[str | None, QueryParameter(name="state")]
+TypeFilter = Annotated[str | None, QueryParameter(name="type")]
+Offset = Annotated[int | None, QueryParameter(ge=0, le=2**53)]
+PageSize = Annotated[int | None, QueryParameter(ge=0, le=MAX_LIMIT)]
 LabelFilter = Annotated[str | None, QueryParameter(name="failureLabelFilter")]
 
 
 @get("/jobs", summary="Ids and states of all jobs")
 async def list_jobs(services: Services) -> JobIds:
-    dispatcher = await services.dispatcher()
-    return job_views.job_ids(await dispatcher.list_jobs())
+    await services.jobs.update(await services.dispatcher())
+    return job_views.job_ids(services.jobs.all())
 
 
-@get("/jobs/overview", summary="All jobs, newest first")
-async def overview_of_jobs(services: Services) -> JobsOverview:
-    dispatcher = await services.dispatcher()
-    return job_views.jobs_overview(await dispatcher.list_jobs(), services.clock())
+@get(
+    "/jobs/overview",
+    summary="All jobs, newest first; a page of them when something is asked for",
+    responses={200: ResponseSpec(JobsOverview, generate_examples=False)},
+)
+async def overview_of_jobs(
+    services: Services,
+    states: StateFilter = None,
+    job_type: TypeFilter = None,
+    name: FromQuery[str | None] = None,
+    sort: FromQuery[str | None] = None,
+    offset: Offset = None,
+    limit: PageSize = None,
+) -> Response[bytes]:
+    query = parse_query(
+        state=states, type_=job_type, name=name, sort=sort, offset=offset, limit=limit
+    )
+    await services.jobs.update(await services.dispatcher())
+    now = services.clock()
+    if query.is_plain:
+        body = b'{"jobs":%s}' % services.jobs.encoded_whole(now)
+    else:
+        page, total = chosen(services.jobs.all(), query, now)
+        body = b'{"jobs":%s,"total":%d}' % (services.jobs.encoded(page, now), total)
+    return Response(body, media_type=MediaType.JSON)
 
 
 @get("/jobs/{jobid:str}", summary="One job with its vertices and its plan")
@@ -129,6 +166,57 @@ async def cancel(
     return Response(Nothing(), status_code=202, media_type=MediaType.JSON)
 
 
+@get("/jobs/{jobid:str}/yarn-cancel", status_code=202, summary="Cancel a job, by a GET")
+async def cancel_by_get(
+    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+) -> Nothing:
+    """Where a proxy lets only GET pass; Flink's dashboard does it in this way."""
+    _refuse_links(request)
+    job_id = parse_job_id(jobid)
+    dispatcher = await services.dispatcher()
+    await dispatcher.cancel_job(job_id)
+    return Nothing()
+
+
+@get("/jobs/{jobid:str}/yarn-stop", status_code=202, summary="Stop a job, by a GET")
+async def stop_by_get(
+    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+) -> Nothing:
+    """With a savepoint in the configured place."""
+    _refuse_links(request)
+    job_id = parse_job_id(jobid)
+    dispatcher = await services.dispatcher()
+    await dispatcher.trigger_savepoint(job_id, services.ids.nonce(), SavepointRequest(stop=True))
+    return Nothing()
+
+
+def _refuse_links(request: Request[Any, Any, Any]) -> None:
+    """A page of another site can make a browser send a GET without asking anybody."""
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        raise Forbidden("a job is not ended by a link of another site")
+
+
+@patch(
+    "/jobs/{jobid:str}/clientHeartbeat",
+    status_code=202,
+    summary="The client of an attached job shows that it is there",
+)
+async def client_heartbeat(
+    jobid: JobIdText,
+    request: Request[Any, Any, Any],
+    services: Services,
+    seconds: HeartbeatSeconds = None,
+) -> Nothing:
+    """Flink's clients say by their clock until when; ours how long, which needs no clock."""
+    job_id = parse_job_id(jobid)
+    if seconds is None:
+        until = parse_expiry(await request.body())
+        seconds = max(0.0, (until - services.clock()) / 1000)
+    dispatcher = await services.dispatcher()
+    await dispatcher.heartbeat_from_client(job_id, seconds)
+    return Nothing()
+
+
 JOB_HANDLERS = (
     list_jobs,
     overview_of_jobs,
@@ -140,4 +228,7 @@ JOB_HANDLERS = (
     exceptions,
     config,
     cancel,
+    cancel_by_get,
+    stop_by_get,
+    client_heartbeat,
 )

@@ -38,10 +38,10 @@ def job_ids(jobs: Iterable[JobSummary]) -> JobIds:
 
 
 def jobs_overview(jobs: Iterable[JobSummary], now: Millis) -> JobsOverview:
-    return JobsOverview(jobs=[_job_overview(job, now) for job in jobs])
+    return JobsOverview(jobs=[job_overview(job, now) for job in jobs])
 
 
-def _job_overview(job: JobSummary, now: Millis) -> JobOverview:
+def job_overview(job: JobSummary, now: Millis) -> JobOverview:
     counts = {state.value.lower(): count for state, count in job.tasks.items()}
     return JobOverview(
         jid=job.job_id,

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import msgspec
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, SkipValidation
 
@@ -13,6 +14,11 @@ from stoker.rest.services import RestServices
 Services = NamedDependency[SkipValidation[RestServices]]
 
 JobIdText = Annotated[str, PathParameter(description="32 hexadecimal digits that name a job")]
+
+VertexIdText = Annotated[str, PathParameter(description="32 hexadecimal digits that name a vertex")]
+TaskManagerIdText = Annotated[str, PathParameter(description="names a task executor")]
+
+_MAX_DIGITS = 18
 
 
 def parse_job_id(text: str) -> JobId:
@@ -28,3 +34,39 @@ def parse_status(text: str) -> JobStatus:
     except ValueError:
         known = ", ".join(JobStatus)
         raise InvalidInput(f"known must be a state of a job ({known}), found {text!r}") from None
+
+
+def parse_vertex_id(text: str) -> str:
+    lowered = text.lower()
+    if not is_hex_id(lowered):
+        raise InvalidInput(f"a vertex id is 32 hexadecimal digits, found {text!r}")
+    return lowered
+
+
+def parse_count(text: str, parameter: str) -> int:
+    """A whole number from 0 on, of a size that anything could have."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise InvalidInput(f"{parameter} must be a whole number from 0 on, found {text!r}")
+    return int(text)
+
+
+def parse_application_id(text: str) -> JobId:
+    """Every job is an application of its own, under the same id."""
+    lowered = text.lower()
+    if not is_hex_id(lowered):
+        raise InvalidInput(f"an application id is 32 hexadecimal digits, found {text!r}")
+    return JobId(lowered)
+
+
+class _Expiry(msgspec.Struct, rename="camel"):
+    expired_timestamp: int
+
+
+def parse_expiry(body: bytes) -> int:
+    """Until when the client of a job counts as present, in milliseconds since 1970."""
+    try:
+        return msgspec.json.decode(body, type=_Expiry).expired_timestamp
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(
+            f'say ?seconds=N, or send {{"expiredTimestamp": milliseconds}}: {error}'
+        ) from error

@@ -5,8 +5,12 @@ import html
 import msgspec
 
 from stoker.api.jobs import Plan, PlanAnswer, PlanInput, PlanNode
-from stoker.core.ids import vertex_hex_id
-from stoker.core.results import JobDetails, PlanVertex
+from stoker.core.graph import JobGraph
+from stoker.core.ids import AttemptId, vertex_hex_id
+from stoker.core.plan import plan_of as vertices_of
+from stoker.core.regions import regions_of
+from stoker.core.results import AttemptDetails, JobDetails, PlanVertex, RegionDetails
+from stoker.core.states import ExecutionState, JobStatus
 
 
 def plan_answer(job: JobDetails) -> PlanAnswer:
@@ -19,6 +23,31 @@ def plan_of(job: JobDetails) -> Plan:
         name=job.name,
         type=job.job_type,
         nodes=[_node(job, vertex) for vertex in reversed(job.plan)],
+    )
+
+
+def plan_of_graph(graph: JobGraph) -> Plan:
+    """Of a job that was not submitted: nothing of it has begun."""
+    regions = tuple(
+        RegionDetails(
+            id=region.id,
+            vertices=region.vertices,
+            streaming=region.streaming,
+            current=AttemptDetails(attempt=AttemptId(""), number=0, state=ExecutionState.CREATED),
+        )
+        for region in regions_of(graph)
+    )
+    return plan_of(
+        JobDetails(
+            job_id=graph.job_id,
+            name=graph.name,
+            job_type=graph.job_type,
+            status=JobStatus.INITIALIZING,
+            timestamps={},
+            start=0,
+            regions=regions,
+            plan=vertices_of(graph),
+        )
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from socket import AF_INET6, socket
@@ -13,6 +14,7 @@ from stoker.rest.border import Border
 from stoker.rest.options import RestOptions
 from stoker.rest.ports import bind_first_free, parse_ports
 from stoker.security.binding import check_binding
+from stoker.security.material import TlsMaterial
 
 BIND_PORT = "rest.bind-port"
 _KEEP_ALIVE_SECONDS = 30
@@ -20,7 +22,12 @@ _KEEP_ALIVE_SECONDS = 30
 
 @asynccontextmanager
 async def serving(
-    app: Border, options: RestOptions, *, authenticated: bool = False
+    app: Border,
+    options: RestOptions,
+    *,
+    authenticated: bool = False,
+    tls: TlsMaterial | None = None,
+    asks_for_certificates: bool = False,
 ) -> AsyncIterator[str]:
     """Answer requests while the context is open; yields the base URL.
 
@@ -32,8 +39,8 @@ async def serving(
         options.bind_address, parse_ports(options.bind_port, BIND_PORT), BIND_PORT
     )
     with contextlib.closing(listener):
-        url = _url(listener, options)
-        server = _Server(app, options)
+        url = _url(listener, options, "http" if tls is None else "https")
+        server = _Server(app, options, tls, asks_for_certificates)
         task = asyncio.create_task(server.serve(sockets=[listener]), name="rest-server")
         try:
             await server.wait_until_started(task)
@@ -46,17 +53,19 @@ async def serving(
             await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
 
 
-def _url(listener: socket, options: RestOptions) -> str:
+def _url(listener: socket, options: RestOptions, scheme: str) -> str:
     port = listener.getsockname()[1]
     host = options.address or listener.getsockname()[0]
     is_ipv6 = listener.family == AF_INET6 and ":" in host
-    return f"http://[{host}]:{port}" if is_ipv6 else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if is_ipv6 else f"{scheme}://{host}:{port}"
 
 
 class _Server(uvicorn.Server):
     """uvicorn as a guest: it leaves signals, logging and the loop to its host."""
 
-    def __init__(self, app: Border, options: RestOptions) -> None:
+    def __init__(
+        self, app: Border, options: RestOptions, tls: TlsMaterial | None, mutual: bool
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -71,6 +80,10 @@ class _Server(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=math.ceil(options.shutdown_timeout.total_seconds()),
+                ssl_certfile=tls.certificate if tls else None,
+                ssl_keyfile=tls.key if tls else None,
+                ssl_ca_certs=str(tls.authorities) if tls and tls.authorities else None,
+                ssl_cert_reqs=ssl.CERT_REQUIRED if mutual else ssl.CERT_NONE,
             )
         )
         self._started = asyncio.Event()

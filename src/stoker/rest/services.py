@@ -1,14 +1,24 @@
 """What the REST server needs from the rest of its process."""
 
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.ids import BlobKey, Ids, JobId
 from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.gateways.inspection import InspectionGateway
+from stoker.rest.job_list import JobList
+from stoker.rest.operations import Operations
 from stoker.rest.options import RestOptions
+from stoker.rest.program_store import ProgramStore
+from stoker.security.tokens import TokenFile
+
+FindProcess = Callable[[str], Awaitable[InspectionGateway]]
+"""What tells about the process that has an endpoint at this address."""
 
 FindDispatcher = Callable[[], Awaitable[DispatcherGateway]]
 """The leading dispatcher; NoLeader, at once, when none is known."""
@@ -37,4 +47,18 @@ class RestServices:
     options: RestOptions
     version: str
     clock: WallClock = system_wall_clock
+    tokens: TokenFile | None = None
+    """Who may call; None lets everybody in who reaches this master."""
+    trust: ssl.SSLContext | None = None
+    """How this master calls another one over TLS."""
     ids: Ids = field(default_factory=Ids)
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    """Of this process, without secrets."""
+    inspection: InspectionGateway | None = None
+    """Tells about this process."""
+    process_at: FindProcess | None = None
+    programs: ProgramStore | None = None
+    shut_down: Callable[[], None] | None = None
+    """Ends this process in order; None where REST may not."""
+    jobs: JobList = field(default_factory=JobList)
+    operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -30,9 +31,18 @@ _graph_decoder = msgspec.json.Decoder(JobGraph)
 
 @post("/jobs", status_code=202, request_max_body_size=None, summary="Submit a job")
 async def submit(request: Request[Any, Any, Any], services: Services) -> JobSubmitted:
+    async with draining(request) as chunks:
+        return await _submit(request, chunks, services)
+
+
+@asynccontextmanager
+async def draining(
+    request: Request[Any, Any, Any],
+) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+    """The body in pieces; after an error the rest of it is read, so that the answer is seen."""
     chunks = request.stream()
     try:
-        return await _submit(request, chunks, services)
+        yield chunks
     except StokerError:
         await _drain(chunks)
         raise
@@ -46,12 +56,12 @@ async def _submit(
     async with received_upload(
         chunks,
         request.headers.get("content-type", ""),
-        _content_length(request.headers.get("content-length")),
+        length_of(request),
         services.options,
     ) as upload:
         graph = decode_graph(upload.graph, request.headers.get(IDEMPOTENCY_KEY))
         graph = await _store_files(graph, upload, services.blobs)
-    submitted = await _hand_over(graph, dispatcher, services.blobs)
+    submitted = await hand_over(graph, dispatcher, services.blobs)
     return JobSubmitted(
         job_url=f"/jobs/{submitted.job_id}",
         job_id=submitted.job_id,
@@ -59,8 +69,10 @@ async def _submit(
     )
 
 
-def _content_length(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
+def length_of(request: Request[Any, Any, Any]) -> int | None:
+    """What the request says of itself; None for one that comes in chunks."""
+    text = request.headers.get("content-length")
+    return int(text) if text and text.isascii() and text.isdigit() else None
 
 
 def decode_graph(content: bytes, idempotency_key: str | None) -> JobGraph:
@@ -92,7 +104,7 @@ async def _store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobG
     return msgspec.structs.replace(graph, artifacts=tuple(stored))
 
 
-async def _hand_over(graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs) -> Submitted:
+async def hand_over(graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs) -> Submitted:
     """Files of a refused job go at once, unless another job has that id.
 
     After any other failure the job may have been accepted, so its files stay; those of nobody

@@ -4,10 +4,11 @@ import asyncio
 import hashlib
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from multipart import (  # type: ignore[import-untyped]
     MultipartError,
@@ -22,6 +23,11 @@ from stoker.rest.options import RestOptions
 
 _WRITE_SIZE = 1024 * 1024
 _MAX_PARTS = 1000
+_SUBMISSION = (
+    "a job is submitted as multipart/form-data with a part named "
+    f"{GRAPH_PART!r} (JSON) and one part named {ARTIFACT_PART!r} for each of its files"
+)
+_ONE_FILE = "a file is sent as multipart/form-data with one part that has a file name"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,45 +52,72 @@ async def received_upload(
     content_length: int | None,
     options: RestOptions,
 ) -> AsyncIterator[Upload]:
+    """The graph and the files of a job."""
+    form = _form(content_type, _SUBMISSION)
+    async with _received(chunks, form, content_length, options, JobParts) as reader:
+        yield reader.upload()
+
+
+@asynccontextmanager
+async def received_file(
+    chunks: AsyncGenerator[bytes, None],
+    content_type: str,
+    content_length: int | None,
+    options: RestOptions,
+) -> AsyncIterator[UploadedFile]:
+    """The one file of the request."""
+    form = _form(content_type, _ONE_FILE)
+    async with _received(chunks, form, content_length, options, OneFile) as reader:
+        yield reader.file()
+
+
+@asynccontextmanager
+async def _received(
+    chunks: AsyncGenerator[bytes, None],
+    form: PushMultipartParser,
+    content_length: int | None,
+    options: RestOptions,
+    new_reader: "Callable[[Path, RestOptions], R]",
+) -> "AsyncIterator[R]":
     """The parts of the request; their files are gone when the context ends, however it ends."""
     if content_length is not None and content_length > options.max_content_length:
         raise _request_too_large(options)
     try:
+        if options.upload_directory is not None:
+            options.upload_directory.mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(prefix="stoker-upload-", dir=options.upload_directory))
     except OSError as error:
         raise _cannot_store(error, options) from error
     try:
-        reader = _PartReader(directory, options)
-        parser = _parser(content_type)
+        reader = new_reader(directory, options)
         try:
-            await _read(chunks, parser, reader, options)
+            await _read(chunks, form, reader, options)
         except MultipartError as error:
             raise InvalidInput(f"the multipart body cannot be read: {error}") from error
         except OSError as error:
             raise _cannot_store(error, options) from error
         finally:
             reader.close()
-        yield reader.upload()
+        yield reader
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _parser(content_type: str) -> PushMultipartParser:
+def _form(content_type: str, expected: str) -> PushMultipartParser:
     kind, parameters = parse_options_header(content_type)
     boundary = parameters.get("boundary")
     if kind != "multipart/form-data" or not boundary:
-        raise InvalidInput(
-            "a job is submitted as multipart/form-data with a part named "
-            f"{GRAPH_PART!r} (JSON) and one part named {ARTIFACT_PART!r} for each of its files; "
-            f"found content type {content_type or 'none'!r}"
-        )
-    return PushMultipartParser(boundary, max_segment_count=_MAX_PARTS)
+        raise InvalidInput(f"{expected}; found content type {content_type or 'none'!r}")
+    try:
+        return PushMultipartParser(boundary, max_segment_count=_MAX_PARTS)
+    except (ValueError, MultipartError) as error:
+        raise InvalidInput(f"the boundary of the multipart body is malformed: {error}") from error
 
 
 async def _read(
     chunks: AsyncGenerator[bytes, None],
     parser: PushMultipartParser,
-    reader: "_PartReader",
+    reader: "PartReader",
     options: RestOptions,
 ) -> None:
     received = 0
@@ -105,7 +138,20 @@ async def _read(
                         await reader.add(bytes(data))
 
 
-class _PartReader:
+class PartReader(Protocol):
+    def begin(self, segment: MultipartSegment) -> None: ...
+
+    async def add(self, data: bytes) -> None: ...
+
+    async def end(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+R = TypeVar("R", bound=PartReader)
+
+
+class JobParts:
     """Keeps the graph in memory and each file on disk, hashed as it arrives."""
 
     def __init__(self, directory: Path, options: RestOptions) -> None:
@@ -155,6 +201,39 @@ class _PartReader:
         if self._graph is None:
             raise InvalidInput(f"the part {GRAPH_PART!r} with the job graph as JSON is missing")
         return Upload(graph=bytes(self._graph), files=tuple(self._files))
+
+
+class OneFile:
+    """Keeps the one part that is a file; other parts are none of our business."""
+
+    def __init__(self, directory: Path, options: RestOptions) -> None:
+        self._directory = directory
+        self._writer: FileWriter | None = None
+        self._file: UploadedFile | None = None
+
+    def begin(self, segment: MultipartSegment) -> None:
+        if segment.filename is None:
+            raise InvalidInput(f"unknown part {segment.name!r}: only one file is read")
+        if self._file is not None or self._writer is not None:
+            raise InvalidInput("the request has more than one file; send one at a time")
+        self._writer = FileWriter(self._directory / "file", segment.filename)
+
+    async def add(self, data: bytes) -> None:
+        if self._writer is not None:
+            await self._writer.add(data)
+
+    async def end(self) -> None:
+        if self._writer is not None:
+            self._file, self._writer = await self._writer.finish(), None
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def file(self) -> UploadedFile:
+        if self._file is None:
+            raise InvalidInput("the request has no file; send one part with a file name")
+        return self._file
 
 
 class FileWriter:

@@ -53,14 +53,13 @@ _NOT_YET_RUNNING = (
 
 
 def vertices_of(job: JobDetails, now: Millis) -> list[JobVertex]:
-    sources = {vertex.name for vertex in job.plan if vertex.kind == "source"}
-    return [_vertex(job, vertex, sources, now) for vertex in job.plan]
+    return [_vertex(job, vertex, now) for vertex in job.plan]
 
 
-def _vertex(job: JobDetails, vertex: PlanVertex, sources: set[str], now: Millis) -> JobVertex:
+def _vertex(job: JobDetails, vertex: PlanVertex, now: Millis) -> JobVertex:
     regions = [region for region in job.regions if vertex.name in region.vertices]
     attempts = [region.current for region in regions]
-    start, end = _times(attempts)
+    start, end = span_of(attempts)
     group = regions[0].id if regions else vertex.name
     return JobVertex(
         id=vertex_hex_id(job.job_id, vertex.name),
@@ -73,11 +72,11 @@ def _vertex(job: JobDetails, vertex: PlanVertex, sources: set[str], now: Millis)
         end_time=end,
         duration=-1 if start < 0 else duration(start, None if end < 0 else end, now),
         tasks=count_states(attempt.state for attempt in attempts),
-        metrics=_metrics(vertex, regions, sources),
+        metrics=metrics_of(job, vertex, regions),
     )
 
 
-def _times(attempts: list[AttemptDetails]) -> tuple[int, int]:
+def span_of(attempts: list[AttemptDetails]) -> tuple[int, int]:
     """First deployment and last end; -1 where there is none yet."""
     starts = [
         attempt.timestamps[ExecutionState.DEPLOYING]
@@ -91,8 +90,9 @@ def _times(attempts: list[AttemptDetails]) -> tuple[int, int]:
     return min(starts, default=-1), end
 
 
-def _metrics(vertex: PlanVertex, regions: list[RegionDetails], sources: set[str]) -> VertexMetrics:
+def metrics_of(job: JobDetails, vertex: PlanVertex, regions: list[RegionDetails]) -> VertexMetrics:
     """Spark counts for a whole region: what it reads is its source's, what it writes its end's."""
+    sources = _sources(job)
     reading = [region for region in regions if _only_source(region, sources) == vertex.name]
     writing = [region for region in regions if region.id == vertex.name]
     read_bytes = _total(region.current.progress.bytes_read for region in reading)
@@ -120,3 +120,12 @@ def _only_source(region: RegionDetails, sources: set[str]) -> str | None:
 def _total(figures: Iterable[int | None]) -> int | None:
     known = [figure for figure in figures if figure is not None]
     return sum(known) if known else None
+
+
+def reads_alone(job: JobDetails, region: RegionDetails, vertex: str) -> bool:
+    """Whether all that the region reads is read by this vertex."""
+    return _only_source(region, _sources(job)) == vertex
+
+
+def _sources(job: JobDetails) -> set[str]:
+    return {vertex.name for vertex in job.plan if vertex.kind == "source"}

@@ -249,7 +249,10 @@ class EndpointHost:
         result = getattr(hosted.endpoint, call.method)(**arguments)
         if inspect.isawaitable(result):
             name = f"{call.endpoint}.{call.method}"
-            return loop.create_task(_settle(result), name=name)
+            # A coroutine as it is: one that another awaits would never begin if the task is
+            # cancelled before its first step.
+            work = result if inspect.iscoroutine(result) else _settle(result)
+            return loop.create_task(work, name=name)
         return result
 
     def _end_call(self, hosted: HostedEndpoint, task: asyncio.Task[Any], what: str) -> None:

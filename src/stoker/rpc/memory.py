@@ -93,9 +93,12 @@ class MemoryNetwork:
         delay = None if self.is_cut(source, destination) else self.faults.delay(source, destination)
         if delay is None:
             return
-        # In a context of its own: what the sender's variables say must not leak to the receiver.
-        context = contextvars.Context()
+        context = self.context_of(destination)
         asyncio.get_running_loop().call_later(delay, arrive, context=context)
+
+    def context_of(self, service: str) -> contextvars.Context:
+        """Of an arrival: what the sender's variables say must not leak to the receiver."""
+        return contextvars.Context()
 
 
 class MemoryRpcService:

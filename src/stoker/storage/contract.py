@@ -1,5 +1,6 @@
 """The storage contract: whole files of any size under one directory that all processes share."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -61,6 +62,14 @@ class Storage(Protocol):
 
     async def download(self, path: str, target: Path) -> None:
         """The local file has the content, whole or not at all; NotFound as with `read`."""
+        ...
+
+    async def pin(self, targets: Mapping[str, str]) -> None:
+        """Each target has what its source, the key, has now, whatever becomes of the source.
+
+        Made for files that are written once: cheap where the store can share their bytes. Not
+        durable. NotFound when a source is gone; some targets may have been made then.
+        """
         ...
 
     def url(self, path: str) -> str:

@@ -5,7 +5,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -102,6 +102,18 @@ class FileStorage:
 
         await self._do("read", path, lambda: _replace(target, _copying(stored), _folder_is_there))
 
+    async def pin(self, targets: Mapping[str, str]) -> None:
+        pairs = [(self._target(source), self._target(target)) for source, target in targets.items()]
+
+        def link() -> None:
+            for folder in {target.parent for _, target in pairs}:
+                folder.mkdir(parents=True, exist_ok=True)
+            for source, target in pairs:
+                target.unlink(missing_ok=True)
+                _link_or_copy(source, target)
+
+        await self._do("pin", next(iter(targets), ""), link)
+
     def url(self, path: str) -> str:
         return self._target(path).as_uri()
 
@@ -150,6 +162,16 @@ class FileStorage:
             except OSError:
                 return
             folder = folder.parent
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        # A file system without hard links, or too many of them.
+        shutil.copyfile(source, target)
 
 
 def _putting(content: bytes) -> Fill:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from stoker.aio.clock import WallClock, system_wall_clock
@@ -81,6 +82,11 @@ class MemoryStorage:
     async def download(self, path: str, target: Path) -> None:
         await self._turn("download", checked_path(path))
         target.write_bytes(self._content(path))  # noqa: ASYNC240 - no threads in a simulation
+
+    async def pin(self, targets: Mapping[str, str]) -> None:
+        for source, target in targets.items():
+            await self._turn("pin", checked_path(source))
+            self._put(checked_path(target), self._content(source))
 
     def url(self, path: str) -> str:
         return f"memory:///{checked_path(path)}"

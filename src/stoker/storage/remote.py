@@ -114,6 +114,15 @@ class FsspecStorage:
 
         await self._do("read", path, download)
 
+    async def pin(self, targets: Mapping[str, str]) -> None:
+        pairs = [(self._target(source), self._target(target)) for source, target in targets.items()]
+
+        def copy() -> None:
+            for source, target in pairs:
+                self._filesystem.cp_file(source, target)
+
+        await self._do("pin", next(iter(targets), ""), copy)
+
     def url(self, path: str) -> str:
         return f"{self._url}/{checked_path(path)}"
 

@@ -9,22 +9,30 @@ from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, Unavailable
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
 from stoker.core.tokens import FencingToken
+from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.jobmaster import job_component
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import SlotReport, TaskExecutorRegistration
-from stoker.gateways.taskexecutor import SlotRequest, TaskDeployment, TaskExecutorGateway
+from stoker.gateways.taskexecutor import (
+    SlotRequest,
+    Suspension,
+    TaskDeployment,
+    TaskExecutorGateway,
+)
 from stoker.ha.coordinator import Coordinator
 from stoker.ha.masters import MasterDirectory
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.rpc.options import RegistrationOptions
 from stoker.rpc.service import Endpoint, RpcService
+from stoker.taskexecutor.draining import Draining
 from stoker.taskexecutor.held_task import HeldTask
 from stoker.taskexecutor.job_link import Identity, JobLink
 from stoker.taskexecutor.leases import LeaseKeeper, earliest
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.resource_manager_link import ResourceManagerLink
 from stoker.taskexecutor.slot_table import SlotTable, SlotUse
+from stoker.taskexecutor.suspensions import Suspensions
 from stoker.taskexecutor.tasks import TaskRuns, TaskServices
 
 log = logging.getLogger(__name__)
@@ -43,6 +51,8 @@ class TaskExecutorServices:
     pid: int = 0
     cores: int = 0
     memory_bytes: int = 0
+    on_demand: bool = False
+    """Started by a provider, which starts others when they are needed."""
     options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
     heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
     lease: LeaseOptions = field(default_factory=LeaseOptions)
@@ -63,9 +73,13 @@ class TaskExecutor(Endpoint):
         self._tasks: dict[AttemptId, HeldTask] = {}
         self._links: dict[JobId, JobLink] = {}
         self._link_tasks: dict[JobId, asyncio.Task[None]] = {}
+        self._suspensions = Suspensions(services.tasks.work_dir)
         self._runs = TaskRuns(services.tasks, self.task_scope, self._changed)
         self.address = f"{services.rpc.address}/{self.name}"
         self._stopping = False
+        self._draining = Draining()
+        self.drained = asyncio.Event()
+        """It was asked to leave, and nothing is left to wait for."""
         self.manager_leader = LeaderRetrieval(services.coordinator, "resource_manager")
         self.manager = ResourceManagerLink(
             rpc=services.rpc,
@@ -97,6 +111,8 @@ class TaskExecutor(Endpoint):
             cores=services.cores,
             memory_bytes=services.memory_bytes,
             engine=dict(services.tasks.engine.description),
+            on_demand=services.on_demand,
+            draining=self._draining.begun,
         )
 
     @property
@@ -107,11 +123,29 @@ class TaskExecutor(Endpoint):
 
     def request_slot(self, token: FencingToken, request: SlotRequest) -> None:
         self.manager.check(token)
+        self._draining.check_taking(request.allocation)
         self._slots.reserve(request.job_id, request.allocation, request.slot, self._loop_time())
         self._link_to(request.job_id).wake()
 
     def heartbeat_from_resource_manager(self, token: FencingToken) -> SlotReport:
         return self.manager.heartbeat_arrived(token)
+
+    def drain(self, token: FencingToken, seconds: float | None) -> None:
+        self.manager.check(token)
+        log.info("drained: no new tasks are taken here")
+        self._draining.begin(self._loop_time(), seconds)
+        self._drain()
+
+    def _drain(self) -> None:
+        now = self._loop_time()
+        for task in self._draining.to_move(self._tasks.values(), now):
+            task.moves = True
+            self._runs.cancel(task, "it is drained, and the task begins again elsewhere")
+        if self._draining.begun:
+            held = self._slots.all()
+            self._free([each.id for each in held if not self._tasks_in(each.id)], "it is drained")
+        if self._draining.is_over(self._tasks.values(), now):
+            self.drained.set()
 
     def disconnect_resource_manager(self, token: FencingToken, reason: str) -> None:
         self.manager.disconnected(token, reason)
@@ -128,6 +162,7 @@ class TaskExecutor(Endpoint):
             )
         if deployment.attempt in link.met:
             return
+        self._draining.check_taking(deployment.allocation)
         if self._stopping or self._runs_something(deployment.allocation):
             raise Unavailable(f"slot {deployment.allocation} cannot run a task now; try again")
         self._slots.activate(deployment.allocation, self._loop_time())
@@ -139,6 +174,30 @@ class TaskExecutor(Endpoint):
     def cancel_task(self, token: FencingToken, job_id: JobId, attempt: AttemptId) -> None:
         self._commanded_by(job_id, token).met.add(attempt)
         self.cancel(attempt, "its job master asked for it")
+
+    def suspend_task(
+        self,
+        token: FencingToken,
+        job_id: JobId,
+        attempt: AttemptId,
+        order: str,
+        limit_seconds: float,
+        hold_seconds: float,
+    ) -> None:
+        self._commanded_by(job_id, token)
+        self._suspensions.suspend(self._tasks.get(attempt), order, limit_seconds, hold_seconds)
+
+    def suspension(
+        self, token: FencingToken, job_id: JobId, attempt: AttemptId, order: str
+    ) -> Suspension:
+        self._commanded_by(job_id, token)
+        return self._suspensions.state_of(self._tasks.get(attempt), order)
+
+    def decide_suspended(
+        self, token: FencingToken, job_id: JobId, attempt: AttemptId, order: str, finish: bool
+    ) -> None:
+        self._commanded_by(job_id, token)
+        self._suspensions.decide(self._tasks.get(attempt), order, finish)
 
     def free_slots(
         self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...], reason: str
@@ -155,6 +214,11 @@ class TaskExecutor(Endpoint):
         idle = [held.id for held in surplus if not self._runs_something(held.id)]
         self._free(idle, "its job master does not count it any more")
         return tuple(task.attempt for task in self.tasks(job_id))
+
+    async def read_attempt_log(
+        self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
+    ) -> LogPiece:
+        return await self._runs.logs.read(job_id, attempt, stream, offset)
 
     def _commanded_by(self, job_id: JobId, token: FencingToken) -> JobLink:
         link = self._links.get(job_id)
@@ -197,6 +261,10 @@ class TaskExecutor(Endpoint):
         for task in self.tasks(job_id):
             self._runs.cancel(task, reason)
         self._free([held.id for held in self._slots.of_job(job_id)], reason)
+
+    async def begin(self) -> None:
+        """Before anybody can send a task."""
+        await self._runs.begin()
 
     async def end_tasks(self, reason: str) -> None:
         """Nothing runs here any more when this returns, and nothing will."""
@@ -309,6 +377,7 @@ class TaskExecutor(Endpoint):
                 if not self._runs_something(held.id)
             ]
             self._free(overdue, f"no job master took it within {timeout:.0f} s")
+            self._drain()
             # Begun a margin early: a task that is asked to end takes its time, and must be gone
             # when the lease is over.
             margin = self._services.lease.margin.total_seconds()

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from stoker.core.ids import AttemptId, JobId
+from stoker.core.regions import regions_of
 from stoker.core.results import AttemptOutcome, Failure, Millis, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import RunningTask
@@ -22,6 +23,8 @@ class HeldTask:
     progress_told: Progress = field(default_factory=Progress)
     running: RunningTask | None = None
     cancel_reason: str | None = None
+    moves: bool = False
+    """Cancelled so that it begins again at another task executor."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Nothing runs for it any more; its outcome may not be on record yet."""
     outcome: AttemptOutcome | None = None
@@ -34,6 +37,11 @@ class HeldTask:
     @property
     def job_id(self) -> JobId:
         return self.deployment.graph.job_id
+
+    @property
+    def streaming(self) -> bool:
+        regions = {region.id: region for region in regions_of(self.deployment.graph)}
+        return regions[self.deployment.region].streaming
 
     def introduced(self) -> HeldAttempt:
         return HeldAttempt(

@@ -37,7 +37,9 @@ class ResourceManagerLink:
     heartbeat: HeartbeatOptions
     retries: RegistrationOptions
     connected: Latest[FencingToken | None] = field(default_factory=lambda: Latest(None))
-    """The leadership at which this task executor is registered now."""
+    """The leadership whose requests are obeyed now: registered there, or about to be."""
+    registered: Latest[FencingToken | None] = field(default_factory=lambda: Latest(None))
+    """The leadership that has accepted this task executor."""
 
     def __post_init__(self) -> None:
         self._manager: ResourceManagerGateway | None = None
@@ -74,6 +76,7 @@ class ResourceManagerLink:
             self.beats.unmonitor_target(str(self.connected.value))
         self._manager = None
         self.connected.set(None)
+        self.registered.set(None)
 
     async def run(self) -> None:
         while True:
@@ -110,6 +113,8 @@ class ResourceManagerLink:
             # Only a leader that is over or a newer life of this executor rejects for good.
             log.error("the resource manager rejected the registration: %s", answer.reason)
             raise Conflict(f"the resource manager rejected this executor: {answer.reason}")
+        # Unless it was disconnected before the answer came.
+        self.registered.set(self.connected.value)
 
     async def _introduce(
         self, leader: LeaderAddress, manager: ResourceManagerGateway

@@ -18,6 +18,7 @@ LEAVING_SECONDS = 2.0
 @asynccontextmanager
 async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator[TaskExecutor]:
     executor = TaskExecutor(services)
+    await executor.begin()
     async with (
         executor.task_scope,
         TaskScope("task-executor-connections") as connections,
@@ -76,11 +77,11 @@ async def _give_up_when_alone(executor: TaskExecutor, services: TaskExecutorServ
     While nobody leads there is nothing to give up on: the masters or the coordinator are away.
     """
     patience = services.options.registration_timeout.total_seconds()
-    connected = executor.manager.connected
+    registered = executor.manager.registered
     while True:
         try:
             async with asyncio.timeout(patience):
-                await connected.wait_until(lambda token: token is not None)
+                await registered.wait_until(lambda token: token is not None)
         except TimeoutError:
             if executor.idle and executor.manager_leader.leader is not None:
                 raise StartupFailed(
@@ -88,4 +89,4 @@ async def _give_up_when_alone(executor: TaskExecutor, services: TaskExecutorServ
                     "s (taskmanager.registration.timeout); the logs of both tell why"
                 ) from None
             continue
-        await connected.wait_until(lambda token: token is None)
+        await registered.wait_until(lambda token: token is None)

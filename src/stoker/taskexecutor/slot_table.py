@@ -82,6 +82,9 @@ class SlotTable:
     def of_job(self, job_id: JobId) -> list[Allocation]:
         return [held for held in self._allocations.values() if held.job_id == job_id]
 
+    def all(self) -> list[Allocation]:
+        return list(self._allocations.values())
+
     def overdue(self, now: float, timeout: float) -> list[Allocation]:
         """Reserved ones that nobody took in time (TM-11)."""
         return [

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,10 @@ import msgspec
 from stoker.aio.clock import WallClock
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
+from stoker.blob.content import OffLoop, inline
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.failpoints import failpoint
-from stoker.core.ids import AttemptId, BlobKey
+from stoker.core.ids import AttemptId, BlobKey, ResourceId
 from stoker.core.regions import regions_of
 from stoker.core.results import AttemptOutcome, Failure
 from stoker.core.states import ExecutionState
@@ -26,8 +26,11 @@ from stoker.engine.contract import (
     Task,
     TaskEvent,
 )
+from stoker.gateways.taskexecutor import MOVED
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.storage.contract import Storage
+from stoker.taskexecutor.attempt_files import AttemptFiles
+from stoker.taskexecutor.attempt_logs import AttemptLogs
 from stoker.taskexecutor.held_task import HeldTask
 
 log = logging.getLogger(__name__)
@@ -44,6 +47,9 @@ class TaskServices:
     wall_clock: WallClock
     work_dir: Path
     log_dir: Path
+    off_loop: OffLoop = inline
+    resource_id: ResourceId | None = None
+    """Named in outcomes, for those who read them after the task executor is gone."""
 
 
 class TaskRuns:
@@ -53,6 +59,14 @@ class TaskRuns:
         self._services = services
         self._scope = scope
         self._changed = changed
+        self._files = AttemptFiles(services.work_dir, services.log_dir, services.off_loop)
+        self.logs = AttemptLogs(
+            services.work_dir, services.log_dir, services.storage, services.off_loop
+        )
+
+    async def begin(self) -> None:
+        """Before the first task: nothing of a former life is left."""
+        await self._files.put_away_leftovers()
 
     def start(self, held: HeldTask) -> None:
         held.state_at = self._services.wall_clock()
@@ -67,19 +81,25 @@ class TaskRuns:
             self._scope.spawn(f"cancel {held.attempt}", _cancel(held.attempt, held.running))
 
     async def _run(self, held: HeldTask) -> None:
-        outcome = _with_reason(await self._outcome(held), held.cancel_reason)
+        outcome = _with_reason(_within_lease(await self._outcome(held), held), held)
+        outcome = msgspec.structs.replace(
+            outcome,
+            number=held.deployment.number,
+            task_executor=self._services.resource_id,
+        )
         held.over.set()
         await self._put_on_record(outcome)
         held.progress = outcome.progress
         held.outcome = outcome
         log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
         self._changed(held)
+        await self.logs.copy_to_storage(held.job_id, held.attempt)
 
     async def _outcome(self, held: HeldTask) -> AttemptOutcome:
-        directory = self._services.work_dir / "attempts" / held.attempt
+        if held.deployment.stopped:
+            return held.ended(ExecutionState.FINISHED, self._services.wall_clock())
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            task = await self._prepare(held, directory)
+            task = await self._prepare(held, self._files.make_directory(held.attempt))
             if held.cancel_reason is not None:
                 return held.ended(ExecutionState.CANCELED, self._services.wall_clock())
             failpoint("task.before-launch")
@@ -97,7 +117,7 @@ class TaskRuns:
             )
             return held.ended(ExecutionState.FAILED, self._services.wall_clock(), failure)
         finally:
-            self._put_away(directory, held)
+            await self._files.put_away(held.job_id, held.attempt)
 
     async def _prepare(self, held: HeldTask, directory: Path) -> Task:
         deployment = held.deployment
@@ -143,22 +163,6 @@ class TaskRuns:
             else:
                 return
 
-    def _put_away(self, directory: Path, held: HeldTask) -> None:
-        """The logs stay with the task executor's logs, the rest goes."""
-        try:
-            self._keep_logs(directory, held)
-        except OSError as error:
-            log.warning("the logs of attempt %s are lost: %s", held.attempt, error)
-        shutil.rmtree(directory, ignore_errors=True)
-
-    def _keep_logs(self, directory: Path, held: HeldTask) -> None:
-        logs = [path for path in directory.glob("*.log") if path.stat().st_size > 0]
-        if logs:
-            kept = self._services.log_dir / "attempts" / held.job_id / held.attempt
-            kept.mkdir(parents=True, exist_ok=True)
-            for path in logs:
-                shutil.move(path, kept / path.name)
-
 
 async def _cancel(attempt: AttemptId, running: RunningTask) -> None:
     try:
@@ -167,9 +171,24 @@ async def _cancel(attempt: AttemptId, running: RunningTask) -> None:
         log.error("attempt %s could not be cancelled: %s", attempt, error)
 
 
-def _with_reason(outcome: AttemptOutcome, reason: str | None) -> AttemptOutcome:
+def _within_lease(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
+    """What finished after its lease, since all was frozen, counts for nothing: another attempt
+    may have begun."""
+    is_late = asyncio.get_running_loop().time() >= held.lease_until
+    if not is_late or outcome.state is not ExecutionState.FINISHED:
+        return outcome
+    held.cancel_reason = held.cancel_reason or "its lease has run out"
+    return msgspec.structs.replace(outcome, state=ExecutionState.CANCELED)
+
+
+def _with_reason(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
     """A master that did not ask for the end of the attempt learns why it came."""
+    reason = held.cancel_reason
     if outcome.state is not ExecutionState.CANCELED or outcome.failure is not None or not reason:
         return outcome
-    failure = Failure(error="AttemptCancelled", message=f"ended by its task executor: {reason}")
+    failure = Failure(
+        error="AttemptMoved" if held.moves else "AttemptCancelled",
+        message=f"ended by its task executor: {reason}",
+        labels={"cause": MOVED} if held.moves else {},
+    )
     return msgspec.structs.replace(outcome, failure=failure)

@@ -1,10 +1,16 @@
 """What happened in a cluster, as seen by its engines and clients, and what must hold of it."""
 
+import math
 from dataclasses import dataclass, field
+from typing import Final
 
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import ExecutionState, JobStatus
+
+WAKING_SECONDS: Final = 7.0
+"""In which work that was frozen for longer than its lease has ended after it woke up: the next
+look at leases, and the longest cancel of the stories. Nobody can end it while it is frozen."""
 
 
 @dataclass
@@ -17,6 +23,16 @@ class AttemptSpan:
     ended: float | None = None
     finished: bool = False
     """That is on record; work of a process that died before it wrote so counts for nothing."""
+    pauses: list[tuple[float, float]] = field(default_factory=list)
+    """When its process was frozen, and woke up."""
+
+    def may_run_at(self, moment: float) -> bool:
+        """Whether it did anything at or after this moment which it should not have done."""
+        ended = math.inf if self.ended is None else self.ended
+        return ended > moment and not any(
+            frozen <= moment < woke and ended <= woke + WAKING_SECONDS
+            for frozen, woke in self.pauses
+        )
 
 
 @dataclass
@@ -29,6 +45,16 @@ class History:
     """When a cancel was acknowledged."""
     ends: dict[JobId, tuple[JobStatus, float]] = field(default_factory=dict)
     """First terminal status that a client saw."""
+
+    def freeze(self, executor: str, at: float) -> None:
+        for span in self.attempts:
+            if span.executor == executor and span.ended is None:
+                span.pauses.append((at, math.inf))
+
+    def thaw(self, executor: str, at: float) -> None:
+        for span in self.attempts:
+            if span.executor == executor and span.pauses and span.pauses[-1][1] == math.inf:
+                span.pauses[-1] = (span.pauses[-1][0], at)
 
     def recorded(self, outcome: AttemptOutcome) -> None:
         for span in self.attempts:
@@ -69,7 +95,7 @@ class History:
                     continue
                 if one.began == other.began and id(one) > id(other):
                     continue
-                if one.ended is None or one.ended > other.began:
+                if one.may_run_at(other.began):
                     faults.append(
                         f"attempts {one.attempt[:6]} on {one.executor} and {other.attempt[:6]} on "
                         f"{other.executor} of {one.job_id[:6]}/{one.region} overlap"

@@ -8,12 +8,12 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
@@ -25,8 +25,9 @@ from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, ResourceId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import JobStatus
+from stoker.dispatcher.options import QueueOptions
 from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
-from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
+from stoker.ha.memory import MemoryCoordination
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
@@ -41,13 +42,12 @@ from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History
 from stoker.testing.network_faults import RandomFaults
+from stoker.testing.process_coordinator import ProcessCoordinator
 from stoker.testing.process_storage import ProcessStorage
-from stoker.testing.virtual_time import virtual_wall_clock
+from stoker.testing.slowness import Slowness
+from stoker.testing.virtual_time import VirtualTimeLoop, running_process, virtual_wall_clock
 
 T = TypeVar("T")
-
-running_process: ContextVar[str] = ContextVar("running_process")
-"""The simulated process whose code runs: what it starts inherits it."""
 
 SESSION_TIMEOUT = 4.0
 HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(seconds=10))
@@ -57,7 +57,7 @@ RETRY = RegistrationOptions(error_delay=timedelta(seconds=1), refused_delay=time
 @dataclass
 class Process:
     name: str
-    session: MemoryCoordinator
+    session: ProcessCoordinator
     storage: ProcessStorage
     task: "asyncio.Task[None]"
     engine: FakeEngine | None = None
@@ -74,22 +74,34 @@ class _ObservedOutcomes(OutcomeStore):
         return standing
 
 
+class _Network(MemoryNetwork):
+    """A message to a process arrives when the process can take it."""
+
+    def context_of(self, service: str) -> Context:
+        context = super().context_of(service)
+        context.run(running_process.set, service)
+        return context
+
+
 @dataclass
 class SimulatedCluster:
     seed: int
     folder: Path
     """For the working directories of task executors; nothing in it influences the run."""
     slots: int = 2
+    queues: QueueOptions = field(default_factory=QueueOptions)
     history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.ids = Ids(random.Random(self.seed + 1))
         self.faults = RandomFaults(random.Random(self.seed + 2))
-        self.network = MemoryNetwork(self.faults)
+        self.network = _Network(self.faults)
         self.coordination = MemoryCoordination(session_timeout=SESSION_TIMEOUT)
         self.wall_clock = virtual_wall_clock()
         self.storage = MemoryStorage(self.wall_clock)
+        self.slow_storage = Slowness(random.Random(self.seed + 3))
+        self.slow_coordinator = Slowness(random.Random(self.seed + 4))
         self.processes: dict[str, Process] = {}
         self._scope = TaskScope("simulated cluster")
         self._lives = 0
@@ -114,8 +126,8 @@ class SimulatedCluster:
     # Processes
 
     def start_master(self, name: str) -> None:
-        session = self.coordination.session()
-        storage = ProcessStorage(self.storage)
+        session = ProcessCoordinator(self.coordination, self.slow_coordinator)
+        storage = ProcessStorage(self.storage, self.slow_storage)
         services = MasterServices(
             resource_id=ResourceId(name),
             rpc=self.network.service(name),
@@ -126,14 +138,14 @@ class SimulatedCluster:
             ),
             ids=self.ids,
             wall_clock=self.wall_clock,
-            options=PartOptions(heartbeat=HEARTBEAT),
+            options=PartOptions(heartbeat=HEARTBEAT, queues=self.queues),
         )
         task = self._scope.spawn(name, self._live(name, MasterParts(services).run))
         self.processes[name] = Process(name, session, storage, task)
 
     def start_executor(self, name: str) -> None:
-        session = self.coordination.session(lasting=True)
-        storage = ProcessStorage(self.storage)
+        session = ProcessCoordinator(self.coordination, self.slow_coordinator, lasting=True)
+        storage = ProcessStorage(self.storage, self.slow_storage)
         engine = FakeEngine(name, self.history, self.wall_clock)
         self._lives += 1
         folder = self.folder / f"{name}-{self._lives}"
@@ -165,8 +177,8 @@ class SimulatedCluster:
         self, services: TaskExecutorServices, blobs: BlobCache, engine: FakeEngine
     ) -> None:
         try:
-            async with blobs, running_task_executor(services):
-                await asyncio.get_running_loop().create_future()
+            async with blobs, running_task_executor(services) as executor:
+                await executor.drained.wait()
         finally:
             await engine.close()
 
@@ -192,7 +204,24 @@ class SimulatedCluster:
         if process.engine is not None:
             process.engine.vanish()
         process.task.cancel()
+        self._loop.thaw(name)
         return process
+
+    def freeze(self, name: str) -> None:
+        """As SIGSTOP of the process and all below it, or as a machine that is paused."""
+        self._loop.freeze(name)
+        self.processes[name].session.freeze()
+        self.history.freeze(name, self._loop.time())
+
+    def thaw(self, name: str, *, contact_after: float = 0.0) -> None:
+        """It goes on where it was, and hears from the coordinator a little later."""
+        self.history.thaw(name, self._loop.time())
+        self._loop.call_later(contact_after, self.processes[name].session.regain_contact)
+        self._loop.thaw(name)
+
+    @property
+    def _loop(self) -> VirtualTimeLoop:
+        return cast(VirtualTimeLoop, asyncio.get_running_loop())
 
     def start(self, name: str) -> None:
         if name.startswith("master"):
@@ -210,9 +239,10 @@ class SimulatedCluster:
                 self.network.partition(name, other)
 
     async def stop(self, name: str) -> None:
-        """As SIGTERM."""
+        """As SIGTERM, which one that is frozen gets when it wakes up."""
         process = self.processes.pop(name)
         process.task.cancel()
+        self._loop.thaw(name)
         await asyncio.gather(process.task, return_exceptions=True)
         service = self.network.find(name)
         if service is not None:

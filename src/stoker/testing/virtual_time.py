@@ -4,17 +4,25 @@ When nothing is ready, time jumps to the next timer. When there is no timer eith
 ever happen again: that is a deadlock, and it is raised with the name of every waiting task. So is
 its opposite, a livelock, in which something is always ready and time never passes.
 Threads are refused, since their timing cannot be repeated.
+
+Code that runs for a simulated process can be frozen: its turns and its timers are held back, and
+all run, in their order, when it wakes up and finds the time gone on.
 """
 
 import asyncio
+import heapq
 import random
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import Context, ContextVar
 from typing import Any, NoReturn, TypeVar, cast
 
 from stoker.aio.clock import WallClock
 
 T = TypeVar("T")
+
+running_process: ContextVar[str] = ContextVar("running_process")
+"""The simulated process whose code runs: what it starts inherits it."""
 
 SIMULATION_EPOCH_MS = 1_750_000_000_000
 """What the virtual wall clock shows when loop time is zero: a date that looks like one."""
@@ -54,6 +62,22 @@ class _NeverWaitingSelector(selectors.SelectSelector):
         return ready
 
 
+class _Turn(asyncio.Handle):
+    __slots__ = ()
+
+    def _run(self) -> None:
+        if not cast(Any, self)._loop.holds_back(self):
+            cast(Any, super())._run()
+
+
+class _Timer(asyncio.TimerHandle):
+    __slots__ = ()
+
+    def _run(self) -> None:
+        if not cast(Any, self)._loop.holds_back(self):
+            cast(Any, super())._run()
+
+
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """`random` is the run's only source of chance; it is seeded."""
 
@@ -66,6 +90,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         selector.pass_time = self._pass_time
         selector.stand_still = self._stand_still
         self._turns = 0
+        self._held_back: dict[str, list[asyncio.Handle]] = {}
         self.set_exception_handler(lambda _loop, context: self.unhandled.append(context))
 
     def time(self) -> float:
@@ -82,6 +107,43 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if self._turns > TURNS_AT_ONE_MOMENT:
             self._turns = 0
             raise Livelock(f"time stands still at {self._now:.3f} s{_listing(self)}")
+
+    def freeze(self, process: str) -> None:
+        self._held_back.setdefault(process, [])
+
+    def thaw(self, process: str) -> None:
+        """Everything that came due meanwhile runs now; does nothing to one that is not frozen."""
+        cast(Any, self)._ready.extend(self._held_back.pop(process, ()))
+
+    def is_frozen(self, process: str) -> bool:
+        return process in self._held_back
+
+    def holds_back(self, handle: asyncio.Handle) -> bool:
+        context: Context = cast(Any, handle)._context
+        held = self._held_back.get(context.get(running_process, ""))
+        if held is None:
+            return False
+        held.append(handle)
+        return True
+
+    def _call_soon(
+        self, callback: Callable[..., object], args: Any, context: Context | None
+    ) -> asyncio.Handle:
+        turn = _Turn(callback, args, self, context)
+        cast(Any, self)._ready.append(turn)
+        return turn
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = _Timer(when, callback, args, self, context)
+        heapq.heappush(cast(Any, self)._scheduled, timer)
+        cast(Any, timer)._scheduled = True
+        return timer
 
     def run_in_executor(self, *_: object) -> NoReturn:
         raise RuntimeError("no threads on virtual time: run this with an in-memory implementation")

@@ -20,6 +20,7 @@ from stoker.core.graph import (
     Vertex,
 )
 from stoker.core.ids import AttemptId, JobId
+from stoker.core.options import ByteSize
 from stoker.core.regions import regions_of
 from stoker.core.results import AttemptOutcome
 from stoker.engine.connect_engine import ConnectEngine
@@ -27,7 +28,10 @@ from stoker.engine.contract import Progressed, StateChanged, Task, TaskEvent
 from stoker.engine.options import EngineOptions
 
 OPTIONS = EngineOptions(
-    cancellation_grace=timedelta(seconds=3), replenish_delay=timedelta(milliseconds=50)
+    cancellation_grace=timedelta(seconds=3),
+    replenish_delay=timedelta(milliseconds=50),
+    runner_processes=40,
+    runner_log_size=ByteSize(8 * 1024**2),
 )
 TEN_ROWS = Source(name="numbers", read=Sql(query="SELECT id FROM range(10)"))
 TO_NOWHERE = Sink(name="out", input="numbers", write=FormatWrite(format="noop"))
@@ -57,6 +61,10 @@ class Launched:
     @property
     def states(self) -> list[str]:
         return [event.state.value for event in self.events if isinstance(event, StateChanged)]
+
+    @property
+    def has_progressed(self) -> bool:
+        return any(isinstance(event, Progressed) for event in self.events)
 
     @property
     def last_progress(self) -> Any:

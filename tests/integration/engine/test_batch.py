@@ -284,7 +284,8 @@ async def test_two_tasks_at_once_do_not_see_each_others_views(bench: Bench, tmp_
         total = Transform(
             name="total", inputs=("numbers",), compute=Sql(query="SELECT sum(id) s FROM numbers")
         )
-        return job(source, total, json_sink("out", "total", tmp_path / str(factor)))
+        # One folder of results serves both here, so that the sinks need names of their own.
+        return job(source, total, json_sink(f"out-{factor}", "total", tmp_path / str(factor)))
 
     outcomes = await asyncio.gather(*(bench.run(summed(factor)) for factor in (1, 2)))
     assert [outcome.failure for outcome in outcomes] == [None, None]

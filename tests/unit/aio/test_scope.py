@@ -114,6 +114,20 @@ def test_a_cancel_of_the_owner_wins_over_a_failure_at_the_same_moment():
     run_virtual(main)
 
 
+def test_a_failure_in_the_moment_in_which_the_body_ends_does_not_cancel_the_owner():
+    async def main():
+        with pytest.raises(RecipientUnreachable):
+            async with TaskScope("keeper") as scope:
+                bad = scope.spawn("bad", fail_after(1, RecipientUnreachable("bad")))
+                while not bad.done():
+                    await asyncio.sleep(0.5)
+        current = asyncio.current_task()
+        assert current is not None
+        assert current.cancelling() == 0
+
+    run_virtual(main)
+
+
 def test_nothing_starts_in_a_scope_that_has_ended():
     async def main():
         async with TaskScope("keeper") as scope:

@@ -12,6 +12,8 @@ sinks:
   copies: {input: numbers, format: json, path: out}
 """
 
+PIPELINE = "1 / 0; from stoker import Pipeline\n"
+
 
 @pytest.fixture
 def job(tmp_path: Path):
@@ -51,9 +53,43 @@ def test_several_faults_are_listed_one_below_the_other(stoker, job) -> None:
     refused(result, "Error:", code=1)
 
 
-def test_a_python_file_that_raises(stoker, job) -> None:
-    result = stoker("info", job("1 / 0\n", "job.py"))
+@pytest.mark.parametrize(("source", "more"), [("1 / 0\n", ["--pipeline"]), (PIPELINE, [])])
+def test_a_pipeline_that_raises(stoker, job, source: str, more: list[str]) -> None:
+    result = stoker("info", job(source, "job.py"), *more)
     refused(result, "job.py line 1: the file raised ZeroDivisionError", code=1)
+
+
+@pytest.mark.parametrize("more", [[], ["--program"], ["--pipeline"]])
+def test_a_python_file_that_does_not_parse(stoker, job, more: list[str]) -> None:
+    result = stoker("run", job("x = 1\ny = (\n", "job.py"), *more)
+    refused(result, "job.py line 2 column 5: this is not Python", code=1)
+
+
+def test_a_program_is_not_run_to_learn_what_it_is(stoker, job) -> None:
+    result = stoker("info", job("1 / 0\n", "job.py"), "a", "b c")
+    assert result.exit_code == 0
+    assert "program: job.py a 'b c'" in result.stdout
+
+
+def test_parameters_of_a_program(stoker, job) -> None:
+    result = stoker("info", job("1 / 0\n", "job.py"), "--param", "day=1")
+    refused(result, "a program has no parameters", "--param day", code=1)
+
+
+@pytest.mark.parametrize("more", [["--env", "A=1"], ["--requirements", "needs.txt"]])
+def test_what_only_programs_have(stoker, job, more: list[str], monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    job("", "needs.txt")
+    refused(stoker("info", job(GOOD), *more), "are for programs, and this is none", code=1)
+
+
+def test_requirements_that_are_not_there(stoker, job) -> None:
+    result = stoker("run", job("", "job.py"), "--requirements", "no.txt")
+    refused(result, "no.txt", "does not exist", code=2)
+
+
+def test_an_engine_that_there_is_not(stoker, job) -> None:
+    refused(stoker("run", job(GOOD), "--engine", "flink"), "connect", "classic", "auto", code=2)
 
 
 @pytest.mark.parametrize("param", ["day", "=x"])

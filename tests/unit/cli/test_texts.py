@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from contract.rest_cluster import FAILED, RUNNING, job_details
 from stoker.cli.display import PlainDisplay
 from stoker.cli.ending import LONGEST_TRACE, ending_text, failure_text
-from stoker.cli.progress import view_of
 from stoker.cli.words import duration_text, table_text
+from stoker.client.progress import view_of
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.results import AttemptDetails, Failure, FailureRecord, Progress, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.options import ClientOptions
-from stoker.core.errors import InvalidOption, Unavailable
+from stoker.core.errors import CallTimedOut, InvalidOption, Unavailable
 
 
 def test_masters_are_named_by_urls_with_or_without_scheme() -> None:
@@ -48,3 +48,42 @@ def test_every_master_is_asked_in_every_round(masters: int, retries: int) -> Non
             pauses.append(attempts.unavailable("no leader"))
     assert asked == list(urls) * (retries + 1)
     assert sum(pauses) == retries
+
+
+def test_a_silent_master_is_left_for_the_next_one_after_seconds() -> None:
+    attempts = Attempts(Masters(("http://a", "http://b")), ClientOptions())
+    assert attempts.patience == 5.0
+    assert attempts.silent(5.0) == 0.0
+    assert attempts.url == "http://b"
+
+
+def test_the_only_master_has_all_the_time_there_is() -> None:
+    attempts = Attempts(Masters(("http://a",)), ClientOptions())
+    assert attempts.patience == 60.0
+    with pytest.raises(CallTimedOut, match="http://a gave no answer within 60 s"):
+        attempts.silent(60.0)
+
+
+def test_masters_that_are_all_silent_get_more_time_in_each_round() -> None:
+    attempts = Attempts(Masters(("http://a", "http://b")), ClientOptions())
+    patience = []
+    with pytest.raises(CallTimedOut):
+        while True:
+            patience.append(attempts.patience)
+            attempts.silent(attempts.patience)
+    assert patience == [5.0, 5.0, 10.0, 10.0, 20.0, 20.0, 40.0, 40.0, 60.0, 60.0]
+
+
+@given(st.lists(st.booleans(), max_size=200), st.integers(1, 4), st.integers(0, 3))
+def test_every_call_comes_to_an_end(silences: list[bool], masters: int, retries: int) -> None:
+    urls = tuple(f"http://m{number}" for number in range(masters))
+    attempts = Attempts(Masters(urls), ClientOptions(retries=retries))
+    asked = 0
+    try:
+        for silent in [*silences, *[True] * 100]:
+            asked += 1
+            attempts.silent(attempts.patience) if silent else attempts.unavailable("no leader")
+    except (Unavailable, CallTimedOut):
+        pass
+    # Four rounds of growing patience and one of the whole, besides those with an answer.
+    assert asked <= masters * (retries + 1 + 5)

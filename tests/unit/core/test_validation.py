@@ -9,6 +9,7 @@ from stoker.core.errors import InvalidJobGraph
 from stoker.core.graph import (
     Artifact,
     ArtifactKind,
+    EngineKind,
     FormatRead,
     FormatWrite,
     JobGraph,
@@ -392,8 +393,9 @@ def test_a_restart_policy_with_bad_values_is_refused(policy: RestartPolicy, told
 def test_what_holds_for_a_whole_engine_cannot_be_set_for_one_job(key: str) -> None:
     assert messages(source(), sink(), configuration={key: "x"}) == [
         f"configuration: '{key}' holds for a whole Spark engine and cannot be set for one job "
-        "(set it among the options of the cluster)"
+        "(set it among the options of the cluster, or run the job with --engine classic)"
     ]
+    assert messages(source(), sink(), configuration={key: "x"}, engine=EngineKind.CLASSIC) == []
 
 
 def test_a_graph_of_50_mb_is_refused_and_its_large_vertex_is_named() -> None:

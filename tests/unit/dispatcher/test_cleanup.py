@@ -5,12 +5,20 @@ from datetime import timedelta
 
 import pytest
 
-from stoker.core.errors import LeadershipLost, StorageUnavailable
+from stoker.config.load import configuration_from
+from stoker.config.options import ALL
+from stoker.config.sources import settings_on_command_line
+from stoker.config.tree import OptionTree
+from stoker.core.errors import InvalidOption, LeadershipLost, StorageUnavailable
 from stoker.core.ids import JobId
-from stoker.dispatcher.cleanup import CleanupStep, clean_up
+from stoker.dispatcher.cleanup import CleanupStep, clean_up, retries_of
+from stoker.dispatcher.options import CleanupStrategy, DispatcherOptions
 from stoker.testing.virtual_time import run_virtual
 
 JOB = JobId("1" * 32)
+QUICK = DispatcherOptions(
+    cleanup_initial_backoff=timedelta(seconds=1), cleanup_max_backoff=timedelta(seconds=4)
+)
 
 
 class Steps:
@@ -30,13 +38,9 @@ class Steps:
         return CleanupStep(name, run)
 
 
-async def run(steps: Steps) -> None:
-    await clean_up(
-        JOB,
-        [steps.step(name) for name in ("one", "two", "three")],
-        initial=timedelta(seconds=1),
-        maximum=timedelta(seconds=4),
-    )
+async def run(steps: Steps, options: DispatcherOptions = QUICK) -> bool:
+    names = ("one", "two", "three")
+    return await clean_up(JOB, [steps.step(name) for name in names], retries_of(options))
 
 
 def test_steps_run_in_their_order() -> None:
@@ -72,3 +76,51 @@ def test_the_end_of_leadership_ends_the_clean_up() -> None:
     with pytest.raises(LeadershipLost):
         run_virtual(main)
     assert steps.tries == []
+
+
+@pytest.mark.parametrize("text", ["none", "disable", "off"])
+def test_without_retries_a_failed_step_is_left_to_the_next_leader(text: str) -> None:
+    """CLEAN-12"""
+    steps = Steps(two=1)
+    options = DispatcherOptions(cleanup_strategy=CleanupStrategy(text))
+    assert not run_virtual(lambda: run(steps, options))
+    assert steps.done == [("one", 0), ("three", 0)]
+
+
+def test_with_a_fixed_delay_attempts_and_delay_are_as_they_were_set() -> None:
+    """CLEAN-12"""
+    options = DispatcherOptions(
+        cleanup_strategy=CleanupStrategy.FIXED_DELAY,
+        cleanup_fixed_attempts=3,
+        cleanup_fixed_delay=timedelta(seconds=7),
+    )
+    steps = Steps(two=2)
+    assert run_virtual(lambda: run(steps, options))
+    assert steps.done[-1] == ("two", 14)
+    steps = Steps(two=3)
+    assert not run_virtual(lambda: run(steps, options))
+    assert steps.tries.count("two") == 3
+
+
+def test_with_an_exponential_delay_attempts_can_run_out() -> None:
+    """CLEAN-12"""
+    options = DispatcherOptions(cleanup_exponential_attempts=2)
+    steps = Steps(two=2)
+    assert not run_virtual(lambda: run(steps, options))
+    assert steps.tries.count("two") == 2
+
+
+def test_by_default_a_step_is_tried_after_1_s_up_to_1_h_until_it_succeeds() -> None:
+    """CLEAN-12"""
+    retries = retries_of(DispatcherOptions())
+    assert retries.attempts is None
+    assert retries.pauses.delay(0) == timedelta(seconds=1)
+    assert retries.pauses.delay(100) == timedelta(hours=1)
+
+
+def test_another_strategy_is_an_error_that_names_those_there_are() -> None:
+    """CLEAN-12"""
+    with pytest.raises(InvalidOption, match="fixed-delay"):
+        configuration_from(
+            OptionTree(ALL), settings_on_command_line(["cleanup-strategy.type=sometimes"])
+        )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from stoker.core.errors import StorageUnavailable, Unavailable
+from stoker.core.errors import LeadershipLost, StorageUnavailable, Unavailable
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source
 from stoker.core.ids import Ids, JobId
 from stoker.core.results import JobDetails, JobResult
@@ -17,7 +17,7 @@ from stoker.dispatcher.stores import Stores, stores_of
 from stoker.dispatcher.sweep import OrphanSweep
 from stoker.ha import keys
 from stoker.ha.coordinator import Put
-from stoker.ha.memory import MemoryCoordination
+from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
 from stoker.ha.stores.job_graphs import JobGraphStore
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.leadership import seize_leadership
@@ -27,6 +27,9 @@ BLOB = "f" * 64
 
 
 class World:
+    coordination: MemoryCoordination
+    coordinator: MemoryCoordinator
+
     def __init__(self, stores: Stores, storage: MemoryStorage, ids: Ids) -> None:
         self.stores = stores
         self.storage = storage
@@ -76,10 +79,13 @@ class World:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     ids = Ids(random.Random(1))
-    coordinator = MemoryCoordination().session()
+    coordination = MemoryCoordination()
+    coordinator = coordination.session()
     leadership = await seize_leadership(coordinator, ids=ids)
     storage = MemoryStorage()
-    yield World(stores_of(leadership, storage, ids), storage, ids)
+    world = World(stores_of(leadership, storage, ids), storage, ids)
+    world.coordination, world.coordinator = coordination, coordinator
+    yield world
     await coordinator.close()
 
 
@@ -101,6 +107,38 @@ async def test_what_a_crashed_submission_left_goes_after_a_day(world: World) -> 
     world.now += 1000
     assert await world.sweep.sweep() == len(left)
     assert world.storage.files == wanted
+
+
+async def test_a_leader_that_is_followed_by_another_removes_nothing(world: World) -> None:
+    """Design invariant 4: what it found belonged to nobody when it led."""
+    await world.accept()
+    crashed = world.ids.job()
+    await world.storage.write(f"blobs/{crashed}/{BLOB}", b"")
+    world.now += 2 * DAY_MS
+    await seize_leadership(world.coordination.session(), ids=world.ids)
+    with pytest.raises(LeadershipLost):
+        await world.sweep.sweep()
+    assert f"blobs/{crashed}/{BLOB}" in world.storage.files
+
+
+async def test_a_leader_that_may_be_followed_by_another_removes_nothing(world: World) -> None:
+    """Between two deletes it may be frozen, and knows by its clock that it was."""
+    await world.accept()
+    kept = len(world.storage.files)
+    crashed = world.ids.job()
+    for number in range(3):
+        await world.storage.write(f"jobs/{crashed}/graph/{number}.json", b"")
+    world.now += 2 * DAY_MS
+    delete = world.storage.delete
+
+    async def delete_and_lose_contact(path: str) -> None:
+        await delete(path)
+        world.coordination.suspend(world.coordinator)
+
+    world.storage.delete = delete_and_lose_contact  # type: ignore[method-assign]
+    with pytest.raises(LeadershipLost):
+        await world.sweep.sweep()
+    assert len(world.storage.files) == kept + 2
 
 
 async def test_an_ended_job_keeps_its_details_and_loses_what_came_after_its_clean_up(

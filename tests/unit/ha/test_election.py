@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.aio.scope import TaskScope
-from stoker.core.errors import LeadershipLost, SessionExpired
+from stoker.core.errors import CoordinatorUnavailable, LeadershipLost, SessionExpired
 from stoker.core.ids import Ids, ResourceId, SessionId
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Put
@@ -417,6 +417,77 @@ async def test_a_suspended_leader_is_revoked_at_once_and_regains_a_new_epoch():
         published = await cluster.published()
         assert published is not None
         assert published.token == first.granted[-1].token
+
+
+@virtual
+async def test_where_suspensions_are_tolerated_a_leader_leads_on_without_writing():
+    """LEAD-15"""
+    async with new_cluster() as cluster:
+        cluster.coordination.tolerates_suspension = True
+        first, second = cluster.process().start("dispatcher"), cluster.process()
+        await all_is_quiet()
+        second.start("dispatcher")
+        [leadership] = first.granted
+        cluster.coordination.suspend(first.session)
+        await asyncio.sleep(8)
+        assert first.leads
+        assert leadership.is_valid
+        with pytest.raises(CoordinatorUnavailable):
+            await leadership.commit([Create("a", b"")])
+        cluster.coordination.resume(first.session)
+        await asyncio.sleep(20)
+        assert first.granted == [leadership]
+        assert cluster.leaders == [first]
+        await leadership.commit([Create("a", b"")])
+
+
+@virtual
+async def test_a_suspension_is_tolerated_only_while_nobody_else_can_lead():
+    """LEAD-15"""
+    async with new_cluster() as cluster:
+        cluster.coordination.tolerates_suspension = True
+        first, second = cluster.process().start("dispatcher"), cluster.process()
+        await all_is_quiet()
+        second.start("dispatcher")
+        [leadership] = first.granted
+        cluster.coordination.suspend(first.session)
+        await asyncio.sleep(9.99)
+        assert leadership.is_valid
+        await asyncio.sleep(0.02)
+        assert not leadership.is_valid
+        await all_is_quiet()
+        assert cluster.leaders == [second]
+        cluster.coordination.resume(first.session)
+        await all_is_quiet()
+        assert {type(error) for error in first.errors} == {SessionExpired}
+
+
+@virtual
+async def test_a_leader_that_must_write_while_suspended_gives_up_and_does_not_break():
+    """LEAD-15"""
+    async with new_cluster() as cluster:
+        cluster.coordination.tolerates_suspension = True
+        process = cluster.process()
+        terms: list[Leadership] = []
+
+        async def lead(leadership: Leadership) -> None:
+            terms.append(leadership)
+            await asyncio.sleep(5)
+            await leadership.commit([Create(f"term-{len(terms)}", b"")])
+            await asyncio.Event().wait()
+
+        process.start()
+        contending = process.noting(process.election.contend("dispatcher", lead))
+        cluster.scope.spawn("contend", contending)
+        await all_is_quiet()
+        cluster.coordination.suspend(process.session)
+        await asyncio.sleep(5)
+        assert terms[0].grant.revoked
+        cluster.coordination.resume(process.session)
+        await asyncio.sleep(10)
+        assert process.errors == []
+        assert len(terms) == 2
+        assert await cluster.observer.read("term-2") is not None
 
 
 @virtual

@@ -102,6 +102,28 @@ def test_a_suspended_listener_knows_no_leader_and_is_told_again_afterwards():
     run_virtual(test)
 
 
+def test_where_suspensions_are_tolerated_the_leader_stays_known_until_the_session_may_be_over():
+    """LEAD-15"""
+
+    async def test() -> None:
+        async with new_setting() as setting:
+            setting.coordination.tolerates_suspension = True
+            setting.coordination.session_timeout = 10
+            await setting.publish(encode(address("one")))
+            setting.coordination.suspend(setting.session)
+            await asyncio.sleep(9)
+            setting.coordination.resume(setting.session)
+            await asyncio.sleep(5)
+            assert setting.told == [None, "one"]
+            setting.coordination.suspend(setting.session)
+            await asyncio.sleep(9.9)
+            assert setting.told == [None, "one"]
+            await asyncio.sleep(0.2)
+            assert setting.told == [None, "one", None]
+
+    run_virtual(test)
+
+
 def test_a_leader_that_changed_meanwhile_is_told_after_reconnection():
     """LEAD-19"""
 

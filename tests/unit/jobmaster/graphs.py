@@ -1,6 +1,7 @@
 """Execution graphs for tests, and the events that tests send them."""
 
 import random
+from typing import Any
 
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, RestartPolicy, Sink, Source
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
@@ -40,13 +41,14 @@ def graph_of(*sinks: str, streaming: bool = False, materialized: bool = False) -
     )
 
 
-def execution(graph: JobGraph, policy: RestartPolicy | None = None) -> ExecutionGraph:
+def execution(graph: JobGraph, policy: RestartPolicy | None = None, **more: Any) -> ExecutionGraph:
     return ExecutionGraph(
         graph,
         ids=Ids(random.Random(1)),
         policy=policy or RestartPolicy(),
         submitted_at=1,
         now=2,
+        **more,
     )
 
 
@@ -77,9 +79,9 @@ def deployments(commands: list[Command]) -> list[Deploy]:
 
 
 def started(
-    graph: JobGraph, policy: RestartPolicy | None = None, slots: int = 1
+    graph: JobGraph, policy: RestartPolicy | None = None, slots: int = 1, **more: Any
 ) -> tuple[ExecutionGraph, list[Deploy]]:
-    job = execution(graph, policy)
+    job = execution(graph, policy, **more)
     job.start({}, cancel_wanted=False, now=3)
     _, commands = job.slots_offered([slot(number) for number in range(slots)], 4)
     return job, deployments(commands)

@@ -20,6 +20,7 @@ from stoker.ha.memory import MemoryCoordination
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.attempts import AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.jobmaster.decided_outputs import DecidedOutputs
 from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.live_job import JobMasterServices, LiveJob
@@ -93,6 +94,7 @@ class Stage:
             leadership=leadership,
             attempts=AttemptStore(leadership),
             outcomes=OutcomeStore(MemoryStorage()),
+            decided=DecidedOutputs(MemoryStorage(), GRAPH),
             status=Latest(JobStatus.INITIALIZING),
         )
         master = JobMaster(self.job)

@@ -16,6 +16,7 @@ from stoker.jobmaster.commands import (
     RestartAfter,
 )
 from stoker.jobmaster.execution_graph import ExecutionGraph
+from stoker.jobmaster.fail_over import DAMAGED_RESULT
 from unit.jobmaster.graphs import (
     BOOM,
     HOPELESS,
@@ -193,10 +194,11 @@ def test_nothing_leaves_a_terminal_status() -> None:
     st.integers(1, 4),
     st.booleans(),
     st.booleans(),
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5)), max_size=40),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5)), max_size=40),
 )
 def test_whatever_happens_the_invariants_hold(
-    sinks: int, streaming: bool, materialized: bool, events: list[tuple[int, int]]
+    sinks: int, streaming: bool, materialized: bool, full: bool, events: list[tuple[int, int]]
 ) -> None:
     policy = RestartPolicy(strategy="fixed-delay", attempts=3, delay_seconds=0)
     graph = graph_of(
@@ -204,7 +206,7 @@ def test_whatever_happens_the_invariants_hold(
         streaming=streaming,
         materialized=materialized and not streaming,
     )
-    job = execution(graph, policy)
+    job = execution(graph, policy, full_fail_over=full)
     world = _World(job)
     world.note(job.start({}, cancel_wanted=False, now=1))
     for now, (kind, number) in enumerate(events, start=2):
@@ -212,6 +214,10 @@ def test_whatever_happens_the_invariants_hold(
         world.check()
     world.run_to_the_end(len(events) + 3)
     assert job.status.globally_terminal
+    assert len(job.failures) <= 16
+    assert all(len(run.former) <= 16 for run in job.runs)
+    if job.status is JobStatus.FINISHED:
+        assert all(run.finished for run in job.runs)
     if world.cancelled:
         assert job.status is JobStatus.CANCELED
 
@@ -266,12 +272,25 @@ class _World:
                 self.cancelled = self.job.status is not JobStatus.FAILING
                 self.note(self.job.cancel(now))
                 self.cancelled = True
+            case 7 if deploy:
+                self.lose_result(deploy, now)
+            case 8 if deploy:
+                del self.running[deploy.attempt]
+                self.note(self.job.attempt_interrupted(deploy.attempt, BOOM, now))
             case _:
                 pass
 
+    def lose_result(self, deploy: Deploy, now: int) -> None:
+        """It finds the result damaged that it reads: the only reason to run a region again."""
+        if RegionId("numbers") in self.job.runs[deploy.region].region.reads:
+            self.finished.discard(RegionId("numbers"))
+        damaged = Failure(error="ResultDamaged", message="x", labels={DAMAGED_RESULT: "numbers"})
+        self.end(deploy, ExecutionState.FAILED, damaged, now)
+
     def end(self, deploy: Deploy, state: ExecutionState, failure: Failure | None, now: int) -> None:
         del self.running[deploy.attempt]
-        if state is ExecutionState.FINISHED:
+        run = self.job.runs[deploy.region]
+        if state is ExecutionState.FINISHED and run.current.state is not ExecutionState.CANCELING:
             self.finished.add(deploy.region)
         self.note(self.job.attempt_ended(ended(deploy, state, failure), now)[1])
 

@@ -28,7 +28,7 @@ def test_an_outcome_that_is_told_again_changes_nothing() -> None:
     job.attempt_ended(outcome, 6)
     assert job.attempt_ended(outcome, 7) == (False, [])
     assert job.attempt_failed(deploy.attempt, BOOM, 8) == []
-    assert job.failures == []
+    assert not job.failures
 
 
 def test_slots_that_are_offered_after_the_end_are_declined() -> None:
@@ -62,7 +62,7 @@ def test_cancel_while_restarting_ends_the_job_and_gives_its_slot_back() -> None:
 def test_a_slot_that_is_not_there_any_more_costs_a_new_slot_and_not_the_job() -> None:
     job, [deploy] = started(graph_of("out"))
     assert job.deployment_refused(deploy.attempt, 6) == []
-    assert (job.status, job.failures, job.slots_held) == (JobStatus.RUNNING, [], 0)
+    assert (job.status, len(job.failures), job.slots_held) == (JobStatus.RUNNING, 0, 0)
     _, [again] = job.slots_offered([slot(9)], 7)
     assert isinstance(again, Deploy)
     assert (again.attempt != deploy.attempt, again.number) == (True, 1)

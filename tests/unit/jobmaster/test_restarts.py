@@ -1,13 +1,17 @@
 """Restart strategies (FAIL-*)."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidOption
 from stoker.core.graph import JobType, RestartPolicy
+from stoker.core.job_checks import job_faults
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.restarts import RestartStrategy, strategy_for
+from stoker.jobmaster.run import policy_of
+from unit.jobmaster.graphs import graph_of
 
 
 def waits(strategy: RestartStrategy, times: list[float], jitter: float = 0) -> list[float | None]:
@@ -64,3 +68,84 @@ def test_without_a_policy_streaming_jobs_restart_and_batch_jobs_do_not() -> None
 def test_an_unknown_strategy_is_named_with_those_that_exist() -> None:
     with pytest.raises(InvalidOption, match="'sometimes'; choose one of none, fixed-delay"):
         strategy_for(RestartPolicy(strategy="sometimes"))
+
+
+def test_failure_rate_restarts_while_the_interval_has_few_failures() -> None:
+    """FAIL-02"""
+    policy = RestartPolicy(
+        strategy="failure-rate", max_failures=2, interval_seconds=10, delay_seconds=4
+    )
+    assert waits(strategy_for(policy), [0, 5, 11, 12]) == [4, 4, 4, None]
+    assert waits(strategy_for(policy), [0, 10, 20, 30]) == [4, 4, 4, 4]
+
+
+@given(st.lists(st.floats(0, 1000), max_size=50), st.integers(0, 5), st.floats(1, 100))
+def test_a_failure_rate_is_answered_by_the_failures_of_its_interval_alone(
+    times: list[float], most: int, interval: float
+) -> None:
+    times = sorted(times)
+    policy = RestartPolicy(strategy="failure-rate", max_failures=most, interval_seconds=interval)
+    answers = waits(strategy_for(policy), times)
+    for number, (now, answer) in enumerate(zip(times, answers, strict=True)):
+        recent = sum(now - at < interval for at in times[: number + 1])
+        assert (answer is not None) == (recent <= most)
+
+
+def test_exponential_delay_gives_up_after_so_many_restarts_without_quiet() -> None:
+    """FAIL-04"""
+    policy = RestartPolicy(
+        strategy="exponential-delay", jitter=0, multiplier=1, attempts_before_reset=2
+    )
+    assert waits(strategy_for(policy), [0, 1, 2]) == [1, 1, None]
+    assert waits(strategy_for(policy), [0, 1, 1e6]) == [1, 1, 1]
+
+
+def test_failures_during_one_wait_are_one_restart() -> None:
+    """FAIL-04, X-FAIL-01"""
+    policy = RestartPolicy(
+        strategy="exponential-delay", delay_seconds=4, jitter=0, attempts_before_reset=1
+    )
+    assert waits(strategy_for(policy), [0, 1, 3.5]) == [4, 3, 0.5]
+
+
+def test_a_job_says_by_its_own_keys_how_it_restarts_and_wins_over_the_cluster() -> None:
+    """FAIL-06"""
+    options = JobMasterOptions(restart_strategy="fixed-delay", fixed_delay_attempts=7)
+    graph = graph_of("out")
+    assert policy_of(graph, options).attempts == 7
+    keys = {
+        "restart-strategy.type": "failure-rate",
+        "restart-strategy.failure-rate.max-failures-per-interval": "9",
+        "restart-strategy.failure-rate.failure-rate-interval": "2 min",
+        "restart-strategy.failure-rate.delay": "500 ms",
+    }
+    graph = msgspec.structs.replace(graph, configuration=keys)
+    assert policy_of(graph, options) == RestartPolicy(
+        strategy="failure-rate", max_failures=9, interval_seconds=120, delay_seconds=0.5
+    )
+    own = msgspec.structs.replace(graph, restart=RestartPolicy(strategy="none"))
+    assert policy_of(own, options).strategy == "none"
+
+
+@pytest.mark.parametrize("word", ["off", "disable", "none"])
+def test_restarts_can_be_switched_off_for_streaming_jobs(word: str) -> None:
+    assert JobMasterOptions(restart_strategy=word).policy_for(JobType.STREAMING).strategy == "none"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("restart-strategy.type", "sometimes", "choose one of none, fixed-delay, failure-rate"),
+        ("restart-strategy.fixed-delay.delay", "soon", "'soon' is not a duration"),
+        ("restart-strategy.fixed-delay.attempts", "-1", "attempts is -1"),
+        ("pipeline.jobvertex-parallelism-overrides", "out:many", "'out:many' is not vertex:number"),
+        ("pipeline.jobvertex-parallelism-overrides", "oud:4", "did you mean 'out'"),
+    ],
+)
+def test_wrong_keys_of_a_job_are_named_when_it_is_submitted(
+    key: str, value: str, told: str
+) -> None:
+    """FAIL-06"""
+    keys = {"restart-strategy.type": "fixed-delay", key: value}
+    graph = msgspec.structs.replace(graph_of("out"), configuration=keys)
+    assert told in "; ".join(map(str, job_faults(graph)))

@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,11 @@ from stoker.gateways.resourcemanager import (
     TaskExecutorRegistration,
 )
 from stoker.heartbeat.options import HeartbeatOptions
-from stoker.resourcemanager.endpoint import ResourceManager, ResourceManagerServices
+from stoker.resourcemanager.endpoint import ResourceManager
+from stoker.resourcemanager.options import ResourceManagerOptions
+from stoker.resourcemanager.provider import Provider
+from stoker.resourcemanager.services import ResourceManagerServices
+from stoker.resourcemanager.standalone import Standalone
 from stoker.rpc.memory import MemoryNetwork
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 from unit.fake_parts import JOB, MASTER, FakeExecutor, FakeMaster
@@ -33,7 +38,7 @@ HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(se
 class Stage:
     """A resource manager, one executor, one job master, each at a service of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, provider: Provider | None = None, **options: Any) -> None:
         self.network = MemoryNetwork()
         self.executor = FakeExecutor()
         self.master = FakeMaster()
@@ -43,6 +48,8 @@ class Stage:
                 ids=Ids(random.Random(1)),
                 wall_clock=virtual_wall_clock(),
                 heartbeat=HEARTBEAT,
+                options=ResourceManagerOptions(**options),
+                provider=provider or Standalone(),
             ),
             TOKEN,
         )
@@ -61,6 +68,7 @@ class Stage:
             self.network.service("job").running(self.master),
         ):
             self.rpc = self.network.service("test")
+            manager.begin()
             self.gateway = await self.connect(TOKEN)
             yield
 
@@ -70,27 +78,30 @@ class Stage:
         )
 
     def registration(
-        self, instance: str = "life-1", at: str = "executor"
+        self, instance: str = "life-1", at: str = "executor", name: str = "executor", **more: Any
     ) -> TaskExecutorRegistration:
         return TaskExecutorRegistration(
-            resource_id=ResourceId("executor"),
+            resource_id=ResourceId(name),
             instance=InstanceId(instance),
             address=f"mem://{at}/task_executor",
             report=self.executor.report(),
+            **more,
         )
 
     def master_registration(self, token: FencingToken = MASTER) -> JobMasterRegistration:
         return JobMasterRegistration(job_id=JOB, token=token, address=f"mem://job/job-{JOB}")
 
-    async def declare(self, slots: int) -> None:
+    async def declare(self, slots: int, **more: Any) -> None:
         await self.gateway.declare_requirements(
-            ResourceRequirements(job_id=JOB, token=MASTER, slots=slots)
+            ResourceRequirements(job_id=JOB, token=MASTER, slots=slots, **more)
         )
 
 
-def play(story: Callable[[Stage], Awaitable[None]]) -> None:
+def play(
+    story: Callable[[Stage], Awaitable[None]], provider: Provider | None = None, **options: Any
+) -> None:
     async def main() -> None:
-        stage = Stage()
+        stage = Stage(provider, **options)
         async with stage.set_up():
             await story(stage)
 
@@ -195,7 +206,9 @@ def test_a_master_that_was_given_up_hears_so_and_its_requirements_are_kept() -> 
         with pytest.raises(NotFound, match="is not registered"):
             await stage.declare(2)
         assert await stage.gateway.why_waiting(JOB) == (
-            "needs 1 more slot; no task executor is registered"
+            "needs 1 more slot; no task executor is registered; the cluster can offer 0 and the "
+            "job cannot begin with fewer than 1: start task executors that have them, or ask for "
+            "less"
         )
         await stage.gateway.register_task_executor(stage.registration())
         await asyncio.sleep(1)

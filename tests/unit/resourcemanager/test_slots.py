@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from stoker.core.ids import AllocationId, Ids, InstanceId, JobId
 from stoker.gateways.resourcemanager import SlotReport, SlotStatus
+from stoker.resourcemanager.prospects import prospects_of
 from stoker.resourcemanager.slots import SlotAssignment, SlotManager
 
 ONE, TWO = JobId("1" * 32), JobId("2" * 32)
@@ -49,7 +50,10 @@ def test_scarce_slots_go_round_the_jobs() -> None:
     slots.declare(ONE, 2)
     slots.declare(TWO, 2)
     assert [each.job_id for each in slots.assign(ALL)] == [ONE, TWO]
-    assert slots.why_waiting(ONE) == "needs 1 more slot; 0 of 2 are free; 1 other jobs wait as well"
+    prospects = prospects_of(slots, ONE)
+    assert prospects is not None
+    assert prospects.within_reach
+    assert prospects.words == "needs 1 more slot; 0 of 2 are free; 1 other job waits as well"
 
 
 def test_a_refused_slot_is_free_again_and_given_again() -> None:
@@ -120,7 +124,7 @@ def test_what_a_master_holds_out_of_sight_is_counted() -> None:
     assert len(slots.assign(ALL)) == 1
     assert slots.assign(ALL) == []
     slots.declare(ONE, 2, held=2)
-    assert slots.why_waiting(ONE) is None
+    assert prospects_of(slots, ONE) is None
 
 
 def test_requirements_of_a_job_without_a_master_are_kept_and_not_served() -> None:

@@ -1,11 +1,16 @@
 """Prefix, foreign web pages, forwarding, security headers."""
 
+import asyncio
 import hashlib
+import socket
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from contract.rest_cluster import NEW, RUNNING, Master, new_graph
+from stoker.core.states import JobStatus
+from stoker.rest import leader_pulse
 from stoker.rest.options import RestOptions
 from unit.rest.test_submission import artifact, parts
 
@@ -94,3 +99,70 @@ async def test_two_standbys_that_take_each_other_for_the_leader_do_not_loop() ->
         one.leader, two.leader = url_two, url_one
         answer = await http.get(f"{url_one}/jobs")
     assert answer.status_code == 503
+
+
+@pytest.fixture
+def quick_pulse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_pulse, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(leader_pulse, "ASK_SECONDS", 0.05)
+    monkeypatch.setattr(leader_pulse, "ANSWER_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("quick_pulse")
+@pytest.mark.parametrize("upload", [False, True])
+async def test_a_standby_whose_leader_is_frozen_answers_503_soon(upload: bool) -> None:
+    """REST-02: the kernel goes on to take requests for a process that is stopped."""
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        leader = f"http://127.0.0.1:{frozen.getsockname()[1]}"
+        standby = Master(leading=False, leader=leader)
+        async with (
+            asyncio.timeout(60),
+            standby.serving() as url,
+            httpx.AsyncClient(base_url=url, timeout=50) as http,
+        ):
+            if upload:
+                graph = new_graph(artifacts=(artifact(CONTENT),))
+                answer = await http.post("/jobs", files=parts(graph, CONTENT))
+            else:
+                answer = await http.get("/jobs")
+    assert answer.status_code == 503
+    assert "has been silent" in answer.json()["errors"][0]
+    assert "retry-after" in answer.headers
+
+
+async def test_a_standby_waits_no_longer_for_a_leader_whose_session_is_gone() -> None:
+    """REST-02"""
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        standby = Master(leading=False, leader=f"http://127.0.0.1:{frozen.getsockname()[1]}")
+        async with (
+            asyncio.timeout(60),
+            standby.serving() as url,
+            httpx.AsyncClient(base_url=url, timeout=50) as http,
+        ):
+            asking = asyncio.create_task(http.get("/jobs"))
+            connection, _ = await asyncio.to_thread(frozen.accept)
+            with connection:
+                standby.leader = None
+                answer = await asking
+    assert answer.status_code == 503
+    assert "does not lead any more" in answer.json()["errors"][0]
+
+
+@pytest.mark.usefixtures("quick_pulse")
+async def test_a_slow_leader_is_waited_for_as_long_as_it_lives() -> None:
+    leader = Master()
+    async with leader.serving() as leader_url:
+        standby = Master(leading=False, leader=leader_url)
+        async with standby.serving() as url, httpx.AsyncClient(base_url=url, timeout=50) as http:
+            slow = http.post("/jobs", content=_slowly(), headers={"content-type": "text/plain"})
+            poll = http.get(f"/jobs/{RUNNING}/status?wait=1.2&known=RUNNING")
+            polled, uploaded = await asyncio.gather(poll, slow)
+    assert polled.json()["status"] == JobStatus.RUNNING
+    assert uploaded.status_code == 400
+
+
+async def _slowly() -> AsyncIterator[bytes]:
+    """Longer than a leader may be silent."""
+    for _ in range(8):
+        await asyncio.sleep(0.1)
+        yield b"x"

@@ -1,155 +1,18 @@
 """A real task executor between a resource manager and a job master that note everything (TM-*)."""
 
 import asyncio
-import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from stoker.blob.cache import BlobCache
-from stoker.blob.content import inline
-from stoker.blob.options import BlobOptions
 from stoker.core.errors import FencingTokenMismatch, NotFound, Unavailable
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
-from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, RegionId, ResourceId
+from stoker.core.ids import AttemptId, RegionId
 from stoker.core.states import ExecutionState
-from stoker.gateways.jobmaster import job_component
 from stoker.gateways.resourcemanager import Declined
-from stoker.gateways.taskexecutor import SlotRequest, TaskDeployment, TaskExecutorGateway
-from stoker.ha import keys
-from stoker.ha.coordinator import Create
-from stoker.ha.leadership import Leadership
-from stoker.ha.memory import MemoryCoordination
+from stoker.gateways.taskexecutor import SlotRequest
 from stoker.ha.stores.outcomes import OutcomeStore
-from stoker.rpc.memory import MemoryNetwork
-from stoker.storage.memory import MemoryStorage
-from stoker.taskexecutor.endpoint import TaskExecutorServices
-from stoker.taskexecutor.run import running_task_executor
-from stoker.taskexecutor.tasks import TaskServices
-from stoker.testing.fake_engine import FakeEngine
-from stoker.testing.history import History
-from stoker.testing.leadership import seize_leadership
-from stoker.testing.simulated_cluster import HEARTBEAT, RETRY
-from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
-from unit.fake_parts import JOB, FakeManager, FakeMaster
-
-SLOT = AllocationId("slot")
-ATTEMPT = AttemptId("a" * 32)
-
-
-def deployment(
-    seconds: float = 1, attempt: AttemptId = ATTEMPT, region: str = "out"
-) -> TaskDeployment:
-    graph = JobGraph(
-        job_id=JOB,
-        name="test",
-        vertices=(
-            Source(name="numbers", read=FormatRead(format="parquet", path="/in")),
-            Sink(name="out", input="numbers", write=FormatWrite(format="noop")),
-        ),
-        configuration={"fake.seconds": str(seconds)},
-    )
-    return TaskDeployment(
-        graph=graph, region=RegionId(region), attempt=attempt, number=0, allocation=SLOT
-    )
-
-
-@dataclass
-class Stage:
-    folder: Path
-
-    def __post_init__(self) -> None:
-        self.network = MemoryNetwork()
-        self.coordination = MemoryCoordination(session_timeout=4)
-        self.storage = MemoryStorage()
-        self.history = History()
-        self.ids = Ids(random.Random(1))
-        self.masters = self.coordination.session()
-
-    @asynccontextmanager
-    async def set_up(self) -> AsyncIterator[None]:
-        self.rpc = self.network.service("master")
-        leadership = await self.lead("resource_manager")
-        self.manager = FakeManager(leadership.token)
-        async with AsyncExitStack() as stack:
-            await leadership.publish(
-                await stack.enter_async_context(self.rpc.running(self.manager))
-            )
-            await stack.enter_async_context(self.executor_running())
-            await asyncio.sleep(0.1)
-            self.token = leadership.token
-            address = self.manager.registrations[0].address
-            self.executor = await self.rpc.connect(address, TaskExecutorGateway)
-            yield
-
-    async def lead(self, component: str) -> Leadership:
-        if await self.masters.read(keys.ELECTION) is None:
-            await self.masters.commit([Create(keys.ELECTION, b"somebody", ephemeral=True)])
-        return await seize_leadership(self.masters, component=component, ids=self.ids)
-
-    @asynccontextmanager
-    async def executor_running(self) -> AsyncIterator[None]:
-        wall_clock = virtual_wall_clock()
-        blobs = BlobCache(
-            self.folder / "blobs", BlobOptions(), storage=self.storage, off_loop=inline
-        )
-        services = TaskExecutorServices(
-            rpc=self.network.service("executor"),
-            coordinator=self.coordination.session(),
-            tasks=TaskServices(
-                engine=FakeEngine("executor", self.history, wall_clock),
-                blobs=blobs,
-                storage=self.storage,
-                outcomes=OutcomeStore(self.storage),
-                wall_clock=wall_clock,
-                work_dir=self.folder,
-                log_dir=self.folder / "log",
-            ),
-            resource_id=ResourceId("executor"),
-            instance=InstanceId("life"),
-            heartbeat=HEARTBEAT,
-            registration=RETRY,
-        )
-        async with blobs, running_task_executor(services):
-            yield
-
-    @asynccontextmanager
-    async def master_running(self) -> AsyncIterator[FakeMaster]:
-        leadership = await self.lead(job_component(JOB))
-        master = FakeMaster(leadership.token)
-        self.leadership = leadership
-        async with self.rpc.running(master) as address:
-            await leadership.publish(address)
-            yield master
-
-    async def request_slot(self) -> None:
-        request = SlotRequest(job_id=JOB, allocation=SLOT, slot=0)
-        await self.executor.request_slot(self.token, request)
-        await asyncio.sleep(1)
-
-    async def beat(self) -> bool:
-        """Whether slot 0 is taken, as the resource manager is told."""
-        report = await self.executor.heartbeat_from_resource_manager(self.token)
-        return report.slots[0].job_id == JOB
-
-    async def submit(self, task: TaskDeployment) -> None:
-        await self.executor.submit_task(self.leadership.token, task)
-
-
-def play(folder: Path, story: Callable[[Stage], Awaitable[None]]) -> Stage:
-    stages: list[Stage] = []
-
-    async def main() -> None:
-        stage = Stage(folder)
-        stages.append(stage)
-        async with stage.set_up():
-            await story(stage)
-
-    run_virtual(main)
-    return stages[0]
+from unit.fake_parts import JOB
+from unit.taskexecutor.stage import ATTEMPT, SLOT, Stage, deployment, play
 
 
 def test_it_registers_with_its_slots_and_leaves_when_it_stops(tmp_path: Path) -> None:

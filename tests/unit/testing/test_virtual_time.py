@@ -1,15 +1,19 @@
 import asyncio
 import time
+from typing import cast
 
 import pytest
 
+from stoker.aio.scope import TaskScope
 from stoker.testing.virtual_time import (
     SIMULATION_EPOCH_MS,
     Deadlock,
     LeakedTasks,
     Livelock,
     UnhandledFailure,
+    VirtualTimeLoop,
     run_virtual,
+    running_process,
     virtual_random,
     virtual_wall_clock,
 )
@@ -116,3 +120,47 @@ def test_a_task_that_spins_is_found_out():
 
     with pytest.raises(Livelock, match="main waits at"):
         run_virtual(spin)
+
+
+def test_a_frozen_process_misses_its_turns_and_runs_them_all_when_it_wakes_up():
+    seen = []
+
+    async def tick(name):
+        running_process.set(name)
+        while True:
+            await asyncio.sleep(1)
+            seen.append((name, asyncio.get_running_loop().time()))
+
+    async def main():
+        loop = cast(VirtualTimeLoop, asyncio.get_running_loop())
+        async with TaskScope("processes") as scope:
+            scope.spawn("a", tick("a"))
+            scope.spawn("b", tick("b"))
+            await asyncio.sleep(1.5)
+            loop.freeze("a")
+            await asyncio.sleep(2)
+            assert loop.is_frozen("a")
+            loop.thaw("a")
+            await asyncio.sleep(1.2)
+
+    run_virtual(main)
+    assert [at for name, at in seen if name == "a"] == [1, 3.5, 4.5]
+    assert [at for name, at in seen if name == "b"] == [1, 2, 3, 4]
+
+
+def test_a_timer_that_is_cancelled_in_the_moment_of_waking_does_not_run():
+    ran = []
+
+    async def main():
+        loop = cast(VirtualTimeLoop, asyncio.get_running_loop())
+        running_process.set("a")
+        second = loop.call_later(2, ran.append, "second")
+        loop.call_later(1, second.cancel)
+        running_process.set("main")
+        loop.freeze("a")
+        await asyncio.sleep(5)
+        loop.thaw("a")
+        await asyncio.sleep(1)
+
+    run_virtual(main)
+    assert ran == []

@@ -1,7 +1,6 @@
 """`stoker cluster`: a local cluster that stays."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,13 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
 from stoker.core.errors import StokerError
-from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local_cluster import LocalCluster, quick
 from stoker.processes.local_cluster_state import (
     ClusterState,
     default_directory,
     read_state,
     url_of,
 )
-
-_LOOK = ClientOptions(retries=0, timeout=timedelta(seconds=5), connect_timeout=timedelta(seconds=2))
 
 
 def _directory_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,15 +81,15 @@ def up(
 
     Where one runs already, processes of it that died are started again.
     """
-    local = LocalCluster(directory)
+    more = [f"taskmanager.numberOfTaskSlots={slots}"] if slots else []
+    more += [f"rest.bind-port={rest_port}"] if rest_port else []
+    configuration = invocation.configuration(*more)
+    local = LocalCluster(directory, client=configuration.of(ClientOptions))
     state = local.state
     if state is not None and state.alive:
         return _bring_back(local, state, invocation)
     if state is not None:
         say("The cluster that was here died without being stopped; starting it anew.")
-    more = [f"taskmanager.numberOfTaskSlots={slots}"] if slots else []
-    more += [f"rest.bind-port={rest_port}"] if rest_port else []
-    configuration = invocation.configuration(*more)
     try:
         with steps("Starting the local cluster") as tell:
             local.start(
@@ -141,11 +138,12 @@ def status(invocation: Invocation, directory: Path) -> int:
     elif state is None:
         click.echo(f"No local cluster runs in {directory}.")
     else:
-        click.echo(_status_text(directory, state))
+        client = invocation.configuration().of(ClientOptions)
+        click.echo(_status_text(directory, state, client))
     return OK if state is not None and not state.dead else FAILED
 
 
-def _status_text(directory: Path, state: ClusterState) -> str:
+def _status_text(directory: Path, state: ClusterState, client: ClientOptions) -> str:
     rows = [
         (
             record.name,
@@ -159,15 +157,15 @@ def _status_text(directory: Path, state: ClusterState) -> str:
     parts = [table_text(("PROCESS", "PID", "STATE", "REST", "LOG"), rows)]
     urls = [url for _, _, _, url, _ in rows if url != "-"]
     if urls:
-        parts.append(_overview_text(",".join(urls)))
+        parts.append(_overview_text(",".join(urls), client))
     if state.dead:
         parts.append("Bring back what died with: stoker cluster up")
     return "\n\n".join(parts)
 
 
-def _overview_text(masters: str) -> str:
+def _overview_text(masters: str, client: ClientOptions) -> str:
     try:
-        overview = BlockingClient(masters, _LOOK).overview()
+        overview = BlockingClient(masters, quick(client)).overview()
     except StokerError as error:
         return f"No master leads: {error.message}"
     return (

@@ -10,8 +10,8 @@ from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_named
 from stoker.cli.output import echo_value
-from stoker.cli.progress import views_of
 from stoker.cli.words import duration_text, moment_text, table_text
+from stoker.client.progress import views_of
 from stoker.core.results import JobDetails
 
 

@@ -35,4 +35,4 @@ def wait(invocation: Invocation, job: str) -> int:
         echo_value(details)
     else:
         click.echo(ending_text(details))
-    return exit_code_of(details.status)
+    return exit_code_of(details)

@@ -71,6 +71,10 @@ class EmbeddedCoordinator:
         return self._contact_until
 
     @property
+    def tolerates_suspension(self) -> bool:
+        return False
+
+    @property
     def state(self) -> ConnectionState:
         return self._state.value
 

@@ -57,6 +57,10 @@ class AttemptStore:
                 records.append(decode_record(found.value, AttemptRecord, key))
         return sorted(records, key=lambda record: record.region)
 
+    async def jobs(self) -> frozenset[JobId]:
+        """Those of which anything was ever sent anywhere."""
+        return frozenset(JobId(name) for name in await self._coordinator.children(keys.ATTEMPTS))
+
     async def remove_job(self, job_id: JobId) -> None:
         """Of all its regions; that there are none is fine."""
         folder = keys.attempts(job_id)

@@ -76,6 +76,10 @@ class ZooKeeperCoordinator:
         return self._session_timeout
 
     @property
+    def tolerates_suspension(self) -> bool:
+        return self._options.tolerates_suspension
+
+    @property
     def last_contact(self) -> float:
         return self._last_contact
 

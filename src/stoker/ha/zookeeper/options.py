@@ -29,6 +29,12 @@ class ZooKeeperOptions:
         "How long to look for a server that answers when a process starts.",
         timedelta(seconds=15),
     )
+    tolerates_suspension: bool = option(
+        f"{_PREFIX}.tolerate-suspended-connections",
+        "Whether a leader that has lost contact leads on, without writing, until its session may "
+        "have ended; by default it stops at once.",
+        False,
+    )
     acl: AccessControl = option(
         f"{_PREFIX}.acl",
         "Who may use what is written: open (everybody), or creator (those who authenticate as the "

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from contract.rest_cluster import new_graph
-from stoker.cli.local_paths import with_absolute_paths
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql
+from stoker.pipeline.local_paths import with_absolute_paths
 
 
 @pytest.mark.parametrize(

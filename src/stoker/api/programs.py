@@ -1,0 +1,64 @@
+"""Uploaded programs, under the name that Flink's API has for them: jars."""
+
+import msgspec
+
+from stoker.api.shape import Answer, Camel
+from stoker.core.ids import JobId
+
+
+class ProgramEntry(Answer, frozen=True, kw_only=True):
+    name: str
+    description: str | None = None
+
+
+class Program(Answer, frozen=True, kw_only=True):
+    id: str
+    name: str
+    uploaded: int
+    """Milliseconds since 1970."""
+    entry: list[ProgramEntry]
+
+
+class Programs(Answer, frozen=True, kw_only=True):
+    """GET /jars"""
+
+    address: str
+    files: list[Program]
+
+
+class ProgramUploaded(Answer, frozen=True, kw_only=True):
+    """POST /jars/upload"""
+
+    filename: str
+    """Its last part is the id by which the program is asked for."""
+    status: str = "success"
+
+
+class ProgramRun(Camel, frozen=True, kw_only=True):
+    """The body of POST /jars/:id/run, /run-application and /plan; queries may say the same."""
+
+    entry_class: str | None = None
+    program_args_list: list[str] | None = None
+    program_args: str | None = None
+    parallelism: int | None = None
+    job_id: str | None = None
+    application_id: str | None = None
+    savepoint_path: str | None = None
+    allow_non_restored_state: bool | None = None
+    claim_mode: str | None = None
+    restore_mode: str | None = None
+    flink_configuration: dict[str, str] | None = None
+    """Settings of the Spark session; the name is Flink's."""
+
+
+class ProgramStarted(Answer, frozen=True, kw_only=True):
+    """POST /jars/:id/run"""
+
+    jobid: JobId
+    application_id: JobId = msgspec.field(name="applicationId")
+
+
+class ApplicationStarted(Answer, frozen=True, kw_only=True):
+    """POST /jars/:id/run-application"""
+
+    applicationid: JobId

@@ -1,0 +1,150 @@
+"""Answers about the vertices of a job and their subtasks, in the form of Flink's REST API."""
+
+from typing import Any
+
+import msgspec
+
+from stoker.api.jobs import VertexMetrics
+from stoker.api.shape import Answer, Dashed
+from stoker.core.states import ExecutionState
+
+Aggregates = dict[str, dict[str, int]]
+"""For each figure: min, max, avg, sum, median, p25, p75, p95."""
+
+
+class Aggregated(Dashed, frozen=True, kw_only=True):
+    metrics: Aggregates
+    status_duration: Aggregates
+
+
+class SubtaskAttempt(Dashed, frozen=True, kw_only=True):
+    """GET …/subtasks/:index and …/attempts/:attempt"""
+
+    subtask: int
+    status: ExecutionState
+    attempt: int
+    endpoint: str
+    start_time: int
+    end_time: int
+    duration: int
+    metrics: VertexMetrics
+    taskmanager_id: str
+    status_duration: dict[ExecutionState, int]
+    start_time_again: int = msgspec.field(name="start_time")
+    """Flink says it twice, and older clients read this one."""
+
+
+class VertexAnswer(Dashed, frozen=True, kw_only=True):
+    """GET /jobs/:id/vertices/:vertex"""
+
+    id: str
+    name: str
+    parallelism: int
+    max_parallelism: int = msgspec.field(name="maxParallelism")
+    now: int
+    subtasks: list[SubtaskAttempt]
+    aggregated: Aggregated
+
+
+class SubtaskTime(Answer, frozen=True, kw_only=True):
+    subtask: int
+    endpoint: str
+    duration: int
+    timestamps: dict[ExecutionState, int]
+
+
+class SubtaskTimes(Answer, frozen=True, kw_only=True):
+    """GET …/subtasktimes"""
+
+    id: str
+    name: str
+    now: int
+    subtasks: list[SubtaskTime]
+
+
+class VertexTaskManager(Dashed, frozen=True, kw_only=True):
+    endpoint: str
+    status: ExecutionState
+    start_time: int
+    end_time: int
+    duration: int
+    metrics: VertexMetrics
+    status_counts: dict[ExecutionState, int]
+    taskmanager_id: str
+    aggregated: Aggregated
+
+
+class VertexTaskManagers(Answer, frozen=True, kw_only=True):
+    """GET …/taskmanagers"""
+
+    id: str
+    name: str
+    now: int
+    taskmanagers: list[VertexTaskManager]
+
+
+class Accumulator(Answer, frozen=True, kw_only=True):
+    name: str
+    type: str
+    value: str
+
+
+class JobAccumulators(Dashed, frozen=True, kw_only=True):
+    """GET /jobs/:id/accumulators"""
+
+    job_accumulators: list[Accumulator] = []
+    user_task_accumulators: list[Accumulator] = []
+    serialized_user_task_accumulators: dict[str, Any] = {}
+
+
+class VertexAccumulators(Dashed, frozen=True, kw_only=True):
+    """GET …/accumulators"""
+
+    id: str
+    user_accumulators: list[Accumulator]
+
+
+class AttemptAccumulators(Dashed, frozen=True, kw_only=True):
+    """GET …/attempts/:attempt/accumulators"""
+
+    subtask: int
+    attempt: int
+    id: str
+    user_accumulators: list[Accumulator]
+
+
+class SubtaskAccumulators(Dashed, frozen=True, kw_only=True):
+    subtask: int
+    attempt: int
+    endpoint: str
+    user_accumulators: list[Accumulator]
+
+
+class SubtasksAccumulators(Answer, frozen=True, kw_only=True):
+    """GET …/subtasks/accumulators"""
+
+    id: str
+    parallelism: int
+    subtasks: list[SubtaskAccumulators]
+
+
+class BackPressure(Answer, frozen=True, kw_only=True):
+    """GET …/backpressure: Spark pulls its input, so nothing presses back and nothing is measured."""
+
+    status: str = "deprecated"
+
+
+class FlameGraph(Answer, frozen=True, kw_only=True):
+    """GET …/flamegraph: operators of Spark are not sampled."""
+
+    end_timestamp: int = msgspec.field(name="endTimestamp", default=-3)
+    """What Flink says while there is no sample."""
+
+
+class ParallelismBounds(Answer, frozen=True, kw_only=True, rename="camel"):
+    lower_bound: int
+    upper_bound: int
+
+
+class VertexRequirements(Answer, frozen=True, kw_only=True):
+    parallelism: ParallelismBounds

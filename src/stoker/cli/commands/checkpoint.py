@@ -1,0 +1,82 @@
+"""`stoker checkpoint`: what a job has committed, and whether a checkpoint is whole."""
+
+import asyncio
+
+import click
+
+from stoker.cli.connection import connect
+from stoker.cli.exit_codes import FAILED, OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.jobs import job_named
+from stoker.cli.output import echo_value
+from stoker.cli.savepoint_texts import absolute_location, checkpoints_text, examination_text
+from stoker.cli.terminal import say
+from stoker.savepoints.examination import Examination, cut_back, examine
+from stoker.storage.open import open_storage
+
+
+@click.group()
+def checkpoint() -> None:
+    """List the checkpoints of a job; find out what is wrong with one."""
+
+
+@checkpoint.command("list")
+@click.argument("job")
+@shared_options
+def list_checkpoints(invocation: Invocation, job: str) -> int:
+    """List the last checkpoints and savepoints of a job with their figures, newest first."""
+    with connect(invocation) as client:
+        details = client.job(job_named(client, job))
+    if invocation.json:
+        echo_value(details.checkpoints)
+    else:
+        click.echo(checkpoints_text(details.checkpoints))
+    return OK
+
+
+@checkpoint.command()
+@click.argument("path")
+@click.option(
+    "--cut-to",
+    metavar="DIR",
+    help="Copy the checkpoint there, with each query at its last good batch.",
+)
+@shared_options
+def verify(invocation: Invocation, path: str, cut_to: str | None) -> int:
+    """Say whether a checkpoint or savepoint is whole; if not, which file, and what is left.
+
+    PATH is a savepoint, the checkpoint of one query, or a directory with those of several. It is
+    read from this machine and never changed. The exit code is 1 when something is wrong.
+    """
+    examination = asyncio.run(_examine(absolute_location(path) or path, cut_to))
+    if invocation.json:
+        echo_value(_plain(examination))
+    else:
+        click.echo(examination_text(examination))
+        if cut_to is not None:
+            say(f"A copy at the last good batches is in {cut_to}.")
+    return OK if examination.is_sound else FAILED
+
+
+async def _examine(path: str, cut_to: str | None) -> Examination:
+    examination = await examine(path, open_storage)
+    if cut_to is not None:
+        await cut_back(examination, absolute_location(cut_to) or cut_to, open_storage)
+    return examination
+
+
+def _plain(examination: Examination) -> dict[str, object]:
+    return {
+        "path": examination.path,
+        "sound": examination.is_sound,
+        "wrong_files": examination.wrong_files,
+        "queries": [
+            {
+                "query": query.query,
+                "last_commit": query.last_commit,
+                "last_good": query.last_good,
+                "damages": [str(damage) for damage in query.damages],
+            }
+            for query in examination.queries
+        ],
+    }

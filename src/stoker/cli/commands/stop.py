@@ -1,0 +1,46 @@
+"""`stoker stop`: end a streaming job with a savepoint."""
+
+import click
+
+from stoker.cli.connection import connect
+from stoker.cli.exit_codes import OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.jobs import job_named
+from stoker.cli.output import echo_value
+from stoker.cli.savepoint_texts import absolute_location
+from stoker.cli.terminal import say
+
+
+@click.command()
+@click.argument("job")
+@click.option(
+    "-p",
+    "--savepoint-path",
+    "directory",
+    metavar="DIR",
+    help="Directory or URL for the savepoint; else execution.checkpointing.savepoint-dir.",
+)
+@click.option(
+    "--limit",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="For the batches that run to end; without a boundary by then the job goes on.",
+)
+@shared_options
+def stop(invocation: Invocation, job: str, directory: str | None, limit: float | None) -> int:
+    """End a streaming job at batch boundaries and keep where it ended as a savepoint.
+
+    When there is no savepoint in the end, for whatever reason, the job goes on.
+    """
+    with connect(invocation) as client:
+        job_id = job_named(client, job)
+        if not invocation.json:
+            say(f"Stopping job {job_id} at the next batch boundary.")
+        path = client.stop(job_id, absolute_location(directory), limit_seconds=limit)
+        status = client.wait(job_id)
+    if invocation.json:
+        echo_value({"job_id": job_id, "status": status, "savepoint": path})
+    else:
+        click.echo(path)
+        say(f"Job {job_id} is {status.value}. Go on from there: stoker run -s {path} FILE")
+    return OK

@@ -1,0 +1,159 @@
+"""`stoker token`: who may call the REST API of a cluster."""
+
+import secrets
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from stoker.cli.exit_codes import OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.output import echo_value
+from stoker.cli.words import moment_text, table_text
+from stoker.config.values import Unreadable, parse
+from stoker.core.errors import InvalidOption
+from stoker.security.options import RestSecurityOptions
+from stoker.security.roles import Role
+from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+
+_SECRET_BYTES = 32
+
+_file_option = click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="File of tokens; by default the one that security.rest.tokens names.",
+)
+
+
+@click.group()
+def token() -> None:
+    """Create, list and revoke the tokens that may call the REST API.
+
+    They rest as hashes in a file that all masters read (option security.rest.tokens); a change
+    counts at once. A client shows its own by the option client.token or $STOKER_CLIENT_TOKEN.
+
+    Example: stoker token create nightly --role submit --expires 90d
+    """
+
+
+@token.command()
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    default=Role.OPERATE.value,
+    show_default=True,
+    help="read: no changes; submit: hand in jobs and ask about one by its id; operate: everything.",
+)
+@click.option("--expires", metavar="DURATION", help="How long it is good for, such as 90d or 12h.")
+@_file_option
+@shared_options
+def create(
+    invocation: Invocation, name: str, role: str, expires: str | None, path: Path | None
+) -> int:
+    """Create a token and show it, this once.
+
+    Example: stoker token create dashboards --role read
+    """
+    now = _now_ms()
+    token_id = secrets.token_hex(4)
+    text = text_of(token_id, secrets.token_urlsafe(_SECRET_BYTES))
+    made = Token(
+        id=token_id,
+        name=name,
+        role=Role(role),
+        sha256=hash_of(text),
+        created_ms=now,
+        expires_ms=None if expires is None else now + _milliseconds(expires),
+    )
+    file = _file(invocation, path)
+    file.add(made)
+    if invocation.json:
+        echo_value({"id": token_id, "name": name, "role": role, "token": text})
+    else:
+        click.echo(text)
+        click.echo("It is shown this once, and kept only as a hash.", err=True)
+    return OK
+
+
+@token.command("list")
+@_file_option
+@shared_options
+def list_tokens(invocation: Invocation, path: Path | None) -> int:
+    """List names, roles and dates; the tokens themselves are not kept.
+
+    Example: stoker token list --json
+    """
+    tokens = _file(invocation, path).tokens
+    if invocation.json:
+        echo_value([_public(each) for each in tokens])
+    elif tokens:
+        rows = [
+            (each.id, each.name, each.role, moment_text(each.created_ms), _expiry(each, _now_ms()))
+            for each in tokens
+        ]
+        click.echo(table_text(("ID", "NAME", "ROLE", "CREATED", "EXPIRES"), rows))
+    else:
+        click.echo("There are no tokens.")
+    return OK
+
+
+@token.command()
+@click.argument("token")
+@_file_option
+@shared_options
+def revoke(invocation: Invocation, token: str, path: Path | None) -> int:
+    """Take a token back, by its id or name; its next call is refused.
+
+    Example: stoker token revoke nightly
+    """
+    gone = _file(invocation, path).revoke(token)
+    if invocation.json:
+        echo_value(_public(gone))
+    else:
+        click.echo(f"The token {gone.name} ({gone.id}) is revoked.")
+    return OK
+
+
+def _file(invocation: Invocation, path: Path | None) -> TokenFile:
+    chosen = path or invocation.configuration().of(RestSecurityOptions).tokens
+    if chosen is None:
+        raise InvalidOption(
+            "which file of tokens? set security.rest.tokens in the configuration of the masters "
+            "(--config FILE), or give --file PATH"
+        )
+    return TokenFile(chosen.expanduser())
+
+
+def _milliseconds(duration: str) -> int:
+    try:
+        parsed: timedelta = parse(timedelta, duration)
+    except Unreadable as error:
+        raise InvalidOption(
+            f"--expires {duration} is no duration; write 90d, 12h or 30min"
+        ) from error
+    if parsed <= timedelta(0):
+        raise InvalidOption(f"--expires {duration}: a token has to be good for some time")
+    return parsed // timedelta(milliseconds=1)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _expiry(token: Token, now_ms: int) -> str:
+    if token.expires_ms is None:
+        return "never"
+    return moment_text(token.expires_ms) + (" (over)" if token.is_over(now_ms) else "")
+
+
+def _public(token: Token) -> dict[str, object]:
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": token.role.value,
+        "created": token.created_ms,
+        "expires": token.expires_ms,
+    }

@@ -1,0 +1,108 @@
+"""Savepoints and checkpoints in words, and the places that users name for them."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from stoker.cli.words import duration_text, moment_text, table_text
+from stoker.core.checkpoints import CheckpointEntry, Checkpoints, SavepointSummary
+from stoker.savepoints.examination import Examination
+from stoker.savepoints.manifest import Manifest, SavedQuery
+
+
+def absolute_location(text: str | None) -> str | None:
+    """A relative path is meant from here, and the master is elsewhere."""
+    if text is None or urlsplit(text).scheme:
+        return text
+    return str(Path(text).expanduser().absolute())
+
+
+def size_text(size: int) -> str:
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError("the last unit takes all")
+
+
+def savepoints_text(savepoints: list[SavepointSummary]) -> str:
+    rows = [
+        [
+            moment_text(each.created_at) if not each.damage else "-",
+            each.job_id[:12] or "-",
+            each.job_name or "-",
+            size_text(each.size_bytes),
+            each.path if not each.damage else f"{each.path} (cannot be used: {each.damage})",
+        ]
+        for each in savepoints
+    ]
+    return table_text(["TAKEN", "JOB", "NAME", "SIZE", "PATH"], rows)
+
+
+def manifest_text(path: str, manifest: Manifest) -> str:
+    lines = [
+        ("path", path),
+        ("kind", manifest.kind),
+        ("job", f"{manifest.job_id} ({manifest.job_name})"),
+        ("taken", moment_text(manifest.created_at)),
+        ("versions", f"Stoker {manifest.stoker_version}, Spark {manifest.spark_version}"),
+        ("content", f"{len(manifest.files)} files, {size_text(manifest.size)}"),
+    ]
+    head = "\n".join(f"{name + ':':<10} {value}" for name, value in lines)
+    return "\n\n".join([head, *(_query_text(query) for query in manifest.queries)])
+
+
+def _query_text(query: SavedQuery) -> str:
+    at = "nothing committed yet" if query.batch_id is None else f"batch {query.batch_id}"
+    lines = [f"query {query.region}: {at}"]
+    if query.pending:
+        lines.append("  the batch after it was planned and is repeated as it was planned")
+    if query.watermark_ms:
+        lines.append(f"  watermark: {moment_text(query.watermark_ms)}")
+    lines += [
+        f"  source {number}: {offset or 'nothing read yet'}"
+        for number, offset in enumerate(query.offsets)
+    ]
+    lines += [
+        f"  state of {operator.name}: {operator.partitions} partitions, {query.state_provider}"
+        for operator in query.operators
+    ]
+    return "\n".join(lines)
+
+
+def checkpoints_text(checkpoints: Checkpoints) -> str:
+    counts = checkpoints.counts
+    head = f"{counts.completed} completed, {counts.failed} failed, {counts.in_progress} in progress"
+    if checkpoints.restored is not None:
+        head += f"; begun from {checkpoints.restored.path}"
+    rows = [_row(entry) for entry in checkpoints.history]
+    columns = ["ID", "KIND", "STATUS", "BEGUN", "TOOK", "QUERY", "BATCH", "ROWS", "STATE"]
+    return f"{head}\n\n{table_text(columns, rows)}" if rows else head
+
+
+def _row(entry: CheckpointEntry) -> list[str]:
+    figures = entry.figures
+    took = "-" if entry.ended_at is None else duration_text(entry.ended_at - entry.at)
+    return [
+        str(entry.id),
+        entry.kind.value.lower(),
+        entry.status.value.lower(),
+        moment_text(entry.at),
+        took,
+        entry.region or entry.path or entry.failure or "-",
+        "-" if figures is None else str(figures.batch_id),
+        "-" if figures is None else str(figures.rows),
+        "-" if figures is None else f"{figures.state_rows} rows, {size_text(figures.state_bytes)}",
+    ]
+
+
+def examination_text(examination: Examination) -> str:
+    kind = "savepoint" if examination.is_savepoint else "checkpoint"
+    lines = [f"{kind} {examination.path}: {'sound' if examination.is_sound else 'DAMAGED'}"]
+    lines += [f"  {words}" for words in examination.wrong_files]
+    for query in examination.queries:
+        good = "no batch is whole" if query.last_good is None else f"batch {query.last_good}"
+        last = "nothing committed" if query.last_commit is None else f"batch {query.last_commit}"
+        lines.append(f"query {query.query}: last committed {last}, last good {good}")
+        lines += [f"  {damage}" for damage in query.damages]
+    return "\n".join(lines)

@@ -1,0 +1,130 @@
+"""What a program with an event loop works with: a cluster and its jobs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from stoker.api.cluster import Overview
+from stoker.api.jobs import ExceptionHistory, JobOverview
+from stoker.client.asynchronous import StokerClient
+from stoker.client.cluster import POLL_SECONDS
+from stoker.client.ending import failure_of
+from stoker.client.job_source import files_of, load
+from stoker.client.log_reading import LogReading
+from stoker.core.errors import CallTimedOut
+from stoker.core.graph import JobGraph
+from stoker.core.ids import JobId
+from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
+
+if TYPE_CHECKING:
+    from stoker.pipeline import Pipeline
+
+
+class AsyncCluster:
+    """Made by `stoker.aio.connect()`; connections stay open until the end of its context."""
+
+    def __init__(self, client: StokerClient) -> None:
+        self.client = client
+
+    async def __aenter__(self) -> Self:
+        await self.client.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self.client.__aexit__(*error)
+
+    async def submit(
+        self,
+        job: "Pipeline | JobGraph | str | Path",
+        *,
+        params: Mapping[str, Any] | None = None,
+        arguments: Sequence[str] = (),
+        name: str | None = None,
+        configuration: Mapping[str, str] | None = None,
+    ) -> "AsyncJob":
+        """Hand in a pipeline, a graph, or a file: Python, YAML, SQL or any PySpark script."""
+        loaded = load(job, params or {}, arguments, name, configuration or {})
+        answer = await self.client.submit(loaded.graph, files_of(loaded))
+        return AsyncJob(self.client, answer.job_id)
+
+    def job(self, job_id: str) -> "AsyncJob":
+        return AsyncJob(self.client, JobId(job_id))
+
+    async def jobs(self) -> list[JobOverview]:
+        return await self.client.jobs()
+
+    async def overview(self) -> Overview:
+        return await self.client.overview()
+
+
+class AsyncJob:
+    def __init__(self, client: StokerClient, job_id: JobId) -> None:
+        self._client = client
+        self.id = job_id
+
+    async def status(self) -> JobStatus:
+        return await self._client.status(self.id)
+
+    async def details(self) -> JobDetails:
+        return await self._client.job(self.id)
+
+    async def exceptions(self) -> ExceptionHistory:
+        return await self._client.exceptions(self.id)
+
+    async def cancel(self) -> None:
+        """Durable: it is cancelled even when the master dies now."""
+        await self._client.cancel(self.id)
+
+    async def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        progress: Callable[[JobDetails], None] | None = None,
+    ) -> JobStatus:
+        """The final state; CallTimedOut when it has not ended by then, and goes on."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._end(progress)
+        except TimeoutError as error:
+            raise CallTimedOut(f"job {self.id} has not ended after {timeout:g} s") from error
+
+    async def _end(self, progress: Callable[[JobDetails], None] | None) -> JobStatus:
+        if progress is None:
+            return await self._client.wait(self.id)
+        while True:
+            details = await self.details()
+            progress(details)
+            if details.status.globally_terminal:
+                return details.status
+            await self._client.wait_for_change(self.id, details.status, POLL_SECONDS)
+
+    async def result(self, timeout: float | None = None) -> JobDetails:
+        """Wait for the end; JobFailed with the cause unless it is FINISHED."""
+        await self.wait(timeout)
+        details = await self.details()
+        failure = failure_of(details)
+        if failure is not None:
+            raise failure
+        return details
+
+    async def logs(self, stream: str = "stdout", *, follow: bool = False) -> AsyncIterator[bytes]:
+        """Pieces of what its attempts wrote; with `follow`, until the job has ended."""
+        reading = LogReading()
+        while True:
+            details = await self.details()
+            for attempt in reading.attempts_of(details):
+                while data := reading.taken(
+                    attempt,
+                    await self._client.attempt_log(
+                        self.id, attempt, stream, reading.offset(attempt)
+                    ),
+                ):
+                    yield data
+            if details.status.globally_terminal or not follow:
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    def __repr__(self) -> str:
+        return f"<stoker job {self.id}>"

@@ -1,0 +1,27 @@
+"""How a client proves who it is, and knows whom it speaks to."""
+
+import ssl
+
+from stoker.client.options import ClientOptions
+from stoker.core.errors import InvalidOption
+from stoker.security.material import client_context
+
+
+def headers_of(options: ClientOptions) -> dict[str, str]:
+    return {} if options.token is None else {"Authorization": f"Bearer {options.token}"}
+
+
+def context_for(url: str, options: ClientOptions) -> ssl.SSLContext | None:
+    """None for a master that is called without TLS."""
+    if not url.startswith("https://"):
+        return None
+    return client_context(options.authorities, options.certificate, options.key)
+
+
+def untrusted(url: str, error: ssl.SSLError) -> InvalidOption:
+    """Asking again, or asking another master, would not help."""
+    reason = getattr(error, "verify_message", "") or error.reason or str(error)
+    return InvalidOption(
+        f"no trust between this client and {url}: {reason}; client.ssl.authorities names those who "
+        "sign for the masters, client.ssl.certificate and client.ssl.key are what they may ask for"
+    )

@@ -1,0 +1,95 @@
+"""Savepoint operations of the leading dispatcher: each trigger runs once, and is asked for by id.
+
+The REST server keeps results for its clients; these are kept for it, so that a call that has to
+be repeated finds the operation that it had begun.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from stoker.aio.scope import TaskScope
+from stoker.core.checkpoints import SavepointRequest, SavepointTaken
+from stoker.core.errors import (
+    CannotTakeSavepoint,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    StokerError,
+)
+from stoker.core.ids import JobId
+from stoker.dispatcher.live_jobs import LiveJobs
+from stoker.gateways.dispatcher import SavepointStatus
+
+log = logging.getLogger(__name__)
+
+MOST_KEPT = 1000
+
+CancelJob = Callable[[JobId], Awaitable[None]]
+
+
+@dataclass
+class _Operation:
+    request: SavepointRequest
+    task: "asyncio.Task[SavepointStatus]"
+
+
+class SavepointTriggers:
+    def __init__(self, live: LiveJobs, scope: TaskScope) -> None:
+        self._live = live
+        self._scope = scope
+        self._operations: dict[tuple[JobId, str], _Operation] = {}
+
+    def trigger(
+        self, job_id: JobId, trigger_id: str, request: SavepointRequest, cancel: CancelJob
+    ) -> None:
+        """The same id again is the same operation (OPS-01)."""
+        key = (job_id, trigger_id)
+        known = self._operations.get(key)
+        if known is not None:
+            if known.request != request:
+                raise Conflict(
+                    f"trigger id {trigger_id} was used for another savepoint of job {job_id}; "
+                    "choose another id"
+                )
+            return
+        if request.stop and request.cancel:
+            raise InvalidInput("a job is either stopped or cancelled with a savepoint, not both")
+        self._forget_old()
+        task = self._scope.spawn(
+            f"savepoint {trigger_id}", self._outcome(job_id, trigger_id, request, cancel)
+        )
+        self._operations[key] = _Operation(request, task)
+
+    def knows(self, job_id: JobId, trigger_id: str) -> bool:
+        return (job_id, trigger_id) in self._operations
+
+    async def _outcome(
+        self, job_id: JobId, trigger_id: str, request: SavepointRequest, cancel: CancelJob
+    ) -> SavepointStatus:
+        try:
+            job = self._live.get(job_id)
+            running = job.running.value if job is not None else None
+            if running is None:
+                raise CannotTakeSavepoint(f"job {job_id} is not running; try again when it is")
+            taken: SavepointTaken = await running.savepoint(request)
+            if request.cancel:
+                await cancel(job_id)
+        except StokerError as error:
+            return SavepointStatus(done=True, error=type(error).__name__, message=error.message)
+        return SavepointStatus(done=True, taken=taken)
+
+    async def status(self, job_id: JobId, trigger_id: str, seconds: float) -> SavepointStatus:
+        operation = self._operations.get((job_id, trigger_id))
+        if operation is None:
+            raise NotFound(
+                f"no savepoint of job {job_id} was triggered with id {trigger_id} at this leader"
+            )
+        await asyncio.wait({operation.task}, timeout=seconds)
+        return operation.task.result() if operation.task.done() else SavepointStatus(done=False)
+
+    def _forget_old(self) -> None:
+        done = [key for key, operation in self._operations.items() if operation.task.done()]
+        for key in done[: max(0, len(self._operations) - MOST_KEPT)]:
+            del self._operations[key]

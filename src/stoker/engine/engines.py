@@ -1,0 +1,58 @@
+"""The engines of a task executor as one: each task goes to the one that its job asks for."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from stoker.core.errors import StartupFailed, Unavailable
+from stoker.core.graph import EngineKind, engine_of
+from stoker.engine.contract import Engine, EngineState, Listener, RunningTask, Task
+
+
+class Engines:
+    """Ready when the connect engine is, since most jobs run there; else when the classic is."""
+
+    def __init__(self, *, connect: Engine | None, classic: Engine | None) -> None:
+        if connect is None and classic is None:
+            raise StartupFailed(
+                "taskmanager.engines names no engine; write connect, classic or both"
+            )
+        self._connect = connect
+        self._classic = classic
+
+    @property
+    def _main(self) -> Engine:
+        engine = self._connect or self._classic
+        assert engine is not None
+        return engine
+
+    @property
+    def state(self) -> EngineState:
+        return self._main.state
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        others = self._classic.description if self._classic is not None else {}
+        return {**others, **self._main.description}
+
+    async def wait_until_ready(self) -> None:
+        await self._main.wait_until_ready()
+
+    async def launch(self, task: Task, listener: Listener) -> RunningTask:
+        kind = engine_of(task.graph)
+        match kind:
+            case EngineKind.CONNECT:
+                engine = self._connect
+            case EngineKind.CLASSIC:
+                engine = self._classic
+            case _:
+                assert_never(kind)
+        if engine is None:
+            raise Unavailable(
+                f"this task executor has no {kind} engine; add it to taskmanager.engines"
+            )
+        return await engine.launch(task, listener)
+
+    async def close(self) -> None:
+        for engine in (self._classic, self._connect):
+            if engine is not None:
+                await engine.close()

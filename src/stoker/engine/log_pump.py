@@ -1,0 +1,55 @@
+"""From the pipes of a process to the logs of whoever it works for at the moment."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from stoker.engine.bounded_log import BoundedLog
+
+_CHUNK = 256 * 1024
+_LAST_WORDS = 16 * 1024
+
+
+class LogPump:
+    """Carries one stream. Before `carry_to`, what comes goes to the file of the spares."""
+
+    def __init__(self, reader: asyncio.StreamReader, before: Path, limit: int) -> None:
+        self._reader = reader
+        self._limit = limit
+        self._log = BoundedLog(limit)
+        self._file = _open(before)
+        self._last = b""
+        self._running = asyncio.create_task(self._run(), name=f"log {before.name}")
+
+    @property
+    def last_words(self) -> str:
+        """The end of what came since `carry_to`."""
+        return self._last.decode(errors="replace")
+
+    def carry_to(self, path: Path) -> None:
+        os.close(self._file)
+        self._file = _open(path)
+        self._log = BoundedLog(self._limit)
+        self._last = b""
+
+    async def wait_until_over(self) -> None:
+        """Everything that was written is in the log, which is closed."""
+        await asyncio.wait([self._running])
+
+    async def _run(self) -> None:
+        try:
+            while data := await self._reader.read(_CHUNK):
+                self._last = (self._last + data)[-_LAST_WORDS:]
+                os.write(self._file, self._log.feed(data))
+            os.write(self._file, self._log.finish())
+        except OSError:
+            # A full disk must not stop the process that writes: what it says is lost.
+            while await self._reader.read(_CHUNK):
+                pass
+        finally:
+            os.close(self._file)
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)

@@ -1,0 +1,83 @@
+"""What the kernel knows of processes: whose children they are, their memory, their environment.
+
+Processes come and go while this reads: whatever cannot be read is not there any more.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_STATE, _START_TIME = 0, 19
+"""Places in /proc/PID/stat, counted from behind the command's name."""
+
+
+def children_of(pid: int) -> list[int]:
+    """Of all its threads."""
+    children: list[int] = []
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            children += [int(child) for child in (thread / "children").read_text().split()]
+    except OSError:
+        return children
+    return children
+
+
+def descendants_of(pid: int) -> list[int]:
+    found: list[int] = []
+    waiting = children_of(pid)
+    while waiting:
+        child = waiting.pop()
+        if child not in found:
+            found.append(child)
+            waiting += children_of(child)
+    return found
+
+
+def own_bytes(pid: int) -> int:
+    """Resident memory that it shares with no file and no other mapping; 0 when it is gone.
+
+    A forked process counts what it still shares with its parent, so compare with a first reading.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/statm").read_text().split()
+        return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def start_time(pid: int) -> int | None:
+    """In ticks since the machine started: with the id, it names a process for good."""
+    fields = _stat(pid)
+    return int(fields[_START_TIME]) if fields and fields[_STATE] not in ("Z", "X") else None
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def all_processes() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def environment_value(pid: int, name: str) -> str | None:
+    """Of its first environment: a forked process has that of the process that was executed."""
+    try:
+        content = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    prefix = f"{name}=".encode()
+    for entry in content.split(b"\0"):
+        if entry.startswith(prefix):
+            return entry.removeprefix(prefix).decode(errors="replace")
+    return None

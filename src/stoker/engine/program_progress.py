@@ -1,0 +1,74 @@
+"""What Spark does for a program at the moment, by Spark's own monitoring."""
+
+import json
+import urllib.request
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from stoker.core.results import Progress, ProgressPart
+
+MOST_PARTS = 20
+"""Spark jobs and queries that are shown: the newest."""
+_ANSWER_SECONDS = 10.0
+
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def look() -> Progress | None:
+    """None when there is no Spark context, or nobody who tells about it."""
+    context: Any = SparkContext._active_spark_context
+    if context is None or not context.uiWebUrl:
+        return None
+    root = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"
+    with _direct.open(f"{root}/jobs", timeout=_ANSWER_SECONDS) as answer:
+        jobs = json.load(answer)
+    return progress_of(jobs, _queries())
+
+
+def _queries() -> list[dict[str, Any]]:
+    session: Any = SparkSession._instantiatedSession
+    if session is None:
+        return []
+    found = []
+    for query in session.streams.active:
+        told = query.lastProgress or {}
+        found.append({**told, "id": query.id, "runId": query.runId, "name": query.name})
+    return found
+
+
+def progress_of(jobs: list[dict[str, Any]], queries: list[dict[str, Any]]) -> Progress:
+    """From the answers of Spark's monitoring; jobs come newest first."""
+    newest = queries[0] if queries else {}
+    return Progress(
+        tasks_total=sum(job["numTasks"] - job["numSkippedTasks"] for job in jobs),
+        tasks_done=sum(job["numCompletedTasks"] for job in jobs),
+        batch_id=newest.get("batchId"),
+        rows_per_second=newest.get("processedRowsPerSecond"),
+        query_id=newest.get("id"),
+        run_id=newest.get("runId"),
+        parts=(*map(_query_part, queries), *map(_job_part, jobs))[:MOST_PARTS],
+    )
+
+
+def _job_part(job: dict[str, Any]) -> ProgressPart:
+    return ProgressPart(
+        id=f"job-{job['jobId']}",
+        name=str(job.get("description") or job["name"]),
+        kind="spark-job",
+        state=str(job["status"]),
+        tasks_total=job["numTasks"] - job["numSkippedTasks"],
+        tasks_done=job["numCompletedTasks"],
+    )
+
+
+def _query_part(query: dict[str, Any]) -> ProgressPart:
+    return ProgressPart(
+        id=str(query["id"]),
+        name=str(query.get("name") or query["id"]),
+        kind="streaming-query",
+        state="RUNNING",
+        batch_id=query.get("batchId"),
+        rows_per_second=query.get("processedRowsPerSecond"),
+    )

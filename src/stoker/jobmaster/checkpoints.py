@@ -1,0 +1,116 @@
+"""The checkpoints of one job, as they are told: a bounded history and counts. Pure.
+
+Every batch that a query commits is a checkpoint of that query. Its number follows from the batch
+and the query, so that it is the same for every leader and grows with each batch.
+"""
+
+from collections.abc import Iterable
+
+from stoker.core.checkpoints import (
+    BatchFigures,
+    CheckpointCounts,
+    CheckpointEntry,
+    CheckpointKind,
+    Checkpoints,
+    CheckpointStatus,
+    Millis,
+    RestoredFrom,
+    SavepointTaken,
+)
+from stoker.core.ids import RegionId
+
+
+class CheckpointHistory:
+    def __init__(self, regions: Iterable[RegionId], kept: int) -> None:
+        self._positions = {region: number for number, region in enumerate(regions)}
+        self._kept = kept
+        self._last: dict[RegionId, int] = {}
+        self._entries: list[CheckpointEntry] = []
+        self._counts = CheckpointCounts()
+        self._completed: CheckpointEntry | None = None
+        self._savepoint: CheckpointEntry | None = None
+        self._failed: CheckpointEntry | None = None
+        self._restored: RestoredFrom | None = None
+        self._pending: dict[str, CheckpointEntry] = {}
+
+    def committed(self, region: RegionId, batches: Iterable[BatchFigures]) -> None:
+        """Those that are known already, or belong to an attempt before, change nothing."""
+        for figures in sorted(batches, key=lambda each: each.batch_id):
+            if region not in self._positions or figures.batch_id <= self._last.get(region, -1):
+                continue
+            self._last[region] = figures.batch_id
+            entry = CheckpointEntry(
+                id=self._number(region, figures.batch_id),
+                kind=CheckpointKind.CHECKPOINT,
+                status=CheckpointStatus.COMPLETED,
+                at=figures.at,
+                ended_at=figures.at + figures.duration_ms,
+                region=region,
+                figures=figures,
+                size_bytes=figures.state_bytes,
+            )
+            self._completed = entry
+            self._add(entry)
+            self._count(total=1, completed=1)
+
+    def _number(self, region: RegionId, batch: int) -> int:
+        return batch * len(self._positions) + self._positions[region] + 1
+
+    def savepoint_begun(self, savepoint_id: str, kind: CheckpointKind, at: Millis) -> None:
+        latest = max((entry.id for entry in self._entries), default=0)
+        entry = CheckpointEntry(id=latest, kind=kind, status=CheckpointStatus.IN_PROGRESS, at=at)
+        self._pending[savepoint_id] = entry
+        self._count(total=1, in_progress=1)
+
+    def savepoint_taken(self, savepoint_id: str, taken: SavepointTaken, at: Millis) -> None:
+        pending = self._pending.pop(savepoint_id)
+        entry = CheckpointEntry(
+            id=pending.id,
+            kind=pending.kind,
+            status=CheckpointStatus.COMPLETED,
+            at=pending.at,
+            ended_at=at,
+            path=taken.path,
+            size_bytes=taken.size_bytes,
+        )
+        self._savepoint = entry
+        self._add(entry)
+        self._count(in_progress=-1, completed=1)
+
+    def savepoint_failed(self, savepoint_id: str, reason: str, at: Millis) -> None:
+        pending = self._pending.pop(savepoint_id)
+        entry = CheckpointEntry(
+            id=pending.id,
+            kind=pending.kind,
+            status=CheckpointStatus.FAILED,
+            at=pending.at,
+            ended_at=at,
+            failure=reason,
+        )
+        self._failed = entry
+        self._add(entry)
+        self._count(in_progress=-1, failed=1)
+
+    def restored(self, origin: RestoredFrom) -> None:
+        self._restored = origin
+        self._count(restored=1)
+
+    def shown(self) -> Checkpoints:
+        pending = tuple(reversed(self._pending.values()))
+        return Checkpoints(
+            counts=self._counts,
+            history=(pending + tuple(reversed(self._entries)))[: self._kept],
+            latest_completed=self._completed,
+            latest_savepoint=self._savepoint,
+            latest_failed=self._failed,
+            restored=self._restored,
+        )
+
+    def _add(self, entry: CheckpointEntry) -> None:
+        self._entries = [*self._entries, entry][-self._kept :] if self._kept else []
+
+    def _count(self, **more: int) -> None:
+        fields = CheckpointCounts.__struct_fields__
+        self._counts = CheckpointCounts(
+            **{name: getattr(self._counts, name) + more.get(name, 0) for name in fields}
+        )

@@ -1,0 +1,48 @@
+"""Whether the output of a region was decided before its attempt died.
+
+Then a part of it may already stand at its target, and the region is begun again whatever the
+restart strategy says: the next attempt finishes the publication and computes nothing.
+"""
+
+import logging
+from datetime import timedelta
+
+from stoker.aio.retry import Backoff, retry
+from stoker.core.errors import CorruptContent, StorageUnavailable
+from stoker.core.graph import FormatWrite, JobGraph, Sink
+from stoker.core.ids import RegionId
+from stoker.core.results import Failure
+from stoker.ha.stores.publications import PublicationStore
+from stoker.storage.contract import Storage
+
+log = logging.getLogger(__name__)
+
+BACKOFF = Backoff(initial=timedelta(seconds=0.5), maximum=timedelta(seconds=10))
+
+_DEATHS = frozenset({"RunnerDied", "SparkServerDied", "TaskExecutorLost", "AttemptLost"})
+"""Ends of processes. A failure that an attempt reports itself would come again."""
+
+
+def may_be_decided(graph: JobGraph, region: RegionId, failure: Failure | None) -> bool:
+    end = graph.vertex(region)
+    died = failure is not None and failure.error in _DEATHS
+    return died and isinstance(end, Sink) and isinstance(end.write, FormatWrite)
+
+
+class DecidedOutputs:
+    def __init__(self, storage: Storage, graph: JobGraph) -> None:
+        self._graph = graph
+        self._store = PublicationStore.of_job(storage, graph.job_id)
+
+    async def interrupted(self, region: RegionId, failure: Failure | None) -> bool:
+        """The attempt died with this failure, and its region's output was decided by then."""
+        if not may_be_decided(self._graph, region, failure):
+            return False
+        try:
+            decided = await retry(
+                lambda: self._store.read(region), on=StorageUnavailable, backoff=BACKOFF
+            )
+        except CorruptContent as error:
+            log.error("job %s: %s", self._graph.job_id, error)
+            return False
+        return decided is not None

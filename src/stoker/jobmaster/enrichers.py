@@ -1,0 +1,127 @@
+"""Failure enrichers: what labels failures, built in or from plug-ins, and harms no job.
+
+A plug-in is an entry point of the group `stoker.failure_enrichers`: a callable without arguments
+that gives a FailureEnricher.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib.metadata import entry_points
+from typing import Protocol
+
+import msgspec
+
+from stoker.core.results import Failure, FailureRecord
+from stoker.jobmaster.causes import label_cause
+
+log = logging.getLogger(__name__)
+
+GROUP = "stoker.failure_enrichers"
+BUILT_IN = "cause"
+
+
+class FailureEnricher(Protocol):
+    keys: frozenset[str]
+    """The labels that it may give; others are dropped."""
+
+    def labels(self, record: FailureRecord) -> Mapping[str, str]:
+        """Runs in a thread, with a time limit. What it raises is logged."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enrichers:
+    causes: bool = True
+    """Whether the built-in one is wanted."""
+    plugins: Mapping[str, FailureEnricher] = field(default_factory=dict)
+    timeout: timedelta = timedelta(seconds=10)
+
+    def at_once(self, failure: Failure) -> Failure:
+        if not self.causes or not (labels := label_cause(failure)):
+            return failure
+        return msgspec.structs.replace(failure, labels={**failure.labels, **labels})
+
+    async def later(self, record: FailureRecord) -> dict[str, str]:
+        """Labels of the plug-ins: of those that answer in time and keep to their keys (FAIL-12)."""
+        answers: dict[str, Mapping[str, str]] = {}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.timeout.total_seconds()):
+                for name, plugin in self.plugins.items():
+                    answers[name] = await _ask(name, plugin, record)
+        for name in self.plugins.keys() - answers.keys():
+            log.warning("failure enricher %s did not answer in time", name)
+        return merged(answers, record.failure.labels)
+
+
+def merged(answers: Mapping[str, Mapping[str, str]], present: Mapping[str, str]) -> dict[str, str]:
+    """Of several that give one key, and of one that is there already, the first counts."""
+    labels: dict[str, str] = {}
+    for name, answer in answers.items():
+        clashes = answer.keys() & (labels.keys() | present.keys())
+        if clashes:
+            log.warning("failure enricher %s: labels %s are taken", name, sorted(clashes))
+            continue
+        labels.update(answer)
+    return labels
+
+
+def load_enrichers(names: Sequence[str], timeout: timedelta) -> Enrichers:
+    """Those that are named and can be loaded; the others are named in the log."""
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    plugins: dict[str, FailureEnricher] = {}
+    for name in names:
+        if name == BUILT_IN:
+            continue
+        if name not in found:
+            log.warning("no failure enricher %r is installed (entry points: %s)", name, GROUP)
+            continue
+        try:
+            plugins[name] = found[name].load()()
+        # The border to plug-ins: one that cannot be loaded costs its labels and nothing else.
+        except Exception as error:
+            log.warning("failure enricher %s cannot be loaded: %r", name, error)
+    return Enrichers(causes=BUILT_IN in names, plugins=plugins, timeout=timeout)
+
+
+async def _ask(name: str, plugin: FailureEnricher, record: FailureRecord) -> Mapping[str, str]:
+    answer = await _in_a_thread(lambda: _labels(name, plugin, record), name)
+    return {key: value for key, value in answer.items() if _is_allowed(name, plugin, key, value)}
+
+
+def _labels(name: str, plugin: FailureEnricher, record: FailureRecord) -> Mapping[str, str]:
+    try:
+        return dict(plugin.labels(record))
+    # The border to plug-ins: whatever one raises, the failure of the job is handled.
+    except Exception as error:
+        log.warning("failure enricher %s failed: %r", name, error)
+        return {}
+
+
+def _is_allowed(name: str, plugin: FailureEnricher, key: str, value: object) -> bool:
+    allowed = key in plugin.keys and isinstance(value, str)
+    if not allowed:
+        log.warning("failure enricher %s gave the label %s, which it did not declare", name, key)
+    return allowed
+
+
+async def _in_a_thread(work: Callable[[], Mapping[str, str]], name: str) -> Mapping[str, str]:
+    """A daemon of its own: one that hangs keeps no process from ending and no pool busy."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Mapping[str, str]] = loop.create_future()
+
+    def give(labels: Mapping[str, str]) -> None:
+        if not answer.done():
+            answer.set_result(labels)
+
+    def run() -> None:
+        labels = work()
+        with contextlib.suppress(RuntimeError):  # The loop has ended meanwhile.
+            loop.call_soon_threadsafe(give, labels)
+
+    threading.Thread(target=run, name=f"failure enricher {name}", daemon=True).start()
+    return await answer

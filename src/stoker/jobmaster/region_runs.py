@@ -1,0 +1,124 @@
+"""The regions of a job as they run: each with its attempts, all of them together."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from stoker.core.ids import AllocationId, AttemptId, InstanceId, RegionId
+from stoker.core.regions import Region
+from stoker.core.results import Millis, RegionDetails
+from stoker.core.states import ExecutionState
+from stoker.jobmaster.attempts import Attempt
+
+
+@dataclass
+class RegionRun:
+    """One region with its current attempt and the former ones, oldest first."""
+
+    region: Region
+    current: Attempt
+    attempts_kept: int = 16
+    former: list[Attempt] = field(default_factory=list)
+    restart_pending: bool = False
+    restart_when_ended: bool = False
+    """It is being cancelled only to be tried again."""
+    interruptions: int = 0
+    """How often it was begun again to finish what an attempt had decided before it died."""
+
+    @property
+    def finished(self) -> bool:
+        return self.current.state is ExecutionState.FINISHED
+
+    @property
+    def wants_slot(self) -> bool:
+        waits = self.current.state is ExecutionState.SCHEDULED or self.restart_pending
+        return waits or self.current.deployed
+
+    @property
+    def waits(self) -> bool:
+        return self.current.state is ExecutionState.CREATED and not self.restart_pending
+
+    def begin_again(self, attempt: AttemptId, now: Millis, *, at_once: bool = False) -> None:
+        former = [*self.former, self.current]
+        self.former = former[-self.attempts_kept :] if self.attempts_kept > 0 else []
+        self.current = Attempt(attempt, self.current.number + 1, self.region.id)
+        self.current.preferred = former[-1].slot.resource_id if former[-1].slot else None
+        self.current.timestamps[ExecutionState.CREATED] = now
+        self.restart_pending = not at_once
+        self.restart_when_ended = False
+
+    def details(self) -> RegionDetails:
+        return RegionDetails(
+            id=self.region.id,
+            vertices=self.region.vertices,
+            streaming=self.region.streaming,
+            current=self.current.details(),
+            former=tuple(attempt.details() for attempt in self.former),
+        )
+
+
+class RegionRuns:
+    """In the order of the regions: those that others read come first."""
+
+    def __init__(self, runs: Iterable[RegionRun]) -> None:
+        self._by_region = {run.region.id: run for run in runs}
+
+    def __iter__(self) -> Iterator[RegionRun]:
+        return iter(self._by_region.values())
+
+    def __getitem__(self, region: RegionId) -> RegionRun:
+        return self._by_region[region]
+
+    def get(self, region: RegionId) -> RegionRun | None:
+        return self._by_region.get(region)
+
+    def attempt(self, attempt: AttemptId) -> Attempt | None:
+        """The attempt, when it is the current one of its region."""
+        return next((run.current for run in self if run.current.id == attempt), None)
+
+    def on(self, instance: InstanceId) -> list[Attempt]:
+        return [
+            run.current
+            for run in self
+            if run.current.deployed and run.current.slot and run.current.slot.instance == instance
+        ]
+
+    def used_slots(self) -> set[AllocationId]:
+        return {
+            run.current.slot.allocation for run in self if run.current.deployed and run.current.slot
+        }
+
+    def scheduled(self) -> list[RegionRun]:
+        return [run for run in self if run.current.state is ExecutionState.SCHEDULED]
+
+    def ready(self) -> list[RegionRun]:
+        """Those that nothing keeps from being scheduled: all that they read is there."""
+        return [run for run in self if run.waits and self._inputs_are_there(run)]
+
+    def readers_of(self, region: RegionId) -> list[RegionRun]:
+        """That have not finished, directly or through others."""
+        found: list[RegionRun] = []
+        reached = {region}
+        for run in self:
+            if run.region.reads & reached and not run.finished:
+                found.append(run)
+                reached.add(run.region.id)
+        return found
+
+    @property
+    def at_rest(self) -> bool:
+        return all(run.current.state.terminal for run in self)
+
+    @property
+    def finished(self) -> bool:
+        return all(run.finished for run in self)
+
+    @property
+    def restarting(self) -> bool:
+        return any(run.restart_pending for run in self)
+
+    @property
+    def reconciling(self) -> bool:
+        return any(run.current.state is ExecutionState.RECONCILING for run in self)
+
+    def _inputs_are_there(self, run: RegionRun) -> bool:
+        return all(self._by_region[upstream].finished for upstream in run.region.reads)

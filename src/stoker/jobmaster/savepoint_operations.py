@@ -1,0 +1,197 @@
+"""Savepoints of one running job: taken while it goes on, or to stop it."""
+
+import asyncio
+import logging
+from importlib.metadata import PackageNotFoundError, version
+
+import msgspec
+
+from stoker import __version__
+from stoker.blob.keys import path_of
+from stoker.core.checkpoints import CheckpointKind, Millis, SavepointRequest, SavepointTaken
+from stoker.core.errors import (
+    CannotTakeSavepoint,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    SavepointFailed,
+    StokerError,
+)
+from stoker.core.failpoints import failpoint
+from stoker.core.graph import JobGraph, Value
+from stoker.core.ids import BlobKey, JobId, RegionId
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.jobmaster.checkpoints import CheckpointHistory
+from stoker.jobmaster.live_job import LiveJob
+from stoker.jobmaster.stopping import Streams, in_scope, streaming_runs
+from stoker.savepoints.locations import locate
+from stoker.savepoints.services import SavepointServices
+from stoker.savepoints.take import Occasion, Taking
+from stoker.storage.contract import Storage
+
+log = logging.getLogger(__name__)
+
+STOPPED = "stopped"
+"""Order of a leader that finds its job stopped by the one before."""
+
+
+class StopRecord(Value):
+    """The savepoint of a stop is there: whoever leads drives the job to its end."""
+
+    path: str
+    at: Millis
+    version: int = 1
+
+
+def stop_record_path(job_id: JobId) -> str:
+    return f"jobs/{job_id}/stopped.json"
+
+
+async def stopped_before(storage: Storage, job_id: JobId) -> StopRecord | None:
+    try:
+        content = await storage.read(stop_record_path(job_id))
+    except NotFound:
+        return None
+    return msgspec.json.decode(content, type=StopRecord)
+
+
+class JobSavepoints:
+    def __init__(
+        self,
+        job: LiveJob,
+        storage: Storage,
+        history: CheckpointHistory,
+        services: SavepointServices,
+    ) -> None:
+        self._job = job
+        self._storage = storage
+        self._history = history
+        self._services = services
+        self._stopping = False
+
+    async def perform(self, request: SavepointRequest) -> SavepointTaken:
+        """Raises with the cause when there is none; then the job goes on, and nothing is left."""
+        self._check(request)
+        directory = request.directory or self._services.options.savepoint_directory
+        if directory is None:
+            raise InvalidInput(
+                "no directory is named for the savepoint; name one, or set "
+                "execution.checkpointing.savepoint-dir for the cluster"
+            )
+        kind = CheckpointKind.STOP_SAVEPOINT if request.stop else CheckpointKind.SAVEPOINT
+        savepoint_id = self._job.services.ids.nonce()[:12]
+        self._history.savepoint_begun(savepoint_id, kind, self._job.now)
+        self._stopping = self._stopping or request.stop
+        try:
+            work = self._stop if request.stop else self._take
+            taken: SavepointTaken = await in_scope(
+                self._job,
+                f"savepoint {savepoint_id}",
+                lambda: work(savepoint_id, directory, request),
+            )
+        except StokerError as error:
+            self._stopping = self._stopping and not request.stop
+            self._history.savepoint_failed(savepoint_id, error.message, self._job.now)
+            log.warning("job %s: no savepoint: %s", self._job.job_id, error)
+            raise
+        self._history.savepoint_taken(savepoint_id, taken, self._job.now)
+        log.info("job %s: savepoint %s", self._job.job_id, taken.path)
+        return taken
+
+    def _check(self, request: SavepointRequest) -> None:
+        job = self._job
+        if not streaming_runs(job):
+            raise CannotTakeSavepoint(
+                f"job {job.job_id} is a batch job and has no state to save; only streaming jobs "
+                "take savepoints"
+            )
+        if job.graph.status is not JobStatus.RUNNING:
+            raise CannotTakeSavepoint(
+                f"job {job.job_id} is {job.graph.status}, and a savepoint needs it RUNNING; try "
+                "again when it is"
+            )
+        begun = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+        idle = [run.region.id for run in streaming_runs(job) if run.current.state not in begun]
+        if idle:
+            raise CannotTakeSavepoint(f"not all queries run yet: {', '.join(idle)}; try again")
+        if self._stopping:
+            raise Conflict(f"job {job.job_id} is being stopped with a savepoint already")
+
+    async def _take(
+        self, savepoint_id: str, directory: str, request: SavepointRequest
+    ) -> SavepointTaken:
+        job = self._job
+        name = f"savepoint-{job.job_id[:6]}-{savepoint_id}"
+        location = locate(f"{directory.rstrip('/')}/{name}", self._services.open_storage)
+        occasion = Occasion(
+            savepoint_id=savepoint_id,
+            kind="savepoint",
+            at=job.now,
+            stoker_version=__version__,
+            spark_version=installed_spark(),
+            stopped=request.stop,
+        )
+        graph = job.graph.graph
+        taking = Taking(self._storage, graph, location, occasion, artifacts_of(graph))
+        limit = self._services.options.timeout.total_seconds()
+        try:
+            async with asyncio.timeout(limit):
+                manifest = await taking.take(_regions(job))
+        except TimeoutError:
+            raise SavepointFailed(
+                f"the savepoint was not done within {limit:g} s "
+                "(execution.checkpointing.timeout); the job goes on"
+            ) from None
+        return SavepointTaken(
+            path=location.url,
+            size_bytes=manifest.size,
+            files=len(manifest.files),
+            batches=manifest.batches,
+        )
+
+    async def _stop(
+        self, savepoint_id: str, directory: str, request: SavepointRequest
+    ) -> SavepointTaken:
+        """Flink's rows CKPT-15 to CKPT-17: the job ends only when the savepoint is there."""
+        job, options = self._job, self._services.options
+        limit = request.limit_seconds or options.stop_limit.total_seconds()
+        streams = Streams(job, savepoint_id)
+        await streams.suspend(limit, options.timeout.total_seconds() + limit)
+        try:
+            taken = await self._take(savepoint_id, directory, request)
+            await streams.still_held()
+            failpoint("stop.before-record")
+            record = StopRecord(path=taken.path, at=job.now)
+            await self._storage.write(stop_record_path(job.job_id), msgspec.json.encode(record))
+        except StokerError:
+            await streams.go_on()
+            raise
+        failpoint("stop.after-record")
+        job.stopped = True
+        job.scope.spawn("finish", streams.finish())
+        return taken
+
+    def finish_stopped(self, record: StopRecord) -> None:
+        """A leader before this one had the savepoint and did not live to see the job end."""
+        log.info("job %s was stopped with savepoint %s", self._job.job_id, record.path)
+        self._stopping = self._job.stopped = True
+        self._job.scope.spawn("finish", Streams(self._job, STOPPED).finish())
+
+
+def _regions(job: LiveJob) -> list[RegionId]:
+    return [run.region.id for run in streaming_runs(job)]
+
+
+def artifacts_of(graph: JobGraph) -> dict[str, str]:
+    """Where the job's files are in the storage, by their checksums."""
+    return {
+        artifact.sha256: path_of(graph.job_id, artifact.key or BlobKey(artifact.sha256))
+        for artifact in graph.artifacts
+    }
+
+
+def installed_spark() -> str:
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return ""

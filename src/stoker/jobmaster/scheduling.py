@@ -1,0 +1,90 @@
+"""Which regions get which slots of the job. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from stoker.core.ids import AllocationId, InstanceId
+from stoker.core.results import Millis
+from stoker.core.states import ExecutionState
+from stoker.jobmaster.attempts import SlotHandle
+from stoker.jobmaster.commands import Command, Deploy, ReleaseSlots
+from stoker.jobmaster.region_runs import RegionRun, RegionRuns
+from stoker.jobmaster.slot_pool import SlotPool
+
+
+class Scheduler:
+    def __init__(self, runs: RegionRuns, *, most_slots: int | None) -> None:
+        self._runs = runs
+        self._most_slots = most_slots
+        self._pool = SlotPool()
+
+    @property
+    def slots_held(self) -> int:
+        return len(self._pool)
+
+    def slots_on(self, instance: InstanceId) -> list[AllocationId]:
+        return self._pool.on(instance)
+
+    def slots_needed(self) -> int:
+        """For what may run now or soon: deployed, waiting for a slot, or to restart (JM-09)."""
+        wanted = sum(run.wants_slot for run in self._runs)
+        return wanted if self._most_slots is None else min(wanted, self._most_slots)
+
+    def accept(self, slots: Iterable[SlotHandle], needed: int) -> list[AllocationId]:
+        """What is needed; a repeated offer of an accepted slot is accepted again (POOL-04)."""
+        accepted: list[AllocationId] = []
+        for slot in slots:
+            known = slot.allocation in self._pool or slot.allocation in self._runs.used_slots()
+            if known or len(self._pool) < needed:
+                self._pool.add(slot)
+                accepted.append(slot.allocation)
+        return accepted
+
+    def drop(self, allocation: AllocationId) -> None:
+        self._pool.drop(allocation)
+
+    def drop_executor(self, instance: InstanceId) -> None:
+        self._pool.drop_executor(instance)
+
+    def schedule(self, now: Millis) -> list[Command]:
+        """Regions in topological order: batch regions need no more than one slot."""
+        for run in self._runs.ready():
+            run.current.move(ExecutionState.SCHEDULED, now)
+        commands: list[Command] = []
+        for run, slot in assign(self._runs.scheduled(), self._free()):
+            run.current.slot = slot
+            run.current.move(ExecutionState.DEPLOYING, now)
+            commands.append(Deploy(run.region.id, run.current.id, run.current.number, slot))
+        return commands
+
+    def release_surplus(self, needed: int) -> list[Command]:
+        """Only what exceeds the needs goes back (POOL-10)."""
+        busy = self._pool.busy(self._runs.used_slots())
+        surplus = self._free()[max(0, needed - busy) :]
+        if not surplus:
+            return []
+        for slot in surplus:
+            self._pool.drop(slot.allocation)
+        return [ReleaseSlots(tuple(surplus))]
+
+    def _free(self) -> list[SlotHandle]:
+        return self._pool.free(self._runs.used_slots())
+
+
+def assign(
+    waiting: Sequence[RegionRun], free: Sequence[SlotHandle]
+) -> list[tuple[RegionRun, SlotHandle]]:
+    """Streaming regions start together or not at all; batch regions as slots come (JM-13)."""
+    together = [run for run in waiting if run.region.streaming]
+    apart = [run for run in waiting if not run.region.streaming]
+    chosen = together if len(free) >= len(together) else []
+    chosen = [*chosen, *apart[: len(free) - len(chosen)]]
+    left = list(free)
+    return [(run, _take(left, run)) for run in chosen]
+
+
+def _take(free: list[SlotHandle], run: RegionRun) -> SlotHandle:
+    """A slot on the executor of the former attempt, if there is one (POOL-11)."""
+    same = [slot for slot in free if slot.resource_id == run.current.preferred]
+    slot = same[0] if same else free[0]
+    free.remove(slot)
+    return slot

@@ -1,0 +1,94 @@
+"""What a process uses, as the kernel counts it. Linux; 0 where /proc does not tell."""
+
+import gc
+import os
+import resource
+import sys
+import threading
+import time
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PROC = Path("/proc")
+
+
+def process_figures() -> dict[str, float]:
+    """Under the names that Flink gives to those of a JVM; `Process.*` and `Python.*` are ours.
+
+    The heap of a Python process is all of its memory; children are the Spark server and runners.
+    """
+    memory = memory_of(os.getpid())
+    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    children = sum(memory_of(pid) for pid in descendants(os.getpid()))
+    collections = sum(each["collections"] for each in gc.get_stats())
+    cpu = time.process_time_ns()
+    return {
+        "Status.JVM.CPU.Load": _load(cpu),
+        "Status.JVM.CPU.Time": cpu,
+        "Status.JVM.Memory.Heap.Used": memory,
+        "Status.JVM.Memory.Heap.Committed": memory,
+        "Status.JVM.Memory.Heap.Max": limit,
+        "Status.JVM.Threads.Count": threading.active_count(),
+        "Status.JVM.GarbageCollector.All.Count": collections,
+        "Status.JVM.ClassLoader.ClassesLoaded": len(sys.modules),
+        "Status.JVM.FileDescriptor.Open": open_files(),
+        "Status.JVM.FileDescriptor.Max": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "Status.Process.Children.Memory.Used": children,
+        "Status.Process.Memory.Peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "Status.Process.Uptime": _age_seconds(),
+    }
+
+
+def memory_of(pid: int) -> int:
+    """Resident bytes; 0 when there is no such process."""
+    try:
+        return int((_PROC / str(pid) / "statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def descendants(pid: int) -> list[int]:
+    """Children of all threads, and theirs."""
+    found: list[int] = []
+    for task in (_PROC / str(pid) / "task").glob("*/children"):
+        try:
+            children = [int(each) for each in task.read_text().split()]
+        except OSError:
+            continue
+        for child in children:
+            found += [child, *descendants(child)]
+    return found
+
+
+def open_files() -> int:
+    try:
+        return len(os.listdir(_PROC / "self" / "fd"))
+    except OSError:
+        return 0
+
+
+def free_memory() -> int:
+    """Bytes of this machine that programs could still get."""
+    try:
+        lines = (_PROC / "meminfo").read_text().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _age_seconds() -> float:
+    try:
+        started = int((_PROC / "self" / "stat").read_text().rpartition(")")[2].split()[19]) / _TICKS
+        return max(0.0, float((_PROC / "uptime").read_text().split()[0]) - started)
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def _load(cpu_nanoseconds: int) -> float:
+    """Part of one processor that was used since the process began."""
+    age = _age_seconds()
+    return round(cpu_nanoseconds / 1e9 / age, 4) if age else 0.0

@@ -1,0 +1,21 @@
+"""What every thread of this process does at the moment."""
+
+import sys
+import threading
+import traceback
+
+
+def thread_stacks() -> dict[str, str]:
+    """By the thread's name; innermost call last, as Python writes it."""
+    threads = {thread.ident: thread for thread in threading.enumerate()}
+    stacks: dict[str, str] = {}
+    for ident, frame in sys._current_frames().items():
+        thread = threads.get(ident)
+        name = thread.name if thread else f"thread-{ident}"
+        if name in stacks:
+            name = f"{name}-{ident}"
+        kind = " daemon" if thread is not None and thread.daemon else ""
+        # Lines of code only: values of variables may be secrets.
+        trace = "".join(traceback.format_stack(frame))
+        stacks[name] = f'"{name}"{kind} Id={ident}\n{trace}'
+    return stacks

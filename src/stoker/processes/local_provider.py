@@ -1,0 +1,68 @@
+"""Which provider a master has, and how a task executor that it starts is configured."""
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from stoker.config.configuration import Configuration
+from stoker.core.ids import Ids, ResourceId
+from stoker.processes import machine
+from stoker.processes.directories import Directories
+from stoker.resourcemanager.local_processes import LocalProcesses
+from stoker.resourcemanager.options import ProviderKind, ResourceManagerOptions
+from stoker.resourcemanager.provider import Offer, Provider, slot_profile
+from stoker.resourcemanager.standalone import Standalone
+from stoker.taskexecutor.options import TaskExecutorOptions
+
+CONFIGURATION_FILE = "task-executors.yml"
+
+
+@asynccontextmanager
+async def open_provider(
+    configuration: Configuration, directories: Directories, ids: Ids
+) -> AsyncIterator[Provider]:
+    options = configuration.of(ResourceManagerOptions)
+    if options.provider is ProviderKind.STANDALONE:
+        yield Standalone()
+        return
+    slots = configuration.of(TaskExecutorOptions).slots
+    places = directories.work / "task-executors"
+    # Of a life of this master that was killed, and its task executors with it.
+    shutil.rmtree(places, ignore_errors=True)
+    file = _written(configuration, directories.work / CONFIGURATION_FILE)
+    async with LocalProcesses(
+        command=lambda resource_id: _command(resource_id, file, places, directories.logs),
+        limit=options.max_executors,
+        offer=Offer(
+            slots=slots, profile=slot_profile(machine.cores(), machine.memory_bytes(), slots)
+        ),
+        log_dir=directories.logs / "task-executors",
+        ids=ids,
+        forget=lambda resource_id: shutil.rmtree(places / resource_id, ignore_errors=True),
+    ) as provider:
+        yield provider
+
+
+def _written(configuration: Configuration, path: Path) -> Path:
+    """What this master was told, for those whom it starts; it may hold secrets."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(configuration.as_file_text())
+    return path
+
+
+def _command(resource_id: ResourceId, file: Path, places: Path, logs: Path) -> list[str]:
+    settings = {
+        "taskmanager.resource-id": resource_id,
+        "taskmanager.on-demand": "true",
+        # Several of them on one machine cannot have the same port.
+        "taskmanager.rpc.port": "0",
+        "process.working-dir": str(places),
+        "process.log-dir": str(logs / "task-executors" / resource_id),
+    }
+    definitions = [f"-D{key}={value}" for key, value in settings.items()]
+    command = [sys.executable, "-m", "stoker.cli.main", "task-executor", "--config", str(file)]
+    return [*command, *definitions]

@@ -1,0 +1,66 @@
+"""Errors that nobody caught: of a thread, of a callback, of a task whose outcome nobody asked for.
+
+They are logged always. Where the process shall not limp on, the first one ends it (ENTRY-08).
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from stoker.config.processes import UncaughtExceptions
+
+log = logging.getLogger(__name__)
+
+
+class Uncaught(Exception):
+    """Ends the process that shall end with what nobody caught."""
+
+
+class UncaughtErrors:
+    """Hears of every error that nobody caught, and keeps the first."""
+
+    def __init__(self, handling: UncaughtExceptions) -> None:
+        self._handling = handling
+        self._loop = asyncio.get_running_loop()
+        self._first: asyncio.Future[BaseException] = self._loop.create_future()
+
+    async def raise_first(self) -> None:
+        """Until there is one, when the process shall end with it; else for ever."""
+        error = await asyncio.shield(self._first)
+        raise Uncaught(f"nobody caught {type(error).__name__}: {error}") from error
+
+    def in_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        loop.default_exception_handler(context)
+        if isinstance(error, Exception):
+            self._note(error)
+
+    def in_thread(self, args: "threading.ExceptHookArgs") -> None:
+        error = args.exc_value
+        if error is None or isinstance(error, SystemExit):
+            return
+        name = args.thread.name if args.thread else "?"
+        log.error("nobody caught an error of thread %s", name, exc_info=error)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._note, error)
+
+    def _note(self, error: BaseException) -> None:
+        if self._handling is UncaughtExceptions.FAIL and not self._first.done():
+            self._first.set_result(error)
+
+
+@asynccontextmanager
+async def uncaught_errors(handling: UncaughtExceptions) -> AsyncIterator[UncaughtErrors]:
+    errors = UncaughtErrors(handling)
+    loop = asyncio.get_running_loop()
+    in_loop, in_thread = loop.get_exception_handler(), threading.excepthook
+    loop.set_exception_handler(errors.in_loop)
+    threading.excepthook = errors.in_thread
+    try:
+        yield errors
+    finally:
+        loop.set_exception_handler(in_loop)
+        threading.excepthook = in_thread

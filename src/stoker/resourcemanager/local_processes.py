@@ -1,0 +1,160 @@
+"""The provider that starts task executors as processes of this machine, tied to this one.
+
+The kernel ends them when this process dies, however it dies; when it ends in order they are asked
+first. A task executor takes its Spark and its runners with it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stoker.core.errors import Conflict, StartupFailed
+from stoker.core.failpoints import failpoint
+from stoker.core.ids import Ids, ResourceId
+from stoker.engine.tether import tethered
+from stoker.resourcemanager.provider import Ended, Offer
+
+log = logging.getLogger(__name__)
+
+Command = Callable[[ResourceId], list[str]]
+"""The command line of a task executor with this id."""
+
+GRACE = timedelta(seconds=10)
+LOGS_KEPT = 20
+
+
+@dataclass
+class _Child:
+    process: asyncio.subprocess.Process
+    log: Path
+    reaper: "asyncio.Task[None]"
+
+
+@dataclass
+class LocalProcesses:
+    """Open for as long as it is used: none of its processes is left when it closes."""
+
+    command: Command
+    limit: int
+    offer: Offer
+    log_dir: Path
+    ids: Ids
+    environment: Mapping[str, str] | None = None
+    grace: timedelta = GRACE
+    forget: Callable[[ResourceId], None] = lambda _: None
+    """Removes the files of one that has ended."""
+    _children: dict[ResourceId, _Child] = field(default_factory=dict)
+    _starting: int = 0
+    _ends: "asyncio.Queue[Ended]" = field(default_factory=asyncio.Queue)
+    _closed: bool = False
+
+    async def __aenter__(self) -> Self:
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        self._forget_old_logs()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._closed = True
+        await asyncio.gather(*(self.stop(resource_id) for resource_id in self.living()))
+
+    def living(self) -> tuple[ResourceId, ...]:
+        return tuple(self._children)
+
+    async def start(self) -> ResourceId:
+        if self._closed or len(self._children) + self._starting >= self.limit:
+            raise Conflict(
+                f"{self.limit} task executors are the most that this master starts "
+                "(resourcemanager.local-process.max-task-executors)"
+            )
+        resource_id = self.ids.resource("local")
+        path = self.log_dir / f"{resource_id}.log"
+        self._starting += 1
+        try:
+            failpoint("provider.before-start")
+            process = await self._spawn(resource_id, path)
+            failpoint("provider.after-start")
+        except OSError as error:
+            raise StartupFailed(
+                f"no task executor can be started here: {error.strerror or error}"
+            ) from error
+        finally:
+            self._starting -= 1
+        reaper = asyncio.create_task(self._reap(resource_id), name=f"reap {resource_id}")
+        self._children[resource_id] = _Child(process, path, reaper)
+        if self._closed:
+            await self.stop(resource_id)
+            raise Conflict("this master is ending and starts no more task executors")
+        return resource_id
+
+    async def _spawn(self, resource_id: ResourceId, path: Path) -> asyncio.subprocess.Process:
+        with path.open("ab") as output:
+            return await asyncio.create_subprocess_exec(
+                # The tie is to the thread that forks; the loop runs in the main one.
+                *tethered(*self.command(resource_id)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=None if self.environment is None else dict(self.environment),
+                start_new_session=True,
+            )
+
+    async def stop(self, resource_id: ResourceId) -> None:
+        child = self._children.get(resource_id)
+        if child is None:
+            return
+        failpoint("provider.before-stop")
+        _signal(child.process, signal.SIGTERM)
+        done, _ = await asyncio.wait({child.reaper}, timeout=self.grace.total_seconds())
+        if not done:
+            log.error("task executor %s does not end and is killed", resource_id)
+            _signal(child.process, signal.SIGKILL)
+            await asyncio.wait({child.reaper})
+
+    async def next_end(self) -> Ended:
+        return await self._ends.get()
+
+    async def _reap(self, resource_id: ResourceId) -> None:
+        child = self._children[resource_id]
+        status = await child.process.wait()
+        # What it left in its session: its own children are tied to it and gone with it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.process.pid, signal.SIGKILL)
+        self._children.pop(resource_id, None)
+        self.forget(resource_id)
+        self._ends.put_nowait(Ended(resource_id=resource_id, reason=_reason(status, child.log)))
+
+    def _forget_old_logs(self) -> None:
+        logs = sorted(self.log_dir.glob("local-*.log"), key=lambda path: path.stat().st_mtime)
+        for path in logs[:-LOGS_KEPT]:
+            path.unlink(missing_ok=True)
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(number)
+
+
+def _reason(status: int, log_file: Path) -> str:
+    """How it ended and, unless in order, the last that it said."""
+    if status == 0:
+        return "it ended"
+    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    try:
+        text = log_file.read_text(errors="replace")[-4000:]
+    except OSError:
+        text = ""
+    last = " / ".join(line.strip() for line in text.splitlines() if line.strip()[:1])[-300:]
+    return f"it ended with {how}" + (f": {last}" if last else "")

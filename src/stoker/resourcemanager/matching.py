@@ -1,0 +1,129 @@
+"""Which free slot goes to which job. Pure: needs, free slots and the time in, pairs out.
+
+- Higher priorities first. Waiting raises a priority, one step for each `ageing`, so that a flood
+  of important jobs delays the others and does not starve them.
+- Among equals whoever holds fewest, then whoever waits longest: scarce slots go round.
+- A job whose regions start together gets what it lacks at once or not at all: two of them that
+  hold a half each would wait for ever. Others may pass by it, until it has waited longer than
+  `patience`: then what becomes free is kept for it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from stoker.core.graph import ResourceProfile
+from stoker.core.ids import InstanceId, JobId
+
+
+class Placement(StrEnum):
+    SPREAD = "spread"
+    """The emptiest task executor first."""
+    PACK = "pack"
+    """The fullest one first, so that others stay idle and can be released."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchingRules:
+    placement: Placement = Placement.SPREAD
+    patience: timedelta = timedelta(minutes=1)
+    ageing: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    job_id: JobId
+    missing: int
+    at_once: int = 1
+    """Fewer than this are of no use to the job now."""
+    held: int = 0
+    priority: int = 0
+    since: float = 0.0
+    """When it began to wait, on the clock of `now`."""
+    profile: ResourceProfile = ResourceProfile()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreeSlot:
+    instance: InstanceId
+    index: int
+    profile: ResourceProfile = ResourceProfile()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    job_id: JobId
+    slot: FreeSlot
+
+
+def aged_priority(priority: int, waited: float, ageing: timedelta) -> int:
+    """Waiting lifts a job step by step above any flood of more important ones."""
+    step = ageing.total_seconds()
+    return priority + (int(max(0.0, waited) / step) if step > 0 else 0)
+
+
+def match(
+    needs: Iterable[Need],
+    free: Iterable[FreeSlot],
+    *,
+    used: dict[InstanceId, int],
+    now: float,
+    rules: MatchingRules,
+) -> list[Match]:
+    """`used` says how many slots of each task executor are taken."""
+    turn = _Turn(rules, list(free), dict(used))
+    waiting = {need.job_id: need for need in needs if need.missing > 0}
+    given = dict.fromkeys(waiting, 0)
+    while waiting and turn.free:
+        need = min(
+            waiting.values(),
+            key=lambda need: (
+                -aged_priority(need.priority, now - need.since, rules.ageing),
+                need.held + given[need.job_id],
+                need.since,
+                need.job_id,
+            ),
+        )
+        count = 1 if given[need.job_id] else max(1, min(need.at_once, need.missing))
+        if turn.give(need, count):
+            given[need.job_id] += count
+            if given[need.job_id] >= need.missing:
+                del waiting[need.job_id]
+            continue
+        if now - need.since >= rules.patience.total_seconds():
+            turn.keep_for(need, count)
+        del waiting[need.job_id]
+    return turn.matches
+
+
+@dataclass
+class _Turn:
+    rules: MatchingRules
+    free: list[FreeSlot]
+    used: dict[InstanceId, int]
+    matches: list[Match] = field(default_factory=list)
+
+    def give(self, need: Need, count: int) -> bool:
+        if sum(need.profile.fits_into(slot.profile) for slot in self.free) < count:
+            return False
+        for _ in range(count):
+            slot = min(self._fitting(need), key=self._rank)
+            self.free.remove(slot)
+            self.used[slot.instance] = self.used.get(slot.instance, 0) + 1
+            self.matches.append(Match(job_id=need.job_id, slot=slot))
+        return True
+
+    def keep_for(self, need: Need, count: int) -> None:
+        """Nobody behind it in the line gets these."""
+        for slot in sorted(self._fitting(need), key=self._rank)[:count]:
+            self.free.remove(slot)
+
+    def _fitting(self, need: Need) -> list[FreeSlot]:
+        return [slot for slot in self.free if need.profile.fits_into(slot.profile)]
+
+    def _rank(self, slot: FreeSlot) -> tuple[float, ...]:
+        used = self.used.get(slot.instance, 0)
+        order = used if self.rules.placement is Placement.SPREAD else -used
+        # The smallest that does: large slots stay for those who need them.
+        return (order, slot.profile.cores, slot.profile.memory_bytes)

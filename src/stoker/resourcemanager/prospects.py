@@ -1,0 +1,58 @@
+"""Why a job waits for slots, in words, and whether it can hope for them. Pure."""
+
+from stoker.core.graph import ResourceProfile
+from stoker.core.ids import JobId
+from stoker.gateways.resourcemanager import Prospects
+from stoker.resourcemanager.slots import SlotManager
+
+_MIB = 2**20
+
+
+def prospects_of(
+    slots: SlotManager, job_id: JobId, *, startable: int = 0, starting: int = 0
+) -> Prospects | None:
+    """None for a job that has what it asked for.
+
+    `startable` slots of the kind that the job needs could be started, among them those of the
+    `starting` task executors.
+    """
+    required = slots.requirement(job_id)
+    missing = slots.missing(job_id)
+    if required is None or missing == 0:
+        return None
+    total, free = slots.slots_fitting(required.profile)
+    parts = [f"needs {missing} more {_slots(missing)}{_each(required.profile)}"]
+    if slots.overview().task_executors == 0:
+        parts.append("no task executor is registered")
+    elif total == 0:
+        parts.append("no slot that is registered offers as much")
+    else:
+        parts.append(f"{free} of {total} {'are' if total != 1 else 'is'} free")
+    if starting:
+        parts.append(f"{starting} task executor{'s' if starting != 1 else ''} being started")
+    if total + startable < required.least:
+        parts.append(_out_of_reach(required.least, total + startable))
+    others = len([other for other in slots.jobs_waiting() if other != job_id])
+    if others:
+        parts.append("1 other job waits as well" if others == 1 else f"{others} other jobs wait")
+    return Prospects(words="; ".join(parts), within_reach=total + startable >= required.least)
+
+
+def _out_of_reach(least: int, most: int) -> str:
+    return (
+        f"the cluster can offer {most} and the job cannot begin with fewer than {least}: start "
+        "task executors that have them, or ask for less"
+    )
+
+
+def _slots(count: int) -> str:
+    return "slot" if count == 1 else "slots"
+
+
+def _each(profile: ResourceProfile) -> str:
+    asked = []
+    if profile.cores:
+        asked.append(f"{profile.cores:g} cores")
+    if profile.memory_bytes:
+        asked.append(f"{profile.memory_bytes / _MIB:.0f} MiB")
+    return f" of {' and '.join(asked)}" if asked else ""

@@ -1,0 +1,67 @@
+"""How many task executors are to be started, and which can go. Pure."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from stoker.core.ids import InstanceId
+from stoker.resourcemanager.matching import Need
+from stoker.resourcemanager.provider import Offer
+
+FAILURE_WINDOW_SECONDS = 60.0
+
+
+def executors_to_start(
+    needs: Iterable[Need], offer: Offer | None, *, free: int, starting: int, room: int, spare: int
+) -> int:
+    """As many as it takes for what is missing and for `spare` ones in reserve (SM-03, SM-12).
+
+    `needs` are those that the `free` slots could not meet; what the `starting` ones will offer is
+    counted on. Needs that are larger than any slot to come start nobody.
+    """
+    if offer is None or offer.slots < 1 or room <= 0:
+        return 0
+    missing = sum(need.missing for need in needs if need.profile.fits_into(offer.profile))
+    reserve = max(0, spare * offer.slots - free)
+    count = math.ceil((missing + reserve) / offer.slots) - starting
+    return max(0, min(count, room))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdleExecutor:
+    instance: InstanceId
+    slots: int
+    since: float
+
+
+def executors_to_release(
+    idle: Sequence[IdleExecutor], *, free: int, reserve: int, now: float, timeout: timedelta
+) -> list[InstanceId]:
+    """Idle for longer than the timeout, the longest first, while `reserve` slots stay free."""
+    released: list[InstanceId] = []
+    for executor in sorted(idle, key=lambda each: each.since):
+        if now - executor.since < timeout.total_seconds():
+            break
+        if free - executor.slots >= reserve:
+            free -= executor.slots
+            released.append(executor.instance)
+    return released
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartFailures:
+    """Too many failed starts in a minute: the next ones wait (RM-19)."""
+
+    at: tuple[float, ...] = ()
+
+    def one_more(self, now: float) -> "StartFailures":
+        recent = tuple(each for each in self.at if now - each < FAILURE_WINDOW_SECONDS)
+        return StartFailures(at=(*recent, now))
+
+    def wait(self, now: float, *, most: int, pause: timedelta) -> float:
+        """Seconds until the next start is allowed."""
+        recent = [each for each in self.at if now - each < FAILURE_WINDOW_SECONDS]
+        if len(recent) <= most:
+            return 0.0
+        return max(0.0, recent[-1] + pause.total_seconds() - now)

@@ -1,0 +1,21 @@
+"""What a resource manager is given."""
+
+from dataclasses import dataclass, field
+
+from stoker.aio.clock import WallClock
+from stoker.core.ids import Ids
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.resourcemanager.options import ResourceManagerOptions
+from stoker.resourcemanager.provider import Provider
+from stoker.resourcemanager.standalone import Standalone
+from stoker.rpc.service import RpcService
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceManagerServices:
+    rpc: RpcService
+    ids: Ids
+    wall_clock: WallClock
+    heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
+    options: ResourceManagerOptions = field(default_factory=ResourceManagerOptions)
+    provider: Provider = field(default_factory=Standalone)

@@ -1,0 +1,128 @@
+"""Starts and releases task executors as `scaling` says, through a provider."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import StokerError
+from stoker.core.graph import ResourceProfile
+from stoker.core.ids import ResourceId
+from stoker.resourcemanager.matching import Need
+from stoker.resourcemanager.options import ResourceManagerOptions
+from stoker.resourcemanager.provider import Ended, Provider
+from stoker.resourcemanager.scaling import StartFailures, executors_to_start
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Supply:
+    provider: Provider
+    options: ResourceManagerOptions
+    scope: TaskScope
+    on_end: Callable[[Ended], None]
+    """Told of every task executor of the provider that ended."""
+    on_room: Callable[[], None]
+    """Told when it may be worth asking for more again."""
+    _starting: dict[ResourceId, float] = field(default_factory=dict)
+    _requested: int = 0
+    """Starts that the provider has not answered yet."""
+    _failures: StartFailures = field(default_factory=StartFailures)
+    _pausing: bool = False
+
+    def begin(self) -> None:
+        """Those that an earlier leader of this process started register here as well."""
+        for resource_id in self.provider.living():
+            self._starting[resource_id] = self._now()
+        if self.provider.limit:
+            self.scope.spawn("ends of task executors", self._watch())
+
+    @property
+    def starting(self) -> int:
+        return len(self._starting) + self._requested
+
+    def startable(self, profile: ResourceProfile) -> int:
+        """Slots of this kind that are being started or could be."""
+        offer = self.provider.offer
+        if offer is None or not profile.fits_into(offer.profile):
+            return 0
+        return (self.starting + self._room()) * offer.slots
+
+    def _room(self) -> int:
+        return max(0, self.provider.limit - len(self.provider.living()) - self._requested)
+
+    def registered(self, resource_id: ResourceId) -> None:
+        self._starting.pop(resource_id, None)
+
+    def ask_for(self, needs: Iterable[Need], free: int) -> None:
+        """Start what is missing; at once, or when the pause after too many failures is over."""
+        count = executors_to_start(
+            needs,
+            self.provider.offer,
+            free=free,
+            starting=self.starting,
+            room=self._room(),
+            spare=self.options.spare_executors,
+        )
+        if count == 0 or self._pausing:
+            return
+        wait = self._failures.wait(
+            self._now(), most=self.options.start_failures, pause=self.options.start_pause
+        )
+        if wait > 0:
+            self._pausing = True
+            self.scope.spawn("pause", self._pause(wait))
+            return
+        for _ in range(count):
+            self._requested += 1
+            self.scope.spawn("start task executor", self._start())
+
+    async def _start(self) -> None:
+        try:
+            resource_id = await self.provider.start()
+        except StokerError as error:
+            log.error("no task executor could be started: %s", error)
+            self._failed()
+        else:
+            if resource_id not in self.provider.living():
+                # It was faster in ending than this task in hearing of its start.
+                self._failed()
+                return
+            self._starting[resource_id] = self._now()
+            log.info("task executor %s is being started", resource_id)
+        finally:
+            self._requested -= 1
+
+    def _failed(self) -> None:
+        self._failures = self._failures.one_more(self._now())
+        self.scope.spawn("ask again", self._pause(self.options.start_pause.total_seconds()))
+
+    async def _pause(self, seconds: float) -> None:
+        self._pausing = True
+        await asyncio.sleep(seconds)
+        self._pausing = False
+        self.on_room()
+
+    async def _watch(self) -> None:
+        while True:
+            ended = await self.provider.next_end()
+            if self._starting.pop(ended.resource_id, None) is not None:
+                log.error("task executor %s never came: %s", ended.resource_id, ended.reason)
+                self._failed()
+            self.on_end(ended)
+            self.on_room()
+
+    def stop_the_late(self) -> None:
+        """Started and not registered in time: others are started in their place (RM-20)."""
+        limit = self.options.start_timeout.total_seconds()
+        for resource_id, since in list(self._starting.items()):
+            if self._now() - since >= limit:
+                del self._starting[resource_id]
+                log.error("task executor %s did not register within %.0f s", resource_id, limit)
+                self._failures = self._failures.one_more(self._now())
+                self.scope.spawn(f"stop {resource_id}", self.provider.stop(resource_id))
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

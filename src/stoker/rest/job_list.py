@@ -1,0 +1,113 @@
+"""The list of all jobs as the REST server keeps it: brought up to date by differences."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stoker.core.ids import JobId, SessionId
+from stoker.core.results import JobSummary, Millis
+from stoker.rest.job_views import job_overview
+
+if TYPE_CHECKING:
+    from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True)
+class EndedJob:
+    """An ended job and what is said of it, which does not change any more."""
+
+    summary: JobSummary
+    encoded: bytes
+
+    @property
+    def place(self) -> tuple[int, str]:
+        return place_of(self.summary)
+
+
+def place_of(job: JobSummary) -> tuple[int, str]:
+    """Newest first."""
+    return (-job.start, job.job_id)
+
+
+@dataclass
+class JobList:
+    leader: SessionId | None = None
+    revision: int = 0
+    live: dict[JobId, JobSummary] = field(default_factory=dict)
+    _ended: dict[JobId, EndedJob] = field(default_factory=dict)
+    _order: list[EndedJob] = field(default_factory=list)
+
+    async def update(self, dispatcher: "DispatcherGateway") -> None:
+        self.apply(await dispatcher.jobs_since(self.leader, self.revision))
+
+    def apply(self, news: "JobsSince") -> None:
+        if news.leader == self.leader and news.revision < self.revision:
+            # The answer to an earlier question came later.
+            return
+        if news.whole:
+            kept = {job.job_id: self._kept(job) for job in news.ended}
+            self._ended = kept
+            self._order = sorted(kept.values(), key=lambda job: job.place)
+        else:
+            self._change(news.ended, news.removed)
+        self.live = {job.job_id: job for job in sorted(news.live, key=place_of)}
+        self.leader, self.revision = news.leader, news.revision
+
+    def _kept(self, job: JobSummary) -> EndedJob:
+        known = self._ended.get(job.job_id)
+        if known is not None and known.summary == job:
+            return known
+        return EndedJob(job, _encode(job_overview(job, job.end or job.start)))
+
+    def _change(self, added: Sequence[JobSummary], removed: Sequence[JobId]) -> None:
+        gone = {job.job_id for job in added} | set(removed)
+        if gone & self._ended.keys():
+            self._order = [job for job in self._order if job.summary.job_id not in gone]
+            self._ended = {id_: job for id_, job in self._ended.items() if id_ not in gone}
+        for summary in added:
+            job = self._kept(summary)
+            self._ended[summary.job_id] = job
+            insort(self._order, job, key=lambda each: each.place)
+
+    def all(self) -> list[JobSummary]:
+        """Newest first, each once."""
+        ended = [job.summary for job in self._order if job.summary.job_id not in self.live]
+        return sorted([*self.live.values(), *ended], key=place_of) if self.live else ended
+
+    def encoded(self, jobs: Sequence[JobSummary], now: Millis) -> bytes:
+        return b"[" + b",".join(self._each(jobs, now)) + b"]"
+
+    def _each(self, jobs: Sequence[JobSummary], now: Millis) -> Iterator[bytes]:
+        live, ended = self.live, self._ended
+        for job in jobs:
+            if job.job_id in live:
+                yield _encode(job_overview(job, now))
+            else:
+                yield ended[job.job_id].encoded
+
+    def encoded_whole(self, now: Millis) -> bytes:
+        """As `encoded(all())`, for a list of thousands that is asked for many times a second."""
+        if not self.live:
+            return b"[" + b",".join([job.encoded for job in self._order]) + b"]"
+        waiting = sorted(self.live.values(), key=place_of)
+        pieces: list[bytes] = []
+        start = 0
+        for job in waiting:
+            place = place_of(job)
+            end = _first_after(self._order, place, start)
+            pieces += [each.encoded for each in self._order[start:end]]
+            pieces.append(_encode(job_overview(job, now)))
+            start = end
+        pieces += [each.encoded for each in self._order[start:]]
+        if self.live.keys() & self._ended.keys():
+            return self.encoded(self.all(), now)
+        return b"[" + b",".join(pieces) + b"]"
+
+
+def _first_after(order: list[EndedJob], place: tuple[int, str], start: int) -> int:
+    return bisect_left(order, place, lo=start, key=lambda job: job.place)

@@ -1,0 +1,100 @@
+"""Which jobs of the list are wanted, in which order: parsed from a query, decided purely."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.core.errors import InvalidInput
+from stoker.core.graph import JobType
+from stoker.core.results import JobSummary, Millis
+from stoker.core.states import JobStatus
+
+MAX_LIMIT = 10_000
+
+_ORDERS: dict[str, Callable[[JobSummary, Millis], Any]] = {
+    "start-time": lambda job, now: job.start,
+    "end-time": lambda job, now: now if job.end is None else job.end,
+    "duration": lambda job, now: (now if job.end is None else job.end) - job.start,
+    "last-modification": lambda job, now: job.last_change,
+    "name": lambda job, now: job.name.casefold(),
+    "state": lambda job, now: job.status.value,
+    "jid": lambda job, now: job.job_id,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobQuery:
+    states: frozenset[JobStatus] | None = None
+    types: frozenset[JobType] | None = None
+    name: str | None = None
+    """Part of the name, in any case, or the beginning of the id."""
+    sort: str = "start-time"
+    descending: bool = True
+    offset: int = 0
+    limit: int | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing was asked for: the whole list, newest first, as Flink's API has it."""
+        return self == JobQuery()
+
+
+def parse_query(
+    *,
+    state: str | None,
+    type_: str | None,
+    name: str | None,
+    sort: str | None,
+    offset: int | None,
+    limit: int | None,
+) -> JobQuery:
+    order = sort or "-start-time"
+    key = order.removeprefix("-")
+    if key not in _ORDERS:
+        raise InvalidInput(
+            f"sort must be one of {', '.join(_ORDERS)}, with a minus before it for descending, "
+            f"found {sort!r}"
+        )
+    return JobQuery(
+        states=_members(state, JobStatus, "state"),
+        types=_members(type_, JobType, "type"),
+        name=name or None,
+        sort=key,
+        descending=order.startswith("-"),
+        offset=offset or 0,
+        limit=limit,
+    )
+
+
+def _members(text: str | None, kind: Any, parameter: str) -> Any:
+    if not text:
+        return None
+    try:
+        return frozenset(kind(part.strip().upper()) for part in text.split(","))
+    except ValueError:
+        known = ", ".join(kind)
+        raise InvalidInput(f"{parameter} must be of {known}, found {text!r}") from None
+
+
+def chosen(
+    jobs: Sequence[JobSummary], query: JobQuery, now: Millis
+) -> tuple[list[JobSummary], int]:
+    """One page of what was asked for, and how many there are in all. `jobs`: newest first."""
+    found = [job for job in jobs if _matches(job, query)]
+    if not (query.sort == "start-time" and query.descending):
+        order = _ORDERS[query.sort]
+        # Stable: what is equal stays newest first.
+        found.sort(key=lambda job: order(job, now), reverse=query.descending)
+    end = None if query.limit is None else query.offset + query.limit
+    return found[query.offset : end], len(found)
+
+
+def _matches(job: JobSummary, query: JobQuery) -> bool:
+    if query.states is not None and job.status not in query.states:
+        return False
+    if query.types is not None and job.job_type not in query.types:
+        return False
+    if query.name is None:
+        return True
+    wanted = query.name.casefold()
+    return wanted in job.name.casefold() or job.job_id.startswith(wanted)

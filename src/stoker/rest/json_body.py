@@ -1,0 +1,26 @@
+"""The JSON body of a request, where there is one."""
+
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import Request
+
+from stoker.core.errors import InvalidInput
+
+T = TypeVar("T")
+
+
+async def read_json(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    """An object; an empty one for no body. InvalidInput for anything else."""
+    return await read_body(request, dict[str, Any], dict)
+
+
+async def read_body(request: Request[Any, Any, Any], kind: type[T], otherwise: type[T]) -> T:
+    """The body as a value of this kind; unknown fields are ignored, as Flink does."""
+    content = await request.body()
+    if not content.strip():
+        return otherwise()
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the body of the request is not as expected: {error}") from error

@@ -1,0 +1,69 @@
+"""What a process tells of itself, in the form of Flink's REST API."""
+
+import platform
+import sys
+from collections.abc import Mapping
+
+from stoker.api.cluster import GarbageCollector, TaskManagerMetrics
+from stoker.api.processes import (
+    ConfigurationEntry,
+    Environment,
+    LogFileAnswer,
+    LogList,
+    Runtime,
+    ThreadDump,
+    ThreadInfo,
+)
+from stoker.gateways.inspection import LogListing
+
+
+def configuration_entries(shown: Mapping[str, str]) -> list[ConfigurationEntry]:
+    return [ConfigurationEntry(key=key, value=value) for key, value in shown.items()]
+
+
+def environment() -> Environment:
+    """Of this process. Options of the interpreter only: arguments of a program may be secret."""
+    version = f"Python {platform.python_version()} ({platform.python_implementation()})"
+    flags = [f"-X {name}" for name in sys._xoptions]
+    return Environment(
+        jvm=Runtime(version=version, arch=platform.machine(), options=flags),
+        classpath=[path for path in sys.path if path],
+    )
+
+
+def log_list(listing: LogListing) -> LogList:
+    return LogList(
+        logs=[
+            LogFileAnswer(name=file.name, size=file.size, mtime=file.modified)
+            for file in listing.files
+        ]
+    )
+
+
+def thread_dump(threads: Mapping[str, str]) -> ThreadDump:
+    return ThreadDump(
+        thread_infos=[
+            ThreadInfo(thread_name=name, stringified_thread_info=stack)
+            for name, stack in threads.items()
+        ]
+    )
+
+
+def figures_as_text(figures: Mapping[str, float]) -> dict[str, str]:
+    return {
+        name: str(int(value)) if float(value).is_integer() else str(value)
+        for name, value in figures.items()
+    }
+
+
+def task_manager_metrics(figures: Mapping[str, float]) -> TaskManagerMetrics:
+    """Memory of a task executor is its own and that of its Spark server and runners."""
+    own = int(figures.get("Status.JVM.Memory.Heap.Used", 0))
+    children = int(figures.get("Status.Process.Children.Memory.Used", 0))
+    collections = int(figures.get("Status.JVM.GarbageCollector.All.Count", 0))
+    return TaskManagerMetrics(
+        heap_used=own + children,
+        heap_committed=own + children,
+        heap_max=int(figures.get("Status.JVM.Memory.Heap.Max", 0)),
+        garbage_collectors=[GarbageCollector(name="Python", count=collections, time=0)],
+    )

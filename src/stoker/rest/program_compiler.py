@@ -1,0 +1,106 @@
+"""`python -m stoker.rest.program_compiler DIRECTORY`: an uploaded program becomes a job graph.
+
+A process of its own, since the program's code runs here: whatever it does, no master does it.
+"""
+
+import os
+import resource
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import msgspec
+
+from stoker.core.errors import InvalidInput, StokerError
+from stoker.core.graph import Value
+from stoker.core.ids import JobId
+from stoker.engine.tether import tie_to_parent
+from stoker.pipeline.loading import load_job
+
+REQUEST = "request.json"
+ANSWER = "answer.json"
+GRAPH = "graph.json"
+_JOB_SUFFIXES = (".py", ".yml", ".yaml", ".sql")
+_ARCHIVES = (".zip", ".whl")
+
+
+class CompileRequest(Value):
+    file: str
+    entry: str | None = None
+    arguments: tuple[str, ...] = ()
+    configuration: dict[str, str] = {}
+    job_id: JobId | None = None
+    memory_bytes: int = 0
+    parent: int = 0
+
+
+class CompileAnswer(Value):
+    error: str | None = None
+    files: dict[str, str] = {}
+    """Paths of the artifacts, by their SHA-256."""
+
+
+def main() -> None:
+    directory = Path(sys.argv[1])
+    request = msgspec.json.decode((directory / REQUEST).read_bytes(), type=CompileRequest)
+    if request.parent:
+        tie_to_parent(request.parent)
+    if request.memory_bytes:
+        resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, request.memory_bytes))
+    os.chdir(directory)
+    try:
+        answer = _compile(directory, request)
+    except StokerError as error:
+        answer = CompileAnswer(error=error.message)
+    except (MemoryError, RecursionError) as error:
+        answer = CompileAnswer(error=f"the program needs too much: {type(error).__name__}")
+    (directory / ANSWER).write_bytes(msgspec.json.encode(answer))
+
+
+def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
+    file = directory / request.file
+    archive = file.suffix in _ARCHIVES
+    target = _unpacked(file, directory / "unpacked", request.entry) if archive else str(file)
+    if not archive and request.entry:
+        target = f"{target}:{request.entry}"
+    loaded = load_job(
+        target,
+        arguments=request.arguments,
+        job_id=request.job_id,
+        configuration=request.configuration,
+        python_files=(file,) if file.suffix == ".zip" else (),
+        wheels=(file,) if file.suffix == ".whl" else (),
+    )
+    (directory / GRAPH).write_bytes(msgspec.json.encode(loaded.graph))
+    contents = {artifact.name: artifact.sha256 for artifact in loaded.graph.artifacts}
+    files = {contents[name]: str(path) for name, path in loaded.files.items()}
+    # Some are temporary files of this process.
+    kept = {}
+    for number, (sha256, path) in enumerate(files.items()):
+        kept[sha256] = str(shutil.copyfile(path, directory / f"artifact-{number}"))
+    return CompileAnswer(files=kept)
+
+
+def _unpacked(archive: Path, target: Path, entry: str | None) -> str:
+    """The job file inside: `entry` is its path, or a module, with `:pipeline` if it has several."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            opened.extractall(target)
+    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
+        raise InvalidInput(f"{archive.name} cannot be unpacked: {error}") from error
+    path, colon, pipeline = (entry or "__main__.py").partition(":")
+    for candidate in (path, path.replace(".", "/") + ".py", path.replace(".", "/") + "/__main__.py"):
+        found = (target / candidate).resolve()
+        inside = found.is_relative_to(target.resolve())
+        if inside and found.is_file() and found.suffix in _JOB_SUFFIXES:
+            return f"{found}{colon}{pipeline}"
+    jobs = sorted(each.name for each in target.iterdir() if each.suffix in _JOB_SUFFIXES)
+    raise InvalidInput(
+        f"{archive.name} has no {path}; say with entryClass which file of it is the job"
+        + (f", for example {jobs[0]}" if jobs else "")
+    )
+
+
+if __name__ == "__main__":
+    main()

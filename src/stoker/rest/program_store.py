@@ -1,0 +1,99 @@
+"""Uploaded programs: kept in the storage, by content, so that every master knows them."""
+
+import asyncio
+import re
+import uuid
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import msgspec
+
+from stoker.aio.clock import WallClock, system_wall_clock
+from stoker.core.errors import InvalidInput, NotFound
+from stoker.core.failpoints import failpoint
+from stoker.core.graph import Value
+from stoker.core.ids import Ids
+from stoker.core.results import Millis
+from stoker.storage.contract import Storage
+
+SUFFIXES = (".py", ".zip", ".whl", ".sql", ".yml", ".yaml")
+_ENTRIES = "programs/entries"
+_CONTENTS = "programs/contents"
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}_[\w.+ -]{1,200}")
+_UNSAFE = re.compile(r"[^\w.+ -]")
+
+
+class StoredProgram(Value):
+    id: str
+    name: str
+    sha256: str
+    size: int
+    uploaded: Millis
+    version: int = 1
+
+
+def program_name(given: str) -> str:
+    """What the client calls its file, without any directory; InvalidInput for a foreign kind."""
+    bare = PureWindowsPath(PurePosixPath(given).name).name
+    name = _UNSAFE.sub("_", bare).strip(" .")[-200:]
+    if not name.lower().endswith(SUFFIXES) or name.startswith("."):
+        raise InvalidInput(
+            f"a program is a file of {', '.join(SUFFIXES)}, found {given!r}; name the part's file so"
+        )
+    return name
+
+
+@dataclass(frozen=True)
+class ProgramStore:
+    storage: Storage
+    ids: Ids
+    clock: WallClock = system_wall_clock
+
+    async def add(self, name: str, sha256: str, size: int, file: Path) -> StoredProgram:
+        """Durable when this returns. Content first: an entry never points to nothing."""
+        number = uuid.UUID(int=self.ids.random.getrandbits(128), version=4)
+        program = StoredProgram(
+            id=f"{number}_{name}", name=name, sha256=sha256, size=size, uploaded=self.clock()
+        )
+        await self.storage.upload(file, f"{_CONTENTS}/{sha256}")
+        failpoint("programs.before-entry")
+        await self.storage.create(f"{_ENTRIES}/{program.id}.json", msgspec.json.encode(program))
+        if not await self.storage.exists(f"{_CONTENTS}/{sha256}"):
+            # The last other program with this content was deleted just now.
+            await self.storage.upload(file, f"{_CONTENTS}/{sha256}")
+        return program
+
+    async def all(self) -> list[StoredProgram]:
+        """Newest first; what cannot be read is left out."""
+        paths = await self.storage.list(_ENTRIES)
+        found = await asyncio.gather(*(self._read(path) for path in paths))
+        programs = [program for program in found if program is not None]
+        return sorted(programs, key=lambda program: (-program.uploaded, program.id))
+
+    async def _read(self, path: str) -> StoredProgram | None:
+        try:
+            return msgspec.json.decode(await self.storage.read(path), type=StoredProgram)
+        except (NotFound, msgspec.DecodeError):
+            return None
+
+    async def get(self, program_id: str) -> StoredProgram:
+        program = await self._read(_entry(program_id))
+        if program is None:
+            raise NotFound(f"no program {program_id}; GET /jars lists those there are")
+        return program
+
+    async def fetch(self, program: StoredProgram, target: Path) -> None:
+        await self.storage.download(f"{_CONTENTS}/{program.sha256}", target)
+
+    async def delete(self, program_id: str) -> None:
+        program = await self.get(program_id)
+        await self.storage.delete(_entry(program_id))
+        failpoint("programs.after-removing-entry")
+        if not any(other.sha256 == program.sha256 for other in await self.all()):
+            await self.storage.delete(f"{_CONTENTS}/{program.sha256}")
+
+
+def _entry(program_id: str) -> str:
+    if _ID.fullmatch(program_id) is None or ".." in program_id:
+        raise NotFound(f"no program {program_id!r}; GET /jars lists those there are")
+    return f"{_ENTRIES}/{program_id}.json"

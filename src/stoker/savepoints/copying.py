@@ -1,0 +1,79 @@
+"""Copies between storages, with checksums."""
+
+import asyncio
+import hashlib
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+from stoker.savepoints.manifest import SavedFile
+from stoker.storage.contract import Storage
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AT_ONCE = 8
+LARGE = 4 * 1024 * 1024
+"""Files up to this size are copied through memory."""
+
+
+async def copy_file(source: Storage, path: str, target: Storage, to: str) -> SavedFile:
+    """The target has the content, durably; its size and checksum are of what was read."""
+    size = await source.size(path)
+    if size <= LARGE:
+        content = await source.read(path)
+        await target.write(to, content)
+        return SavedFile(path=to, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+    async with _as_local_file(source, path) as local:
+        sha256 = await asyncio.to_thread(_sha256_of, local)
+        await target.upload(local, to)
+        return SavedFile(path=to, size=size, sha256=sha256)
+
+
+async def checksum(storage: Storage, path: str) -> SavedFile:
+    size = await storage.size(path)
+    if size <= LARGE:
+        content = await storage.read(path)
+        return SavedFile(path=path, size=size, sha256=hashlib.sha256(content).hexdigest())
+    async with _as_local_file(storage, path) as local:
+        return SavedFile(path=path, size=size, sha256=await asyncio.to_thread(_sha256_of, local))
+
+
+async def for_all(items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+    """A few at a time, in order; the first failure ends them all."""
+    waiting = list(items)
+    results: list[R | None] = [None] * len(waiting)
+    numbers = iter(range(len(waiting)))
+
+    async def take_turns() -> None:
+        for number in numbers:
+            results[number] = await work(waiting[number])
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, len(waiting))):
+                group.create_task(take_turns())
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return results  # type: ignore[return-value]
+
+
+@asynccontextmanager
+async def _as_local_file(storage: Storage, path: str) -> AsyncIterator[Path]:
+    parts = urlsplit(storage.url(path))
+    if parts.scheme == "file":
+        yield Path(unquote(parts.path))
+        return
+    with tempfile.TemporaryDirectory(prefix="stoker-copy-") as folder:
+        local = Path(folder) / secrets.token_hex(8)
+        await storage.download(path, local)
+        yield local
+
+
+def _sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

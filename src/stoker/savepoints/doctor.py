@@ -1,0 +1,217 @@
+"""What is wrong with a checkpoint, and which batch is the last good one. Pure.
+
+Whoever calls reads the files; here it is decided what they mean.
+"""
+
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stoker.core.errors import CorruptContent
+from stoker.savepoints.layout import (
+    CheckpointLayout,
+    Cut,
+    cut_at,
+    layout_of,
+    parts_folder,
+    with_companions,
+)
+from stoker.savepoints.logs import (
+    check_commit,
+    parse_offsets,
+    parse_operator,
+    parse_query_id,
+    parts_of_snapshot,
+)
+
+_CRC_HEADER = struct.Struct(">4si")
+_CRC_MAGIC = b"crc\0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damage:
+    file: str
+    words: str
+
+    def __str__(self) -> str:
+        return self.words if self.file in self.words else f"{self.file}: {self.words}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    query: str
+    last_commit: int | None
+    last_good: int | None
+    """None: no committed batch can be gone on from."""
+    damages: tuple[Damage, ...]
+    files: tuple[str, ...]
+    """What the last good batch needs."""
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.damages and self.last_good == self.last_commit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What was found in a checkpoint's directory."""
+
+    paths: Sequence[str]
+    contents: Mapping[str, bytes]
+    """Of the files that `wanted` names."""
+    damaged: Mapping[str, str]
+    """Files whose bytes are not what was written, with the reason."""
+    sizes: Mapping[str, int]
+
+
+def is_read(path: str) -> bool:
+    """Whether the doctor wants to see what is in the file."""
+    folder, _, name = path.rpartition("/")
+    if name.startswith("."):
+        return False
+    return (
+        path == "metadata"
+        or folder in ("offsets", "commits")
+        or name.endswith(".zip")
+        or (folder.endswith("/_metadata") and name == "metadata")
+    )
+
+
+def diagnose(query: str, evidence: Evidence) -> Diagnosis:
+    layout = layout_of(evidence.paths)
+    damages = {path: Damage(file=path, words=words) for path, words in evidence.damaged.items()}
+    parts = dict(_examine(evidence, damages))
+    if not layout.commits and not layout.offsets and not layout.has_metadata:
+        foreign = Damage(
+            file="",
+            words="this is not the checkpoint of a streaming query: it has neither metadata nor "
+            "offsets nor commits",
+        )
+        damages = {"": foreign}
+    missing = _missing_partitions(layout, evidence)
+    last_good: int | None = None
+    files: tuple[str, ...] = ()
+    for batch in sorted(layout.commits, reverse=True):
+        cut = cut_at(layout, batch)
+        problems = _problems(layout, cut, parts, evidence, damages)
+        if not problems and not missing:
+            last_good, files = batch, _files(layout, cut, parts)
+            break
+        for problem in problems:
+            damages.setdefault(problem.file, problem)
+    damages |= {damage.file: damage for damage in missing}
+    return Diagnosis(
+        query=query,
+        last_commit=layout.last_commit,
+        last_good=last_good,
+        damages=tuple(damages[name] for name in sorted(damages)),
+        files=tuple(path for path in files if path not in damages),
+    )
+
+
+def _examine(evidence: Evidence, damages: dict[str, Damage]) -> list[tuple[str, dict[str, int]]]:
+    """Notes what cannot be read; gives the parts of each snapshot that can."""
+    parts: list[tuple[str, dict[str, int]]] = []
+    for path, content in evidence.contents.items():
+        try:
+            if path.endswith(".zip"):
+                parts.append((path, parts_of_snapshot(content, path)))
+            elif path == "metadata":
+                parse_query_id(content, path)
+            elif path.startswith("offsets/"):
+                parse_offsets(content, path)
+            elif path.startswith("commits/"):
+                check_commit(content, path)
+            else:
+                parse_operator(content, path)
+        except CorruptContent as error:
+            damages[path] = Damage(file=path, words=error.message)
+    return parts
+
+
+def _problems(
+    layout: CheckpointLayout,
+    cut: Cut,
+    parts: Mapping[str, Mapping[str, int]],
+    evidence: Evidence,
+    damages: Mapping[str, Damage],
+) -> list[Damage]:
+    """Why this cut cannot be used."""
+    # The plan of a batch that was not committed can be left out.
+    needed = [path for path in cut.files if not _is_plan_of_next(path, cut)]
+    found = [damages[path] for path in needed if path in damages]
+    found += [Damage(file=gap, words=gap) for gap in cut.gaps]
+    for snapshot in cut.snapshots:
+        for name, size in parts.get(snapshot, {}).items():
+            path = f"{parts_folder(snapshot)}/{name}"
+            if path in damages:
+                found.append(damages[path])
+            elif path not in evidence.sizes:
+                found.append(Damage(file=path, words=f"it is missing, and {snapshot} needs it"))
+            elif evidence.sizes[path] != size:
+                words = f"it has {evidence.sizes[path]} bytes instead of {size}"
+                found.append(Damage(file=path, words=words))
+    return found
+
+
+def _is_plan_of_next(path: str, cut: Cut) -> bool:
+    if cut.batch is None:
+        return False
+    name = path.removeprefix("offsets/").removeprefix(".").removesuffix(".crc")
+    return path.startswith("offsets/") and name == str(cut.batch + 1)
+
+
+def _files(
+    layout: CheckpointLayout, cut: Cut, parts: Mapping[str, Mapping[str, int]]
+) -> tuple[str, ...]:
+    needed = [
+        f"{parts_folder(snapshot)}/{name}" for snapshot in cut.snapshots for name in parts[snapshot]
+    ]
+    return tuple(sorted({*cut.files, *with_companions(layout, needed)}))
+
+
+def _missing_partitions(layout: CheckpointLayout, evidence: Evidence) -> list[Damage]:
+    damages = []
+    for path, content in evidence.contents.items():
+        if not path.endswith("/_metadata/metadata"):
+            continue
+        try:
+            operator = parse_operator(content, path)
+        except CorruptContent:
+            continue
+        there = layout.partitions.get(operator.id, frozenset())
+        for number in sorted(set(range(operator.partitions)) - there):
+            folder = f"state/{operator.id}/{number}"
+            words = f"{folder} is missing: the state of partition {number} of {operator.name}"
+            damages.append(Damage(file=folder, words=words))
+    return damages
+
+
+class CrcCheck:
+    """Compares a file with the checksums that Hadoop keeps beside it, piece by piece."""
+
+    def __init__(self, checksums: bytes) -> None:
+        magic, size = _CRC_HEADER.unpack_from(checksums.ljust(_CRC_HEADER.size, b"\0"))
+        self.is_usable = magic == _CRC_MAGIC and size > 0
+        self._size = size
+        self._expected = checksums[_CRC_HEADER.size :]
+        self._number = 0
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bool:
+        """False as soon as a piece differs."""
+        data = self._rest + data
+        whole = len(data) - len(data) % self._size
+        self._rest = data[whole:]
+        return all(self._matches(data[at : at + self._size]) for at in range(0, whole, self._size))
+
+    def finish(self) -> bool:
+        return (not self._rest or self._matches(self._rest)) and (
+            self._number * 4 == len(self._expected)
+        )
+
+    def _matches(self, piece: bytes) -> bool:
+        at = self._number * 4
+        self._number += 1
+        return self._expected[at : at + 4] == zlib.crc32(piece).to_bytes(4, "big")

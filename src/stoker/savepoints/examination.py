@@ -1,0 +1,120 @@
+"""The doctor at work: reads a checkpoint or a savepoint, and can cut a good copy out of it."""
+
+import posixpath
+from dataclasses import dataclass
+
+from stoker.core.errors import InvalidInput, NotFound
+from stoker.savepoints.copying import copy_file, for_all
+from stoker.savepoints.doctor import CrcCheck, Diagnosis, Evidence, diagnose, is_read
+from stoker.savepoints.layout import checksum_path
+from stoker.savepoints.locations import Location, OpenStorage, locate, read_manifest
+from stoker.savepoints.manifest import MANIFEST
+from stoker.savepoints.restore import verify
+from stoker.storage.contract import Storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    path: str
+    is_savepoint: bool
+    wrong_files: tuple[str, ...]
+    """Of a savepoint: what differs from its manifest."""
+    queries: tuple[Diagnosis, ...]
+    folders: tuple[str, ...]
+    """Of each query, within the path."""
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.wrong_files and all(query.is_sound for query in self.queries)
+
+
+async def examine(path: str, open_storage: OpenStorage) -> Examination:
+    """A savepoint, the checkpoint of one query, or a directory with several of them."""
+    location = locate(path, open_storage)
+    names = [
+        name.removeprefix(f"{location.name}/") for name in await location.parent.list(location.name)
+    ]
+    if not names:
+        raise NotFound(f"there is nothing at {location.url}; check the path", path=location.url)
+    wrong: tuple[str, ...] = ()
+    is_savepoint = MANIFEST in names
+    if is_savepoint:
+        manifest = await read_manifest(location)
+        wrong = tuple(await verify(location, manifest))
+        folders = [query.directory for query in manifest.queries if query.batch_id is not None]
+    else:
+        folders = sorted(_query_folders(names)) or [""]
+    queries = [await _diagnose(location, folder, names) for folder in folders]
+    return Examination(
+        path=location.url,
+        is_savepoint=is_savepoint,
+        wrong_files=wrong,
+        queries=tuple(queries),
+        folders=tuple(folders),
+    )
+
+
+def _query_folders(names: list[str]) -> set[str]:
+    marks = ("metadata", "offsets", "commits")
+    found: set[str] = set()
+    for name in names:
+        parts = name.split("/")
+        if parts[0] in marks and (len(parts) > 1 or parts[0] == "metadata"):
+            return {""}
+        if len(parts) > 1 and parts[1] in marks:
+            found.add(parts[0])
+    return found
+
+
+async def _diagnose(location: Location, folder: str, names: list[str]) -> Diagnosis:
+    root = posixpath.join(location.name, folder) if folder else location.name
+    prefix = f"{folder}/" if folder else ""
+    paths = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+    contents: dict[str, bytes] = {}
+    damaged: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    present = set(paths)
+
+    async def look(path: str) -> None:
+        if path.rpartition("/")[2].startswith("."):
+            return
+        content = await location.parent.read(f"{root}/{path}")
+        sizes[path] = len(content)
+        beside = checksum_path(path)
+        if beside in present and not await _agrees(location.parent, root, beside, content):
+            damaged[path] = "its content is not what Spark wrote (checksum differs)"
+        if is_read(path):
+            contents[path] = content
+
+    await for_all(paths, look)
+    query = folder.rpartition("/")[2] or location.name
+    return diagnose(query, Evidence(paths=paths, contents=contents, damaged=damaged, sizes=sizes))
+
+
+async def _agrees(storage: Storage, root: str, checksums: str, content: bytes) -> bool:
+    check = CrcCheck(await storage.read(f"{root}/{checksums}"))
+    return not check.is_usable or (check.feed(content) and check.finish())
+
+
+async def cut_back(examination: Examination, target: str, open_storage: OpenStorage) -> None:
+    """A copy with every query at its last good batch; the original is not touched."""
+    hopeless = [query.query for query in examination.queries if query.last_good is None]
+    if hopeless:
+        raise InvalidInput(
+            f"no batch of {', '.join(hopeless)} is whole: there is nothing to cut back to"
+        )
+    source, copy = locate(examination.path, open_storage), locate(target, open_storage)
+    if await copy.parent.list(copy.name):
+        raise InvalidInput(f"{copy.url} is not empty; name a directory that does not exist yet")
+    for query, folder in zip(examination.queries, examination.folders, strict=True):
+        prefix = f"{folder}/" if folder else ""
+
+        async def put(path: str, prefix: str = prefix) -> None:
+            await copy_file(
+                source.parent,
+                source.inside(f"{prefix}{path}"),
+                copy.parent,
+                copy.inside(f"{prefix}{path}"),
+            )
+
+        await for_all(query.files, put)

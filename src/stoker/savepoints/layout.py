@@ -1,0 +1,186 @@
+"""How Spark lays out the checkpoint of a streaming query, and what of it a batch needs. Pure.
+
+    metadata                         the query's id
+    offsets/<batch>                  written before the batch: what it reads
+    commits/<batch>                  written after the batch: it is done
+    sources/<source>/<n>[.compact]   what a source has seen
+    state/<operator>/<partition>/[<store>/]
+        <v>[_<id>].changelog|delta   changes that lead to version v
+        <v>[_<id>].zip|snapshot      version v as a whole; batch b leaves version b + 1
+        SSTs/, _metadata/            what snapshots consist of; schemas
+
+Beside each file may stand `.<name>.crc`, which goes wherever its file goes.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+_LOG = re.compile(r"(offsets|commits)/(\d+)")
+_SOURCE = re.compile(r"sources/.+/(\d+)(\.compact)?")
+_STATE = re.compile(
+    r"(?P<store>state/\d+/\d+(?:/[^/]+)?)/(?P<version>\d+)(?:_[^/.]+)?\."
+    r"(?P<kind>changelog|delta|zip|snapshot)"
+)
+_SST = re.compile(r"(?P<store>state/\d+/\d+(?:/[^/]+)?)/SSTs/(?P<name>[^/]+)")
+_PARTITION = re.compile(r"state/(\d+)/(\d+)/")
+
+WHOLE = frozenset({"zip", "snapshot"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateFile:
+    path: str
+    version: int
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointLayout:
+    """The files of one query's checkpoint, sorted by what they are for."""
+
+    has_metadata: bool = False
+    offsets: Mapping[int, str] = field(default_factory=dict)
+    commits: Mapping[int, str] = field(default_factory=dict)
+    sources: tuple[tuple[int, str], ...] = ()
+    state: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
+    """By store."""
+    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """SST files by store and name: which of them are needed only a snapshot tells."""
+    others: tuple[str, ...] = ()
+    companions: frozenset[str] = frozenset()
+    """Checksum files."""
+
+    @property
+    def last_commit(self) -> int | None:
+        return max(self.commits, default=None)
+
+    @property
+    def partitions(self) -> Mapping[int, frozenset[int]]:
+        """Numbers of the partitions of each stateful operator."""
+        found: dict[int, set[int]] = {}
+        for store in self.state:
+            if match := _PARTITION.match(f"{store}/"):
+                found.setdefault(int(match[1]), set()).add(int(match[2]))
+        return {operator: frozenset(numbers) for operator, numbers in found.items()}
+
+
+def layout_of(paths: Iterable[str]) -> CheckpointLayout:
+    """From paths relative to the checkpoint's directory; unfinished files are left out."""
+    logs: dict[str, dict[int, str]] = {"offsets": {}, "commits": {}}
+    sources: list[tuple[int, str]] = []
+    state: dict[str, list[StateFile]] = {}
+    parts: dict[str, dict[str, str]] = {}
+    others: list[str] = []
+    companions: set[str] = set()
+    for path in sorted(paths):
+        name = path.rpartition("/")[2]
+        if name.startswith("."):
+            if name.endswith(".crc") and not name.endswith(".tmp.crc"):
+                companions.add(path)
+        elif match := _LOG.fullmatch(path):
+            logs[match[1]][int(match[2])] = path
+        elif match := _SOURCE.fullmatch(path):
+            sources.append((int(match[1]), path))
+        elif match := _STATE.fullmatch(path):
+            version, kind = int(match["version"]), match["kind"]
+            file = StateFile(path=path, version=version, kind=kind)
+            state.setdefault(match["store"], []).append(file)
+        elif match := _SST.fullmatch(path):
+            parts.setdefault(match["store"], {})[match["name"]] = path
+        else:
+            others.append(path)
+    return CheckpointLayout(
+        has_metadata="metadata" in others,
+        offsets=logs["offsets"],
+        commits=logs["commits"],
+        sources=tuple(sources),
+        state={store: tuple(files) for store, files in state.items()},
+        parts=parts,
+        others=tuple(others),
+        companions=frozenset(companions),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """A checkpoint as it was when a batch had been committed."""
+
+    batch: int | None
+    """None: nothing is committed yet, and everything begins anew."""
+    pending: bool
+    """What the next batch reads was decided already: it is read again, exactly so."""
+    files: tuple[str, ...]
+    snapshots: tuple[str, ...]
+    """The whole versions that stores begin from; each names the SST files that it needs."""
+    gaps: tuple[str, ...]
+    """What is missing, in words; with any the cut cannot be used."""
+
+
+def cut_at(layout: CheckpointLayout, batch: int | None) -> Cut:
+    """What a query needs to go on after this batch, without the SST files of its snapshots."""
+    pending = (0 if batch is None else batch + 1) in layout.offsets
+    limit = (-1 if batch is None else batch) + (1 if pending else 0)
+    files = list(layout.others)
+    files += [path for number, path in layout.offsets.items() if number <= limit]
+    if batch is not None:
+        files += [path for number, path in layout.commits.items() if number <= batch]
+    files += [path for number, path in layout.sources if number <= limit]
+    snapshots: list[str] = []
+    gaps = list(_log_gaps(layout, batch))
+    for store, state in layout.state.items():
+        chain, missing = _chain(state, 0 if batch is None else batch + 1)
+        files += [file.path for file in chain]
+        snapshots += [file.path for file in chain if file.kind == "zip"]
+        gaps += [f"{store} lacks {words}" for words in missing]
+    return Cut(
+        batch=batch,
+        pending=pending,
+        files=with_companions(layout, files),
+        snapshots=tuple(snapshots),
+        gaps=tuple(gaps),
+    )
+
+
+def with_companions(layout: CheckpointLayout, paths: Iterable[str]) -> tuple[str, ...]:
+    chosen = list(paths)
+    beside = [checksum_path(path) for path in chosen]
+    return tuple(sorted({*chosen, *(path for path in beside if path in layout.companions)}))
+
+
+def parts_folder(snapshot: str) -> str:
+    """Where the SST files of a snapshot stand."""
+    return f"{snapshot.rpartition('/')[0]}/SSTs"
+
+
+def checksum_path(path: str) -> str:
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}.{name}.crc"
+
+
+def _log_gaps(layout: CheckpointLayout, batch: int | None) -> Iterable[str]:
+    if batch is None:
+        return
+    if not layout.has_metadata:
+        yield "the file metadata is missing, which holds the query's id"
+    if batch not in layout.commits:
+        yield f"commits/{batch} is missing"
+    if batch not in layout.offsets:
+        yield f"offsets/{batch} is missing"
+
+
+def _chain(state: tuple[StateFile, ...], version: int) -> tuple[list[StateFile], list[str]]:
+    """The newest whole version up to this one and the changes after it."""
+    if version == 0:
+        return [], []
+    wholes = [file.version for file in state if file.kind in WHOLE and file.version <= version]
+    base = max(wholes, default=0)
+    chain = [
+        file
+        for file in state
+        if (file.kind in WHOLE and file.version == base)
+        or (file.kind not in WHOLE and base < file.version <= version)
+    ]
+    there = {file.version for file in chain}
+    missing = [number for number in range(base + 1, version + 1) if number not in there]
+    return chain, [f"the changes that lead to version {number}" for number in missing]

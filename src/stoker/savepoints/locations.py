@@ -1,0 +1,57 @@
+"""Where a savepoint is: a directory of some storage, named by a URL or an absolute path."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stoker.core.errors import InvalidInput, NotFound, UnusableSavepoint
+from stoker.savepoints.manifest import MANIFEST, Manifest, decode_manifest
+from stoker.storage.contract import Storage
+
+OpenStorage = Callable[[str], Storage]
+"""The storage that a URL means; `stoker.storage.open.open_storage`, or a simulation's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Location:
+    """One savepoint: the storage of the directory above it, and its name there."""
+
+    parent: Storage
+    name: str
+    url: str
+
+    def inside(self, path: str) -> str:
+        return f"{self.name}/{path}"
+
+
+def parent_and_name(path: str) -> tuple[str, str]:
+    """`file:///dir/savepoint-1` is `savepoint-1` in `file:///dir`."""
+    trimmed = path.rstrip("/").removesuffix(f"/{MANIFEST}").rstrip("/")
+    above, _, name = trimmed.rpartition("/")
+    if not name or name in (".", "..") or not above or above.endswith(":/"):
+        raise InvalidInput(
+            f"{path!r} is not the directory of a savepoint; write an absolute path or a URL, "
+            "such as /data/savepoints/savepoint-1a2b3c-0d4e5f"
+        )
+    return above, name
+
+
+def locate(path: str, open_storage: OpenStorage) -> Location:
+    above, name = parent_and_name(path)
+    return Location(parent=open_storage(above), name=name, url=f"{above}/{name}")
+
+
+async def read_manifest(location: Location) -> Manifest:
+    try:
+        content = await location.parent.read(location.inside(MANIFEST))
+    except NotFound:
+        raise UnusableSavepoint(location.url, await _why_no_manifest(location)) from None
+    return decode_manifest(content, location.url)
+
+
+async def _why_no_manifest(location: Location) -> str:
+    if await location.parent.list(location.name):
+        return (
+            f"it has no {MANIFEST}: it was never completed, or this is not a savepoint; "
+            "stoker savepoint list shows those that are"
+        )
+    return "there is no such directory; check the path, and whether it is mounted here"

@@ -1,0 +1,133 @@
+"""The manifest of a savepoint: what is in it, written last, so that what has none is none."""
+
+import msgspec
+
+from stoker.core.checkpoints import Millis, SavepointSummary
+from stoker.core.errors import UnusableSavepoint
+from stoker.core.graph import JobGraph, Value
+from stoker.core.ids import JobId, RegionId
+
+MANIFEST = "manifest.json"
+GRAPH = "graph.json"
+MANIFEST_VERSION = 1
+
+
+class SavedFile(Value):
+    path: str
+    """Relative to the savepoint's directory."""
+    size: int
+    sha256: str
+
+
+class SavedOperator(Value):
+    """A stateful operator of a query."""
+
+    id: int
+    name: str
+    partitions: int
+    stores: tuple[str, ...] = ()
+
+
+class SavedQuery(Value):
+    region: RegionId
+    directory: str
+    query_id: str | None = None
+    batch_id: int | None = None
+    """The last committed batch; None when there was none yet."""
+    pending: bool = False
+    """The next batch was planned: it is read again exactly as it was planned."""
+    watermark_ms: int = 0
+    offsets: tuple[str | None, ...] = ()
+    """Where each source stood after the batch, in Spark's own words."""
+    shuffle_partitions: int | None = None
+    state_provider: str | None = None
+    operators: tuple[SavedOperator, ...] = ()
+
+
+class Manifest(Value):
+    savepoint_id: str
+    kind: str
+    """savepoint, or checkpoint for one that was retained when its job ended."""
+    job_id: JobId
+    job_name: str
+    created_at: Millis
+    queries: tuple[SavedQuery, ...]
+    files: tuple[SavedFile, ...]
+    """Everything but the manifest."""
+    version: int = MANIFEST_VERSION
+    stoker_version: str = ""
+    spark_version: str = ""
+    stopped: bool = False
+    """All queries had ended at a batch boundary: a planned batch has had no effect."""
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def batches(self) -> dict[str, int]:
+        return {q.region: q.batch_id for q in self.queries if q.batch_id is not None}
+
+    def query(self, region: str) -> SavedQuery | None:
+        return next((query for query in self.queries if query.region == region), None)
+
+    def files_of(self, query: SavedQuery) -> tuple[SavedFile, ...]:
+        return tuple(file for file in self.files if file.path.startswith(f"{query.directory}/"))
+
+    def summary(self, path: str) -> SavepointSummary:
+        return SavepointSummary(
+            path=path,
+            job_id=self.job_id,
+            job_name=self.job_name,
+            created_at=self.created_at,
+            kind=self.kind,
+            size_bytes=self.size,
+            batches=self.batches,
+        )
+
+
+def artifact_path(sha256: str) -> str:
+    return f"artifacts/{sha256}"
+
+
+class _Version(Value):
+    version: int
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+
+
+def decode_manifest(content: bytes, path: str) -> Manifest:
+    try:
+        version = msgspec.json.decode(content, type=_Version).version
+        if version > MANIFEST_VERSION:
+            raise UnusableSavepoint(
+                path,
+                f"its manifest has version {version}, and this Stoker reads up to "
+                f"{MANIFEST_VERSION}; use the Stoker that wrote it, or a later one",
+            )
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise UnusableSavepoint(
+            path, f"its manifest is cut off or not a manifest ({error}); use another savepoint"
+        ) from error
+    outside = [file.path for file in manifest.files if not _is_inside(file.path)]
+    if outside:
+        raise UnusableSavepoint(path, f"its manifest names a file outside of it: {outside[0]!r}")
+    return manifest
+
+
+def encode_graph(graph: JobGraph) -> bytes:
+    return msgspec.json.encode(graph)
+
+
+def decode_graph(content: bytes, path: str) -> JobGraph:
+    try:
+        return msgspec.json.decode(content, type=JobGraph)
+    except msgspec.DecodeError as error:
+        raise UnusableSavepoint(path, f"its {GRAPH} cannot be read: {error}") from error
+
+
+def _is_inside(path: str) -> bool:
+    return not path.startswith("/") and all(part not in ("", ".", "..") for part in path.split("/"))

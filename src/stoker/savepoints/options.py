@@ -1,0 +1,65 @@
+"""What can be set about checkpoints and savepoints."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from stoker.core.options import option
+from stoker.core.states import JobStatus
+
+
+class Retention(StrEnum):
+    NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
+    DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
+    RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
+
+    def keeps(self, status: JobStatus) -> bool:
+        """Whether the last checkpoint of a job that ended so stays."""
+        match self:
+            case Retention.NO_EXTERNALIZED_CHECKPOINTS:
+                return False
+            case Retention.DELETE_ON_CANCELLATION:
+                return status is JobStatus.FAILED
+            case Retention.RETAIN_ON_CANCELLATION:
+                return status in (JobStatus.FAILED, JobStatus.CANCELED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavepointOptions:
+    savepoint_directory: str | None = option(
+        "execution.checkpointing.savepoint-dir",
+        "Where savepoints go that name no directory of their own: an absolute path or a URL that "
+        "every master reaches.",
+        None,
+    )
+    retained_directory: str | None = option(
+        "execution.checkpointing.dir",
+        "Where the last checkpoint of an ended job is kept, if it is; unset means the folder "
+        "retained in the storage directory.",
+        None,
+    )
+    retention: Retention = option(
+        "execution.checkpointing.externalized-checkpoint-retention",
+        "Whether the last checkpoint of a streaming job outlives it: never, when the job failed "
+        "(DELETE_ON_CANCELLATION), or also when it was cancelled (RETAIN_ON_CANCELLATION). A job "
+        "can set it for itself in its configuration.",
+        Retention.NO_EXTERNALIZED_CHECKPOINTS,
+    )
+    history: int = option(
+        "web.checkpoints.history", "Checkpoints that are remembered of each job.", 10
+    )
+    stop_limit: timedelta = option(
+        "savepoint.stop.boundary-timeout",
+        "How long all queries of a job may take to reach a batch boundary when it is stopped with "
+        "a savepoint; without one the job goes on.",
+        timedelta(minutes=1),
+    )
+    timeout: timedelta = option(
+        "execution.checkpointing.timeout",
+        "How long a savepoint may take; it fails then, and the job goes on.",
+        timedelta(minutes=10),
+    )
+
+    def retention_of(self, configuration: dict[str, str]) -> Retention:
+        text = configuration.get("execution.checkpointing.externalized-checkpoint-retention", "")
+        return Retention(text) if text in set(Retention) else self.retention

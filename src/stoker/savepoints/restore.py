@@ -1,0 +1,129 @@
+"""Starting from a savepoint: every byte is checked on its way into the job's own checkpoints."""
+
+import uuid
+from collections.abc import Iterable
+
+import msgspec
+
+from stoker.core.checkpoints import Millis
+from stoker.core.errors import NotFound, UnusableSavepoint
+from stoker.core.failpoints import failpoint
+from stoker.core.graph import Value
+from stoker.core.ids import JobId
+from stoker.savepoints.copying import checksum, copy_file, for_all
+from stoker.savepoints.locations import Location
+from stoker.savepoints.manifest import Manifest, SavedFile, SavedQuery
+from stoker.savepoints.take import checkpoint_folder
+from stoker.storage.contract import Storage
+
+_QUERY_ID = "metadata"
+_QUERY_ID_CHECKSUM = ".metadata.crc"
+
+
+class RestoreRecord(Value):
+    """Written when all is there: from then on the job's own checkpoints count."""
+
+    path: str
+    at: Millis
+    kind: str
+    batches: dict[str, int] = {}
+    version: int = 1
+
+
+def restore_record_path(job_id: JobId) -> str:
+    return f"jobs/{job_id}/restored.json"
+
+
+async def restored_before(storage: Storage, job_id: JobId) -> RestoreRecord | None:
+    try:
+        content = await storage.read(restore_record_path(job_id))
+    except NotFound:
+        return None
+    return msgspec.json.decode(content, type=RestoreRecord)
+
+
+async def restore(
+    location: Location,
+    manifest: Manifest,
+    storage: Storage,
+    job_id: JobId,
+    *,
+    regions: Iterable[str],
+    now: Millis,
+) -> RestoreRecord:
+    """Again is harmless: the same files are written, and the record last.
+
+    Nothing is deleted first: a former leader that is late then does no harm to what a later one
+    has restored, since it writes the same.
+    """
+    wanted = [query for region in regions if (query := manifest.query(region)) is not None]
+    for query in wanted:
+        await _restore_query(location, manifest, query, storage, job_id)
+    record = RestoreRecord(
+        path=location.url,
+        at=now,
+        kind=manifest.kind,
+        batches={q.region: q.batch_id for q in wanted if q.batch_id is not None},
+    )
+    failpoint("restore.before-record")
+    await storage.write(restore_record_path(job_id), msgspec.json.encode(record))
+    failpoint("restore.after-record")
+    return record
+
+
+async def _restore_query(
+    location: Location, manifest: Manifest, query: SavedQuery, storage: Storage, job_id: JobId
+) -> None:
+    folder = checkpoint_folder(job_id, query.region)
+
+    async def copy(file: SavedFile) -> None:
+        inside = file.path.removeprefix(f"{query.directory}/")
+        if inside == _QUERY_ID_CHECKSUM:
+            return
+        failpoint("restore.before-a-copy")
+        target = f"{folder}/{inside}"
+        try:
+            copied = await copy_file(location.parent, location.inside(file.path), storage, target)
+        except NotFound:
+            raise UnusableSavepoint(location.url, f"its file {file.path} is missing") from None
+        _compare(file, copied, location)
+        if inside == _QUERY_ID:
+            await storage.write(target, _own_query_id(job_id, manifest, query))
+
+    await for_all(manifest.files_of(query), copy)
+
+
+def _own_query_id(job_id: JobId, manifest: Manifest, query: SavedQuery) -> bytes:
+    """Spark stops a running query that has the same id: the saved job may still run."""
+    name = f"{job_id}/{query.region}/{manifest.savepoint_id}"
+    return msgspec.json.encode({"id": str(uuid.uuid5(uuid.NAMESPACE_OID, name))})
+
+
+def _compare(expected: SavedFile, found: SavedFile, location: Location) -> None:
+    if found.size != expected.size:
+        raise UnusableSavepoint(
+            location.url,
+            f"its file {expected.path} has {found.size} bytes instead of {expected.size}; "
+            "copy the savepoint again from where it was taken",
+        )
+    if found.sha256 != expected.sha256:
+        raise UnusableSavepoint(
+            location.url,
+            f"the content of its file {expected.path} is not what was saved (checksum "
+            f"{found.sha256[:12]}…, expected {expected.sha256[:12]}…); copy the savepoint again",
+        )
+
+
+async def verify(location: Location, manifest: Manifest) -> list[str]:
+    """What is wrong with its files, in words; nothing when it can be used."""
+
+    async def look(file: SavedFile) -> str | None:
+        try:
+            _compare(file, await checksum(location.parent, location.inside(file.path)), location)
+        except UnusableSavepoint as error:
+            return str(error.facts["reason"])
+        except NotFound:
+            return f"its file {file.path} is missing"
+        return None
+
+    return [words for words in await for_all(manifest.files, look) if words is not None]

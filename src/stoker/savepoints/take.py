@@ -1,0 +1,257 @@
+"""Taking a savepoint: pin what a committed batch needs, copy it, write the manifest last.
+
+Spark commits and purges while this goes on. Pinned files stay whatever Spark does; when one is
+gone before it is pinned, the same begins again with the batch that is the last one by then.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stoker.core.checkpoints import Millis
+from stoker.core.errors import NotFound, SavepointFailed, StokerError
+from stoker.core.failpoints import failpoint
+from stoker.core.graph import JobGraph
+from stoker.core.ids import JobId, RegionId
+from stoker.core.names import safe_name
+from stoker.savepoints.copying import checksum, copy_file, for_all
+from stoker.savepoints.layout import Cut, cut_at, layout_of, parts_folder, with_companions
+from stoker.savepoints.locations import Location
+from stoker.savepoints.logs import (
+    Offsets,
+    parse_offsets,
+    parse_operator,
+    parse_query_id,
+    parts_of_snapshot,
+)
+from stoker.savepoints.manifest import (
+    GRAPH,
+    MANIFEST,
+    Manifest,
+    SavedFile,
+    SavedOperator,
+    SavedQuery,
+    artifact_path,
+    encode_graph,
+    encode_manifest,
+)
+from stoker.storage.contract import Storage
+
+log = logging.getLogger(__name__)
+
+TRIES = 8
+"""How often a cut is begun again because Spark removed a file before it was pinned."""
+_OPERATOR = re.compile(r"state/(\d+)/_metadata/(?:metadata|v2/\d+)")
+
+
+def checkpoints_folder(job_id: JobId) -> str:
+    return f"jobs/{job_id}/checkpoints"
+
+
+def checkpoint_folder(job_id: JobId, region: str) -> str:
+    return f"{checkpoints_folder(job_id)}/{safe_name(region)}"
+
+
+def pins_folder(job_id: JobId) -> str:
+    return f"jobs/{job_id}/pins"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occasion:
+    """Who takes it, when, and under which versions."""
+
+    savepoint_id: str
+    kind: str
+    at: Millis
+    stoker_version: str = ""
+    spark_version: str = ""
+    stopped: bool = False
+
+
+class Taking:
+    """One savepoint of one job, from its checkpoints in the cluster's storage to a location."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        graph: JobGraph,
+        target: Location,
+        occasion: Occasion,
+        artifacts: Mapping[str, str] | None = None,
+    ) -> None:
+        """`artifacts` are the job's files: their checksums, and where they are in the storage."""
+        self._artifacts = artifacts or {}
+        self._storage = storage
+        self._graph = graph
+        self._target = target
+        self._occasion = occasion
+        self._pins = f"{pins_folder(graph.job_id)}/{occasion.savepoint_id}"
+
+    async def take(self, regions: Sequence[RegionId]) -> Manifest:
+        """The manifest that was written; when this raises, nothing usable is left behind."""
+        try:
+            failpoint("savepoint.before-pins")
+            cuts = [await self._pin(region) for region in regions]
+            failpoint("savepoint.after-pins")
+            manifest = await self._copy(cuts)
+        except StokerError:
+            await self._discard(self._target.parent, self._target.name)
+            raise
+        finally:
+            failpoint("savepoint.before-removing-pins")
+            await self._discard(self._storage, self._pins)
+        return manifest
+
+    async def _pin(self, region: RegionId) -> "PinnedQuery":
+        source = checkpoint_folder(self._graph.job_id, region)
+        pins = f"{self._pins}/{safe_name(region)}"
+        problem = ""
+        for _ in range(TRIES):
+            try:
+                pinned = PinnedQuery(self._storage, region, pins)
+                cut = await pinned.pin_from(source)
+            except NotFound as error:
+                # Spark removed it: by now there is a later batch to begin with.
+                problem = error.message
+                continue
+            if not cut.gaps:
+                return pinned
+            problem = "; ".join(cut.gaps)
+            await self._discard(self._storage, pins)
+        raise SavepointFailed(
+            f"the checkpoint of {region} has no complete batch: {problem}; "
+            f"stoker checkpoint verify {self._storage.url(source)} tells more",
+            region=region,
+        )
+
+    async def _copy(self, queries: Sequence["PinnedQuery"]) -> Manifest:
+        location, graph = self._target, self._graph
+        content = encode_graph(graph)
+        await location.parent.write(location.inside(GRAPH), content)
+        copied = [await checksum(location.parent, location.inside(GRAPH))]
+        for sha256, path in self._artifacts.items():
+            target = location.inside(artifact_path(sha256))
+            copied.append(await copy_file(self._storage, path, location.parent, target))
+        saved: list[SavedQuery] = []
+        for query in queries:
+            saved.append(await query.described())
+            copied += await query.copy_to(location)
+        occasion = self._occasion
+        manifest = Manifest(
+            savepoint_id=occasion.savepoint_id,
+            kind=occasion.kind,
+            job_id=graph.job_id,
+            job_name=graph.name,
+            created_at=occasion.at,
+            queries=tuple(saved),
+            files=tuple(_relative(file, location.name) for file in copied),
+            stoker_version=occasion.stoker_version,
+            spark_version=occasion.spark_version,
+            stopped=occasion.stopped,
+        )
+        failpoint("savepoint.before-manifest")
+        await location.parent.write(location.inside(MANIFEST), encode_manifest(manifest))
+        failpoint("savepoint.after-manifest")
+        return manifest
+
+    async def _discard(self, storage: Storage, folder: str) -> None:
+        try:
+            await storage.delete_tree(folder)
+        except StokerError as error:
+            log.warning("%s is left behind: %s", storage.url(folder), error)
+
+
+class PinnedQuery:
+    """The files of one query at one batch, held fast."""
+
+    def __init__(self, storage: Storage, region: RegionId, pins: str) -> None:
+        self._storage = storage
+        self._region = region
+        self._pins = pins
+        self._files: tuple[str, ...] = ()
+        self._cut = Cut(batch=None, pending=False, files=(), snapshots=(), gaps=())
+
+    async def pin_from(self, source: str) -> Cut:
+        # The last commit first: whatever it needs was written before it.
+        commits = await _names_in(self._storage, source, "commits")
+        batch = layout_of(commits).last_commit
+        layout = layout_of(await _names_in(self._storage, source))
+        cut = cut_at(layout, batch)
+        await self._storage.pin({f"{source}/{path}": f"{self._pins}/{path}" for path in cut.files})
+        needed: list[str] = []
+        for snapshot in cut.snapshots:
+            content = await self._storage.read(f"{self._pins}/{snapshot}")
+            folder = parts_folder(snapshot)
+            needed += [f"{folder}/{name}" for name in parts_of_snapshot(content, snapshot)]
+        parts = with_companions(layout, needed)
+        await self._storage.pin({f"{source}/{path}": f"{self._pins}/{path}" for path in parts})
+        self._cut = cut
+        self._files = tuple(sorted({*cut.files, *parts}))
+        return cut
+
+    async def described(self) -> SavedQuery:
+        offsets = await self._offsets()
+        has_metadata = "metadata" in self._files
+        return SavedQuery(
+            region=self._region,
+            directory=directory_of(self._region),
+            query_id=parse_query_id(await self._read("metadata"), "metadata")
+            if has_metadata
+            else None,
+            batch_id=self._cut.batch,
+            pending=self._cut.pending,
+            watermark_ms=offsets.watermark_ms if offsets else 0,
+            offsets=offsets.sources if offsets else (),
+            shuffle_partitions=offsets.shuffle_partitions if offsets else None,
+            state_provider=offsets.state_provider if offsets else None,
+            operators=await self._operators(),
+        )
+
+    async def _offsets(self) -> Offsets | None:
+        if self._cut.batch is None:
+            return None
+        path = f"offsets/{self._cut.batch}"
+        return parse_offsets(await self._read(path), path)
+
+    async def _operators(self) -> tuple[SavedOperator, ...]:
+        latest: dict[int, str] = {}
+        for path in self._files:
+            if match := _OPERATOR.fullmatch(path):
+                latest[int(match[1])] = path
+        found = [parse_operator(await self._read(path), path) for path in latest.values()]
+        return tuple(
+            SavedOperator(
+                id=each.id, name=each.name, partitions=each.partitions, stores=each.stores
+            )
+            for each in found
+        )
+
+    async def _read(self, path: str) -> bytes:
+        return await self._storage.read(f"{self._pins}/{path}")
+
+    async def copy_to(self, location: Location) -> list[SavedFile]:
+        directory = location.inside(directory_of(self._region))
+
+        async def copy(path: str) -> SavedFile:
+            failpoint("savepoint.before-a-copy")
+            return await copy_file(
+                self._storage, f"{self._pins}/{path}", location.parent, f"{directory}/{path}"
+            )
+
+        return await for_all(self._files, copy)
+
+
+def directory_of(region: str) -> str:
+    return f"queries/{safe_name(region)}"
+
+
+async def _names_in(storage: Storage, folder: str, inside: str = "") -> list[str]:
+    below = f"{folder}/{inside}" if inside else folder
+    return [path.removeprefix(f"{folder}/") for path in await storage.list(below)]
+
+
+def _relative(file: SavedFile, directory: str) -> SavedFile:
+    return SavedFile(
+        path=file.path.removeprefix(f"{directory}/"), size=file.size, sha256=file.sha256
+    )

@@ -1,0 +1,58 @@
+"""What can be set about access: tokens for REST, TLS for REST and between processes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.core.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestSecurityOptions:
+    """The serving side."""
+
+    tokens: Path | None = option(
+        "security.rest.tokens",
+        "File of the tokens that may call the REST API, made by `stoker token create`; all masters "
+        "need the same. Unset: whoever reaches the port may call.",
+        None,
+    )
+    tls: bool = option("security.ssl.rest.enabled", "Serve REST over TLS only.", False)
+    certificate: Path | None = option(
+        "security.ssl.rest.certificate",
+        "Certificate of the REST server with its chain, as PEM.",
+        None,
+    )
+    key: Path | None = option("security.ssl.rest.key", "Private key of that certificate.", None)
+    authorities: Path | None = option(
+        "security.ssl.rest.authorities",
+        "Certificates of those who may sign for REST, as PEM: masters check each other by it, and "
+        "clients where they are asked for a certificate. Unset: those that the system trusts.",
+        None,
+    )
+    mutual: bool = option(
+        "security.ssl.rest.authentication-enabled",
+        "Whether clients of REST must show a certificate that security.ssl.rest.authorities signed",
+        False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class InternalSecurityOptions:
+    """Between masters and task executors."""
+
+    tls: bool = option(
+        "security.ssl.internal.enabled",
+        "Mutual TLS between the processes of the cluster: each must show a certificate.",
+        False,
+    )
+    certificate: Path | None = option(
+        "security.ssl.internal.certificate",
+        "Certificate of this process with its chain, as PEM; it names the hosts it is used on.",
+        None,
+    )
+    key: Path | None = option("security.ssl.internal.key", "Private key of that certificate.", None)
+    authorities: Path | None = option(
+        "security.ssl.internal.authorities",
+        "Certificates of those who may sign for processes of this cluster, as PEM.",
+        None,
+    )

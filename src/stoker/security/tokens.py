@@ -1,0 +1,144 @@
+"""Bearer tokens: who may call, kept as hashes in a file that all masters read."""
+
+import fcntl
+import hashlib
+import hmac
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from stoker.core.errors import InvalidInput, InvalidOption, NotFound
+from stoker.core.graph import Value
+from stoker.security.roles import Role
+
+VERSION = 1
+_PREFIX = "stk"
+_OWNER_ONLY = 0o600
+
+
+class Token(Value):
+    """One token as it rests: whoever reads the file cannot call with it."""
+
+    id: str
+    name: str
+    role: Role
+    sha256: str
+    created_ms: int
+    expires_ms: int | None = None
+
+    def is_over(self, now_ms: int) -> bool:
+        return self.expires_ms is not None and now_ms >= self.expires_ms
+
+
+class _File(Value):
+    version: int = VERSION
+    tokens: tuple[Token, ...] = ()
+
+
+def text_of(token_id: str, secret: str) -> str:
+    """What the user keeps; the id in front lets the right hash be found and be talked about."""
+    return f"{_PREFIX}_{token_id}_{secret}"
+
+
+def hash_of(text: str) -> str:
+    # The secret has the entropy of a key: a slow hash, as for passwords, would protect nothing.
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def find(tokens: tuple[Token, ...], text: str) -> Token | None:
+    """The token that this text proves, whether it is over or not."""
+    parts = text.split("_", 2)
+    if len(parts) != 3 or parts[0] != _PREFIX:
+        return None
+    given = hash_of(text)
+    found = None
+    for token in tokens:
+        if token.id == parts[1] and hmac.compare_digest(token.sha256, given):
+            found = token
+    return found
+
+
+class TokenFile:
+    """Read again whenever it has changed, so that a revoked token is refused at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._tokens: tuple[Token, ...] = ()
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """InvalidOption when it cannot be read: nobody is let in by a file that is damaged."""
+        try:
+            stat = self._path.stat()
+            # A replaced file may have the size and, on coarse clocks, the time of the one before.
+            seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            if seen != self._seen:
+                self._tokens = _read(self._path)
+                self._seen = seen
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise InvalidOption(
+                f"the tokens in {self._path} cannot be read: {error.strerror}"
+            ) from error
+        return self._tokens
+
+    def add(self, token: Token) -> None:
+        with self._changing() as tokens:
+            if any(each.name == token.name for each in tokens):
+                raise InvalidInput(
+                    f"there is a token named {token.name} already; "
+                    "choose another name, or revoke it first"
+                )
+            self._write((*tokens, token))
+
+    def revoke(self, wanted: str) -> Token:
+        """By id or name."""
+        with self._changing() as tokens:
+            for token in tokens:
+                if wanted in (token.id, token.name):
+                    self._write(tuple(each for each in tokens if each is not token))
+                    return token
+        raise NotFound(f"there is no token {wanted} in {self._path}; see: stoker token list")
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[Token, ...]]:
+        """One change at a time, also among processes."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
+        except OSError as error:
+            raise InvalidInput(f"{self._path} cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield self.tokens
+        finally:
+            os.close(lock)
+
+    def _write(self, tokens: tuple[Token, ...]) -> None:
+        fresh = self._path.with_suffix(".new")
+        content = msgspec.json.format(msgspec.json.encode(_File(tokens=tokens)))
+        with suppress(FileNotFoundError):
+            fresh.unlink()
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._path)
+
+
+def _read(path: Path) -> tuple[Token, ...]:
+    try:
+        content = msgspec.json.decode(path.read_bytes(), type=_File)
+    except msgspec.DecodeError as error:
+        raise InvalidOption(f"{path} is not a file of tokens: {error}") from error
+    if content.version > VERSION:
+        raise InvalidOption(
+            f"{path} was written by a newer Stoker (version {content.version}, known {VERSION})"
+        )
+    return content.tokens

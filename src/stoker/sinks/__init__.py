@@ -1,0 +1,6 @@
+"""Functions for `foreachBatch` that leave every batch once, also when Spark repeats one."""
+
+from stoker.sinks.files import files_by_batch
+from stoker.sinks.postgres import append_to_postgres, upsert_to_postgres
+
+__all__ = ["append_to_postgres", "files_by_batch", "upsert_to_postgres"]

@@ -1,0 +1,70 @@
+"""The directory of each attempt: made before it begins, gone after it has ended, its logs kept."""
+
+import logging
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stoker.blob.content import OffLoop
+from stoker.core.ids import AttemptId, JobId
+
+log = logging.getLogger(__name__)
+
+LEFT_BEHIND = "left-behind"
+"""Where logs stay of attempts that a former life of this task executor did not put away."""
+
+
+class AttemptFiles:
+    def __init__(self, work_dir: Path, log_dir: Path, off_loop: OffLoop) -> None:
+        self._root = work_dir / "attempts"
+        self._logs = log_dir / "attempts"
+        self._off_loop = off_loop
+
+    def make_directory(self, attempt: AttemptId) -> Path:
+        directory = self._root / attempt
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    async def put_away(self, job_id: JobId, attempt: AttemptId) -> None:
+        """The logs stay with the task executor's logs, the rest goes."""
+        kept = self._logs / job_id / attempt
+        await self._off_loop(_put_away, self._root / attempt, kept)
+
+    async def put_away_leftovers(self) -> None:
+        """Of a life that ended before it could."""
+        await self._off_loop(self._put_all_away)
+
+    def _put_all_away(self) -> None:
+        if self._root.is_dir():
+            for directory in self._root.iterdir():
+                _put_away(directory, self._logs / LEFT_BEHIND / directory.name)
+
+
+def _put_away(directory: Path, kept: Path) -> None:
+    try:
+        _keep_logs(directory, kept)
+    except OSError as error:
+        log.warning("the logs in %s are lost: %s", directory, error)
+    shutil.rmtree(directory, onerror=_make_removable)
+
+
+def _keep_logs(directory: Path, kept: Path) -> None:
+    logs = [path for path in directory.glob("*.log") if path.stat().st_size > 0]
+    if logs:
+        kept.mkdir(parents=True, exist_ok=True)
+        for path in logs:
+            shutil.move(path, kept / path.name)
+
+
+def _make_removable(remove: Callable[..., Any], path: str, _error: object) -> None:
+    """A task may have forbidden it; what cannot be removed even so stays, and harms nobody."""
+    try:
+        for each in (os.path.dirname(path), path):
+            os.chmod(each, stat.S_IRWXU)
+        remove(path)
+        shutil.rmtree(path, ignore_errors=True)
+    except OSError:
+        return

@@ -1,0 +1,44 @@
+"""Streams that are ended at a batch boundary for a savepoint, and then finished or let go on."""
+
+from pathlib import Path
+
+from stoker.core.errors import NotFound
+from stoker.core.ids import AttemptId
+from stoker.engine.stream_control import Decision, StreamControl, SuspendOrder
+from stoker.gateways.taskexecutor import Suspension
+from stoker.taskexecutor.held_task import HeldTask
+
+
+def attempt_directory(work_dir: Path, attempt: AttemptId) -> Path:
+    return work_dir / "attempts" / attempt
+
+
+class Suspensions:
+    def __init__(self, work_dir: Path) -> None:
+        self._work_dir = work_dir
+
+    def suspend(self, held: HeldTask | None, order: str, limit: float, hold: float) -> None:
+        control = self._control(held)
+        current = control.order()
+        if current is None or current.order_id != order:
+            control.suspend(SuspendOrder(order_id=order, limit_seconds=limit, hold_seconds=hold))
+
+    def state_of(self, held: HeldTask | None, order: str) -> Suspension:
+        control = self._control(held)
+        boundary = control.boundary(order)
+        current = control.order()
+        asked = current is not None and current.order_id == order
+        if boundary is None:
+            return Suspension(asked=asked)
+        if not boundary.reached:
+            return Suspension(asked=True, refused=boundary.reason)
+        # Without its order the stream has gone on: nobody decided in time.
+        return Suspension(asked=asked, reached=asked, batch_id=boundary.batch_id)
+
+    def decide(self, held: HeldTask | None, order: str, finish: bool) -> None:
+        self._control(held).decide(Decision(order_id=order, finish=finish))
+
+    def _control(self, held: HeldTask | None) -> StreamControl:
+        if held is None or held.over.is_set():
+            raise NotFound("the attempt is not here, or is over")
+        return StreamControl(attempt_directory(self._work_dir, held.attempt))

@@ -1,0 +1,81 @@
+"""A session as one simulated process sees it: it can be slow, and old news when it was frozen."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextvars import Context
+
+from stoker.ha.coordinator import ConnectionState, Op
+from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
+from stoker.testing.slowness import Slowness
+
+_NEXT = 1e-6
+"""Between two operations of a session, which arrive in the order in which they were sent."""
+
+
+class ProcessCoordinator(MemoryCoordinator):
+    """Frozen, it sends nothing: the session ends unnoticed, and what it believes gets stale."""
+
+    def __init__(
+        self, coordination: MemoryCoordination, slowness: Slowness, *, lasting: bool = False
+    ) -> None:
+        self._slowness = slowness
+        self._arrival = 0.0
+        self._frozen_at: float | None = None
+        self.is_trusted = False
+        """Calls are taken though the session is over: then only the epoch refuses a late write."""
+        super().__init__(coordination, lasting=lasting)
+
+    @property
+    def last_contact(self) -> float:
+        return super().last_contact if self._frozen_at is None else self._frozen_at
+
+    def freeze(self) -> None:
+        if self._frozen_at is not None or self.state is not ConnectionState.CONNECTED:
+            return
+        self._frozen_at = asyncio.get_running_loop().time()
+        timeout = self._coordination.session_timeout
+        if timeout is not None:
+            # Not in the context of the frozen process, which would not be woken by it.
+            asyncio.get_running_loop().call_later(
+                timeout, self._end_if_still_frozen, self.session, context=Context()
+            )
+
+    def _end_if_still_frozen(self, session: str) -> None:
+        if self._frozen_at is not None and session == self.session:
+            self._coordination.expire(self, tell=False)
+
+    def regain_contact(self) -> None:
+        """Some time after it woke up: it learns what became of its session and of what it read."""
+        if self._frozen_at is None:
+            return
+        self._frozen_at = None
+        self.is_trusted = False
+        if not self._is_live():
+            self.lose_session()
+        elif self.state is ConnectionState.CONNECTED:
+            self.catch_up()
+
+    def note_contact(self) -> None:
+        if self._frozen_at is None:
+            super().note_contact()
+        else:
+            self._contact_until = self._frozen_at
+
+    def notice(self, touched: Iterable[str]) -> None:
+        if self._frozen_at is None:
+            super().notice(touched)
+
+    def _is_live(self) -> bool:
+        return self.is_trusted or super()._is_live()
+
+    async def commit(self, ops: Sequence[Op]) -> list[int]:
+        versions = await super().commit(ops)
+        await self._slowness.wait()
+        return versions
+
+    async def _turn(self) -> None:
+        if self._slowness.seconds:
+            now = asyncio.get_running_loop().time()
+            self._arrival = max(now + self._slowness.next_delay(), self._arrival + _NEXT)
+            await asyncio.sleep(self._arrival - now)
+        await super()._turn()

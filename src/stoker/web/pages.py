@@ -1,0 +1,23 @@
+"""Pages that a master serves by itself: nothing of them comes from another machine."""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    file: str
+    media_type: str
+
+
+PAGES = {
+    "/docs": Page(file="docs.html", media_type="text/html; charset=utf-8"),
+    "/docs.js": Page(file="docs.js", media_type="text/javascript; charset=utf-8"),
+    "/docs.css": Page(file="docs.css", media_type="text/css; charset=utf-8"),
+}
+
+
+@cache
+def content_of(file: str) -> bytes:
+    return resources.files("stoker.web").joinpath(file).read_bytes()

@@ -1,0 +1,183 @@
+"""Whatever holds a stream dies or freezes, or is cut off from ZooKeeper, and no record is lost.
+
+`STOKER_CHAOS_SEED` decides the order of the faults and who meets them; usually a few of them,
+`STOKER_CHAOS=long` plays all, again and again. A failure names its seed.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from chaos.cables import Cables, cut
+from chaos.real_cluster import LONG, SESSION_SECONDS, RealCluster, eventually, real_cluster
+from chaos.story import Story
+from stoker.processes.local_cluster_process import ProcessRecord, send
+
+SEED = int(os.environ.get("STOKER_CHAOS_SEED", "1"))
+ROUNDS = int(os.environ.get("STOKER_CHAOS_ROUNDS", "5")) if LONG else 1
+LEASE_SECONDS = 20.0
+
+CONFIGURATION = f"""
+task.lease.duration: {LEASE_SECONDS:g} s
+task.lease.margin: 3 s
+restart-strategy.type: fixed-delay
+restart-strategy.fixed-delay.attempts: 1000
+restart-strategy.fixed-delay.delay: 200 ms
+"""
+
+
+class DeathStory(Story):
+    def __init__(
+        self, cluster: RealCluster, directory: Path, cables: Cables, chance: random.Random
+    ) -> None:
+        super().__init__(cluster, directory)
+        self._cables = cables
+        self._chance = chance
+        self.rides_through: dict[str, Callable[[], None]] = {
+            "cut_leader_off": self.cut_leader_off,
+            "cut_task_executor_off": self.cut_task_executor_off,
+            "freeze_spark_server": lambda: self.freeze_for(3, [self.spark_server()]),
+            "freeze_zookeeper_server": self.freeze_zookeeper_server,
+        }
+        """The attempt of the stream goes on."""
+        self.costs_an_attempt: dict[str, Callable[[], None]] = {
+            "kill_runner": self.kill_runner,
+            "kill_spark_server": lambda: self.kill_process(self.spark_server()),
+            "kill_task_executor": lambda: self.cluster.kill(self.holder()),
+            "freeze_machine": self.freeze_machine,
+        }
+
+    def holder(self) -> str:
+        """The task executor that runs the stream."""
+        name = self.attempt().task_executor
+        assert name is not None
+        return str(name)
+
+    def spark_server(self) -> ProcessRecord:
+        (server,) = self.cluster.children_of(self.holder(), words="bin/java")
+        return server
+
+    def kill_runner(self) -> None:
+        """One of them at random: warm ones, and those of batch jobs, die too."""
+        self.submit(seconds=2, restarts=100)
+        runners = self.cluster.runners_of(self.holder())
+        assert runners
+        self.kill_process(self._chance.choice(runners))
+
+    def kill_process(self, record: ProcessRecord) -> None:
+        send(record, signal.SIGKILL)
+        eventually(lambda: not record.alive, f"{record.name[:60]} is dead")
+
+    def freeze_for(self, seconds: float, records: list[ProcessRecord]) -> None:
+        with frozen(records):
+            time.sleep(seconds)
+
+    def freeze_zookeeper_server(self) -> None:
+        name = f"zookeeper-{self._chance.randint(1, 3)}"
+        self.freeze_for(SESSION_SECONDS * 1.5, [self.cluster.process(name)])
+        self.submit(restarts=100)
+
+    def freeze_machine(self) -> None:
+        """Everything of the task executor, for longer than its leases: another one takes over."""
+        holder, attempt = self.holder(), self.attempt().attempt
+        with frozen(self.cluster.tree_of(holder)):
+            eventually(
+                lambda: self.attempt().attempt != attempt and self.holder() != holder,
+                "the stream is taken over",
+                LEASE_SECONDS + 60,
+            )
+            self.wait_for_batch_after(self.batch())
+
+    def cut_leader_off(self) -> None:
+        """It leads no more before it can know of another leader."""
+        leader, epoch = self.cluster.leader, self.cluster.epoch
+        with cut(self._cables, leader):
+            self.cluster.wait_for_epoch_after(epoch)
+            assert self.cluster.leader != leader
+            self.submit(restarts=100)
+        eventually(lambda: epoch in self.cluster.ended_grants(leader), f"{leader} knows it")
+
+    def cut_task_executor_off(self) -> None:
+        """From ZooKeeper, not from its masters: they renew its leases."""
+        with cut(self._cables, self.holder()):
+            self.submit(restarts=100)
+            time.sleep(SESSION_SECONDS * 1.5)
+
+    def play(self, name: str) -> None:
+        began, batch, before = time.monotonic(), self.batch(), self.attempt()
+        (self.rides_through | self.costs_an_attempt)[name]()
+        self.wait_for_batch_after(batch)
+        self.cluster.restart_the_dead()
+        self.cluster.wait_until_whole()
+        self.wait_for_batch_after(self.batch())
+        now = self.attempt()
+        if name in self.rides_through:
+            assert (now.attempt, now.progress.run_id) == (before.attempt, before.progress.run_id)
+        assert now.progress.query_id == before.progress.query_id
+        self.faults.append(name)
+        print(f"{name}: {time.monotonic() - began:.1f} s")
+
+
+@contextmanager
+def frozen(records: list[ProcessRecord]) -> Iterator[None]:
+    try:
+        for record in records:
+            send(record, signal.SIGSTOP)
+        yield
+    finally:
+        for record in reversed(records):
+            send(record, signal.SIGCONT)
+
+
+def chosen(story: DeathStory, chance: random.Random) -> list[str]:
+    """Usually two of each kind."""
+    short = 100 if LONG else 2
+    names = [
+        *chance.sample(sorted(story.rides_through), min(short, len(story.rides_through))),
+        *chance.sample(sorted(story.costs_an_attempt), min(short, len(story.costs_an_attempt))),
+    ]
+    return chance.sample(names, len(names))
+
+
+@pytest.fixture(scope="module")
+def cables() -> Iterator[Cables]:
+    with Cables() as cables:
+        yield cables
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, cables: Cables) -> Iterator[RealCluster]:
+    with real_cluster(
+        tmp_path_factory.mktemp("cluster"),
+        masters=2,
+        task_executors=2,
+        zookeeper=3,
+        configuration=CONFIGURATION,
+        cables=cables,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.mark.timeout(7200 if LONG else 420)
+def test_deaths_freezes_and_cuts_lose_and_repeat_no_record(
+    cluster: RealCluster, cables: Cables, tmp_path: Path
+) -> None:
+    """FAULT-*"""
+    chance = random.Random(SEED)
+    print(f"seed {SEED}")
+    story = DeathStory(cluster, tmp_path, cables, chance)
+    with story.stream:
+        story.begin_stream()
+        for _ in range(ROUNDS):
+            for name in chosen(story, chance):
+                story.play(name)
+        story.every_acknowledged_job_finished_once()
+        story.no_committed_batch_is_missing()
+        story.the_sink_equals_the_input()
+    story.end_stream()

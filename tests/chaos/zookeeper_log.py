@@ -1,0 +1,75 @@
+"""What ZooKeeper has written down: which session changed something, and in which order."""
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from stoker.engine.server import spark_home
+from stoker.ha.zookeeper.location import read_location
+
+_TOOL = "org.apache.zookeeper.server.persistence.TxnLogToolkit"
+_JARS = ("zookeeper-", "slf4j-api-", "log4j-", "metrics-core-", "snappy-java-", "commons-cli-")
+_LINE = re.compile(r"session 0x([0-9a-f]+) cxid \S+ zxid 0x([0-9a-f]+) (\S+)(.*)")
+_CHANGES_NOTHING = ("createSession", "closeSession", "error")
+
+
+@dataclass(frozen=True)
+class Leader:
+    session: int
+    raised_at: int
+    """The number of the transaction in which it raised the epoch."""
+
+
+class ZooKeeperLog:
+    def __init__(self, directory: Path, url: str, java: str) -> None:
+        self._directory = directory
+        self._location = read_location(url)
+        self._java = java
+
+    def leader(self) -> Leader:
+        client = KazooClient(",".join(self._location.hosts))
+        client.start(timeout=30)
+        try:
+            client.sync(self._location.root)
+            _, election = client.get(f"{self._location.root}/election")
+            _, epoch = client.get(f"{self._location.root}/epoch")
+        finally:
+            client.stop()
+            client.close()
+        return Leader(session=election.ephemeralOwner, raised_at=epoch.mzxid)
+
+    def writes_of(self, session: int, *, after: int) -> list[str]:
+        """Changes by this session that came after the transaction with that number."""
+        return sorted(
+            {
+                f"0x{number:x} {kind}{rest}"
+                for found, number, kind, rest in self._transactions()
+                if (found, number > after) == (session, True)
+                and kind not in _CHANGES_NOTHING
+                and not (kind == "multi" and rest.startswith(" error"))
+            }
+        )
+
+    def sessions(self) -> set[int]:
+        return {session for session, *_ in self._transactions()}
+
+    def _transactions(self) -> list[tuple[int, int, str, str]]:
+        files = sorted(self._directory.glob("zookeeper-*/data/version-2/log.*"))
+        lines = [line for file in files for line in self._read(file).splitlines()]
+        matches = [match for line in lines if (match := _LINE.search(line))]
+        return [(int(m[1], 16), int(m[2], 16), m[3], m[4]) for m in matches]
+
+    def _read(self, file: Path) -> str:
+        jars = (spark_home() / "jars").glob("*.jar")
+        classpath = ":".join(str(jar) for jar in jars if jar.name.startswith(_JARS))
+        # The end of a log that is being written may be torn; all before it is told.
+        done = subprocess.run(
+            [self._java, "-Xmx64m", "-cp", classpath, _TOOL, "-d", str(file)],
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        return done.stdout.decode(errors="replace")

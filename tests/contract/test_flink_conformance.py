@@ -1,0 +1,183 @@
+"""Every operation of Flink 2.3 is there, and every answer has the fields and types of Flink's."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from contract import flink_facts
+from contract.rest_cluster import CANCELED, EXECUTOR, FAILED, FINISHED, RUNNING, Master
+from stoker.core.ids import vertex_hex_id
+from stoker.rest.app import HANDLERS
+from stoker.rest.flink_operations import OPERATIONS, Class
+
+TABLE = flink_facts.read_table()
+JOBS = (RUNNING, FINISHED, FAILED, CANCELED)
+EXCEPTIONS = {
+    "job-execution-result.failure-cause.serialized-throwable": (
+        "a serialized Java object; nothing of Stoker's is one"
+    ),
+    "job-execution-result": "absent while the job has not ended, as in Flink's answer",
+    "exceptionHistory.entries[].endpoint": "known for every failure of a task; Flink says it too",
+    "backpressure": "nothing is measured, so the short form that Flink uses then",
+}
+
+
+def concrete(path: str, job_id: str, vertex: str = "orders") -> str:
+    values = {
+        "jobid": job_id,
+        "applicationid": job_id,
+        "vertexid": vertex_hex_id(job_id, vertex),  # type: ignore[arg-type]
+        "subtaskindex": "0",
+        "attempt": "0",
+        "taskmanagerid": EXECUTOR,
+    }
+    return path.format_map(values)
+
+
+def gets() -> list[flink_facts.Operation]:
+    classes = {(each.method, each.path): each.kind for each in OPERATIONS}
+    needs_more = ("{triggerid}", "{checkpointid}", "{jarid}", "{rescaleuuid}")
+    return [
+        each
+        for each in TABLE
+        if each.method == "GET"
+        and classes.get((each.method, each.path)) not in (None, Class.OFF)
+        and not any(name in each.path for name in needs_more)
+    ]
+
+
+def test_the_table_has_every_operation_of_flinks_document() -> None:
+    assert len(TABLE) == 80
+    assert len({(each.method, each.path) for each in TABLE}) == 80
+
+
+def test_every_operation_of_flink_is_classed_and_has_a_handler() -> None:
+    served = {
+        (str(method), path.replace(":str", ""))
+        for handler in HANDLERS
+        for method in handler.http_methods
+        for path in handler.paths
+    }
+    classed = {(each.method, each.path) for each in OPERATIONS}
+    assert {(each.method, each.path) for each in TABLE} <= classed
+    assert classed <= served
+
+
+@pytest.mark.parametrize("operation", gets(), ids=lambda each: each.path)
+async def test_an_answer_has_the_fields_and_types_of_flinks(
+    operation: flink_facts.Operation,
+) -> None:
+    async with Master().in_process() as http:
+        for job_id in JOBS if "jobid" in operation.path else (RUNNING,):
+            path = concrete(operation.path, job_id)
+            if "checkpoints" in path:
+                continue
+            answer = await http.get(path)
+            assert answer.status_code == operation.status, (path, answer.text)
+            faults = flink_facts.differences(answer.json(), operation)
+            assert [each for each in faults if not _is_excepted(each)] == [], path
+
+
+def _is_excepted(fault: str) -> bool:
+    return any(fault.lstrip(".").startswith(place) for place in EXCEPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", f"/jobs/{'0' * 32}", None, 404),
+        ("GET", "/jobs/xyz", None, 400),
+        ("GET", f"/jobs/{'1' * 31}", None, 400),
+        ("GET", "/nope", None, 404),
+        ("GET", "/v1/nope", None, 404),
+        ("GET", "/v2/jobs", None, 404),
+        ("POST", "/overview", {}, 404),
+        ("DELETE", "/jobs", None, 404),
+        ("PATCH", f"/jobs/{'0' * 32}?mode=cancel", None, 404),
+        ("PATCH", f"/jobs/{FINISHED}?mode=cancel", None, 409),
+        ("PATCH", f"/jobs/{FAILED}?mode=cancel", None, 409),
+        ("PATCH", f"/jobs/{RUNNING}?mode=foo", None, 400),
+        ("PATCH", f"/jobs/{RUNNING}?mode=cancel", None, 202),
+        ("PATCH", f"/jobs/{RUNNING}/clientHeartbeat", {"expiredTimestamp": 1}, 202),
+        ("GET", f"/jobs/{RUNNING}/yarn-cancel", None, 202),
+        ("GET", f"/jobs/{RUNNING}/vertices/{'0' * 32}", None, 404),
+        ("GET", concrete("/jobs/{jobid}/vertices/{vertexid}/subtasks/99", RUNNING), None, 404),
+        ("GET", concrete("/jobs/{jobid}/vertices/{vertexid}/subtasks/x", RUNNING), None, 400),
+        ("GET", f"/jobs/{RUNNING}/execution-result", None, 200),
+        ("GET", f"/jobs/{FAILED}/execution-result", None, 200),
+        ("GET", f"/jobs/{FINISHED}/checkpoints", None, 404),
+        ("GET", f"/jobs/{FINISHED}/checkpoints/config", None, 404),
+        ("GET", f"/jobs/{RUNNING}/rescales/overview", None, 404),
+        ("DELETE", "/jars/nope.jar", None, 400),
+        ("POST", "/jars/nope.jar/run", {}, 404),
+        ("POST", "/jobs", {}, 400),
+        ("GET", f"/datasets/delete/{'0' * 32}", None, 404),
+        ("POST", f"/applications/{RUNNING}/cancel", None, 202),
+        ("GET", "/taskmanagers/nope", None, 404),
+    ],
+)
+async def test_the_status_is_the_one_that_flink_gives(
+    method: str, path: str, body: Any, status: int
+) -> None:
+    """Where Flink says 500 for a thing that is not there, it is 404 here."""
+    async with Master().in_process() as http:
+        answer = await http.request(method, path, json=body)
+    assert answer.status_code == status, answer.text
+    if status >= 400:
+        assert list(answer.json()) == ["errors"]
+        assert all(isinstance(each, str) for each in answer.json()["errors"])
+
+
+async def test_figures_can_be_chosen_and_joined() -> None:
+    async with Master().in_process() as http:
+        names = (await http.get("/taskmanagers/metrics")).json()
+        chosen = (await http.get("/jobs/metrics?get=numRestarts&agg=max,sum")).json()
+        numbers = await http.get(
+            concrete("/jobs/{jobid}/vertices/{vertexid}/subtasks/metrics", RUNNING)
+            + "?get=numRecordsIn&subtasks=0-1"
+        )
+        bad = await http.get("/jobs/metrics?agg=median")
+    assert {"id": "Status.JVM.CPU.Load"} in names
+    assert chosen == [{"id": "numRestarts", "max": 0.0, "sum": 0.0}]
+    assert numbers.json()[0]["sum"] == 200.0
+    assert bad.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "faults"),
+    [
+        ("GET /a 200\n  b whole !", {"b": 1}, 0),
+        ("GET /a 200\n  b whole !", {"b": True}, 1),
+        ("GET /a 200\n  b whole !", {}, 1),
+        ("GET /a 200\n  b whole ?", {}, 0),
+        ("GET /a 200\n  b whole ?", {"c": 1}, 1),
+        ("GET /a 200\n  b list !\n  b[] object !\n  b[].c text !", {"b": [{}]}, 1),
+        ("GET /a 200\n  b map !\n  b.* whole !", {"b": {"x": 1, "y": "z"}}, 1),
+    ],
+)
+def test_the_comparison_sees_every_difference(text: str, answer: Any, faults: int) -> None:
+    operation = flink_facts.read_table(text)[0]
+    assert len(flink_facts.differences(answer, operation)) == faults
+
+
+async def test_the_log_of_the_master_is_streamed_and_foreign_names_are_not_there() -> None:
+    """REST-22, REST-23"""
+    master = Master()
+    async with master.in_process() as http:
+        whole = await http.get("/jobmanager/log")
+        named = await http.get("/jobmanager/logs/process.log")
+        foreign = [
+            await http.get(f"/jobmanager/logs/{name}")
+            for name in ("..%2f..%2fetc%2fpasswd", "nope.log", "%2e%2e")
+        ]
+        executor = await http.get(f"/taskmanagers/{EXECUTOR}/log")
+    assert whole.content == named.content == executor.content == master.inspection.files["process.log"]
+    assert [answer.status_code for answer in foreign] == [404, 404, 404]
+
+
+async def test_the_cluster_is_ended_by_request() -> None:
+    master = Master()
+    async with master.in_process() as http:
+        answer: httpx.Response = await http.delete("/cluster")
+    assert (answer.status_code, answer.json(), master.ended) == (200, {}, 1)

@@ -1,0 +1,207 @@
+"""Who starts task executors, on every implementation (RM-18, RM-19, SM-13)."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from stoker.core.errors import Conflict, StartupFailed
+from stoker.core.graph import ResourceProfile
+from stoker.core.ids import Ids, ResourceId
+from stoker.resourcemanager.local_processes import LocalProcesses
+from stoker.resourcemanager.provider import Offer, Provider
+from stoker.resourcemanager.standalone import Standalone
+
+LIMIT = 2
+PATIENCE = 60.0
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('deaf', flush=True); time.sleep(600)",
+]
+
+
+def local(folder: Path, command: list[str] | None = None, **more: float) -> LocalProcesses:
+    return LocalProcesses(
+        command=lambda _: command or SLEEPER,
+        limit=LIMIT,
+        offer=Offer(slots=2, profile=ResourceProfile(cores=1, memory_bytes=1)),
+        log_dir=folder / "log",
+        ids=Ids(random.Random(1)),
+        grace=timedelta(seconds=more.get("grace", 30)),
+    )
+
+
+@asynccontextmanager
+async def opened(kind: str, folder: Path) -> AsyncIterator[Provider]:
+    if kind == "standalone":
+        yield Standalone()
+    else:
+        async with local(folder) as provider:
+            yield provider
+
+
+@pytest.fixture(params=["standalone", "local-process"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def pid_of(provider: LocalProcesses, resource_id: ResourceId) -> int:
+    return provider._children[resource_id].process.pid
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# Both
+
+
+async def test_it_never_has_more_than_its_limit_and_says_so(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as provider:
+        started = [await provider.start() for _ in range(provider.limit)]
+        assert provider.living() == tuple(started)
+        with pytest.raises(Conflict):
+            await provider.start()
+
+
+async def test_it_offers_something_exactly_when_it_can_start_something(
+    kind: str, tmp_path: Path
+) -> None:
+    async with opened(kind, tmp_path) as provider:
+        assert (provider.offer is not None) == (provider.limit > 0)
+
+
+async def test_stopping_what_is_not_there_is_harmless(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as provider:
+        await provider.stop(ResourceId("nobody"))
+        assert provider.living() == ()
+
+
+async def test_nobody_is_told_of_an_end_that_did_not_happen(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as provider:
+        waiting = asyncio.create_task(provider.next_end())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        waiting.cancel()
+
+
+# Those that start something
+
+
+async def test_what_is_stopped_is_gone_and_told_once_and_makes_room(tmp_path: Path) -> None:
+    async with local(tmp_path) as provider:
+        one, other = await provider.start(), await provider.start()
+        pid = pid_of(provider, one)
+        await provider.stop(one)
+        assert not is_there(pid)
+        assert provider.living() == (other,)
+        assert (await provider.next_end()).resource_id == one
+        await provider.stop(one)
+        assert await provider.start() not in (one, other)
+
+
+async def test_a_death_is_told_with_its_reason(tmp_path: Path) -> None:
+    async with local(tmp_path) as provider:
+        victim = await provider.start()
+        os.kill(pid_of(provider, victim), signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE):
+            ended = await provider.next_end()
+        assert ended.resource_id == victim
+        assert "SIGKILL" in ended.reason
+        assert provider.living() == ()
+
+
+async def test_a_start_that_fails_is_told_with_what_the_process_said(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "raise SystemExit('no Java here')"]
+    async with local(tmp_path, command) as provider:
+        await provider.start()
+        async with asyncio.timeout(PATIENCE):
+            ended = await provider.next_end()
+        assert "exit status 1" in ended.reason
+        assert "no Java here" in ended.reason
+
+
+async def test_what_cannot_be_started_at_all_raises(tmp_path: Path) -> None:
+    provider = local(tmp_path)
+    async with provider:
+        provider.log_dir = tmp_path / "not" / "there"
+        with pytest.raises(StartupFailed):
+            await provider.start()
+        assert provider.living() == ()
+
+
+async def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    async with local(tmp_path, STUBBORN, grace=0.2) as provider:
+        deaf = await provider.start()
+        pid = pid_of(provider, deaf)
+        log = provider.log_dir / f"{deaf}.log"
+        await asyncio.to_thread(wait_until, lambda: "deaf" in log.read_text())
+        await provider.stop(deaf)
+        assert not is_there(pid)
+
+
+async def test_nothing_is_left_when_it_closes(tmp_path: Path) -> None:
+    async with local(tmp_path) as provider:
+        pids = [pid_of(provider, await provider.start()) for _ in range(LIMIT)]
+    assert not any(is_there(pid) for pid in pids)
+    with pytest.raises(Conflict):
+        await provider.start()
+
+
+async def test_nothing_is_left_when_its_process_is_killed(tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        """
+        import asyncio, random, sys
+        from pathlib import Path
+        from stoker.core.graph import ResourceProfile
+        from stoker.core.ids import Ids
+        from stoker.resourcemanager.local_processes import LocalProcesses
+        from stoker.resourcemanager.provider import Offer
+
+        async def main():
+            provider = LocalProcesses(
+                command=lambda _: [sys.executable, "-c", "import time; time.sleep(600)"],
+                limit=1,
+                offer=Offer(slots=1, profile=ResourceProfile()),
+                log_dir=Path(sys.argv[1]),
+                ids=Ids(random.Random(1)),
+            )
+            async with provider:
+                started = await provider.start()
+                print(provider._children[started].process.pid, flush=True)
+                await asyncio.sleep(600)
+
+        asyncio.run(main())
+        """
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as master:
+        assert master.stdout is not None
+        pid = int(await asyncio.to_thread(master.stdout.readline))
+        assert is_there(pid)
+        master.kill()
+    wait_until(lambda: not is_there(pid))

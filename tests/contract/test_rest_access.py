@@ -1,0 +1,118 @@
+"""Both clients against servers that want a token, speak TLS, or ask for a certificate."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contract.certificates import authority
+from contract.rest_cluster import RUNNING, Master
+from contract.test_rest_clients import QUICK, client
+from stoker.client.options import ClientOptions
+from stoker.core.errors import AccessDenied, InvalidOption, Unavailable
+from stoker.core.states import JobStatus
+from stoker.rest.options import RestOptions
+from stoker.security.roles import Role
+from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+
+OURS = authority().material
+TRUSTING = replace(QUICK, authorities=OURS.authorities)
+
+
+@pytest.fixture(params=["blocking", "async"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> TokenFile:
+    file = TokenFile(tmp_path / "tokens.json")
+    for role in Role:
+        text = text_of(role.value, "secret")
+        made = Token(id=role.value, name=role.value, role=role, sha256=hash_of(text), created_ms=0)
+        file.add(made)
+    return file
+
+
+def holding(role: Role, options: ClientOptions = QUICK) -> ClientOptions:
+    return replace(options, token=text_of(role.value, "secret"))
+
+
+async def test_a_token_opens_what_its_role_allows(kind: str, tokens: TokenFile) -> None:
+    async with Master(tokens=tokens).serving() as url:
+        async with client(kind, url) as nobody:
+            with pytest.raises(AccessDenied, match="wants a token"):
+                await nobody.jobs()
+        async with client(kind, url, holding(Role.READ)) as reader:
+            assert await reader.status(RUNNING) is JobStatus.RUNNING
+            with pytest.raises(AccessDenied, match="is for read"):
+                await reader.cancel(RUNNING)
+        async with client(kind, url, holding(Role.OPERATE)) as operator:
+            await operator.cancel(RUNNING)
+
+
+async def test_a_revoked_token_is_refused_at_once(kind: str, tokens: TokenFile) -> None:
+    async with (
+        Master(tokens=tokens).serving() as url,
+        client(kind, url, holding(Role.READ)) as reader,
+    ):
+        await reader.jobs()
+        tokens.revoke("read")
+        with pytest.raises(AccessDenied, match="revoked"):
+            await reader.jobs()
+
+
+async def test_a_standby_passes_the_token_on(kind: str, tokens: TokenFile) -> None:
+    async with (
+        Master(tokens=tokens, tls=OURS).serving() as leader,
+        Master(tokens=tokens, tls=OURS, leading=False, leader=leader).serving() as standby,
+        client(kind, standby, holding(Role.READ, TRUSTING)) as reader,
+    ):
+        assert await reader.status(RUNNING) is JobStatus.RUNNING
+        with pytest.raises(AccessDenied):
+            await reader.cancel(RUNNING)
+
+
+async def test_a_server_that_others_can_reach_needs_tokens(tokens: TokenFile) -> None:
+    options = RestOptions(bind_address="0.0.0.0", bind_port="0")
+    with pytest.raises(InvalidOption, match=r"rest\.bind-address 0\.0\.0\.0 can be reached"):
+        async with Master(options=options).serving():
+            pass
+    async with Master(options=options, tokens=tokens).serving():
+        pass
+
+
+async def test_calls_over_tls_are_answered(kind: str) -> None:
+    async with Master(tls=OURS).serving() as url, client(kind, url, TRUSTING) as stoker:
+        assert url.startswith("https://")
+        assert await stoker.status(RUNNING) is JobStatus.RUNNING
+
+
+async def test_a_server_of_a_foreign_authority_is_not_trusted(kind: str) -> None:
+    foreign = authority("foreign").material
+    async with Master(tls=foreign).serving() as url, client(kind, url, TRUSTING) as stoker:
+        with pytest.raises(InvalidOption, match=r"no trust .* client\.ssl\.authorities"):
+            await stoker.jobs()
+
+
+async def test_clear_text_to_a_server_with_tls_ends_soon(kind: str) -> None:
+    async with Master(tls=OURS).serving() as url:
+        clear = url.replace("https://", "http://")
+        async with client(kind, clear, TRUSTING) as stoker:
+            with pytest.raises(Unavailable, match="cannot reach"):
+                await stoker.jobs()
+
+
+async def test_a_certificate_is_asked_for_and_checked(kind: str) -> None:
+    async with Master(tls=OURS, asks_for_certificates=True).serving() as url:
+        known = replace(TRUSTING, certificate=OURS.certificate, key=OURS.key)
+        async with client(kind, url, known) as stoker:
+            assert await stoker.status(RUNNING) is JobStatus.RUNNING
+        stranger = authority("foreign").material
+        for options in (
+            TRUSTING,
+            replace(TRUSTING, certificate=stranger.certificate, key=stranger.key),
+        ):
+            async with client(kind, url, options) as refused:
+                with pytest.raises((InvalidOption, Unavailable)):
+                    await refused.jobs()

@@ -1,0 +1,49 @@
+"""What tests see of the processes that tasks run in."""
+
+# Processes are polled: nobody tells of their end.
+# ruff: noqa: ASYNC110
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from integration.engine.bench import Launched
+from stoker.core.states import ExecutionState
+from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.process_tree import children_of
+
+PATIENCE = 60
+"""Seconds that a busy machine may take for what is not promised to be quick."""
+
+
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def runner_of(engine: ConnectEngine, launched: Launched) -> int:
+    """The process that works in the task's directory."""
+    for pid in children_of(int(engine.description["zygote-pid"])):
+        try:
+            if os.readlink(f"/proc/{pid}/cwd") == str(launched.directory):
+                return pid
+        except OSError:
+            continue
+    raise LookupError("no runner works in the directory of the task")
+
+
+async def cancel_within_ten_seconds(launched: Launched) -> None:
+    async with asyncio.timeout(10):
+        await launched.running.cancel()
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.CANCELED, outcome
+    assert outcome.failure is None

@@ -1,0 +1,194 @@
+"""Tasks that harm themselves: they fail with the cause, and nothing of them is left."""
+
+# Functions that travel to a runner bring their own imports.
+# ruff: noqa: PLC0415
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, function, job
+from integration.engine.processes import is_gone, until
+from stoker.core.graph import JobGraph, ResourceProfile, Source
+from stoker.core.results import Failure
+from stoker.core.states import ExecutionState
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MEGABYTE = 1024**2
+
+
+SMALL = ResourceProfile(memory_bytes=300 * MEGABYTE)
+
+
+def python_job(body: Callable[..., object], **more: Any) -> JobGraph:
+    return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE, **more)
+
+
+async def failure_beside_a_neighbour(bench: Bench, graph: JobGraph) -> Failure:
+    """Runs a good task at the same time, which must not notice."""
+    bad, good = await asyncio.gather(bench.run(graph), bench.run(job(TEN_ROWS, TO_NOWHERE)))
+    assert good.state is ExecutionState.FINISHED, good.failure
+    assert bad.state is ExecutionState.FAILED
+    assert bad.failure is not None
+    return bad.failure
+
+
+async def test_a_crash_of_the_interpreter_is_named(bench: Bench) -> None:
+    def crash(spark):
+        import ctypes
+
+        ctypes.string_at(0)
+
+    failure = await failure_beside_a_neighbour(bench, python_job(crash))
+    assert failure.error == "RunnerDied"
+    assert "SIGSEGV" in failure.message
+
+
+async def test_endless_allocation_ends_as_out_of_memory_at_the_users_own_line(
+    bench: Bench,
+) -> None:
+    def greedy(spark):
+        hoard = []
+        while True:
+            hoard.append(bytearray(16 * 1024 * 1024))
+
+    failure = await failure_beside_a_neighbour(bench, python_job(greedy, profile=SMALL))
+    assert failure.error == "OutOfMemory"
+    assert "300 MB" in failure.message
+    assert "runner.memory" in failure.message
+    assert "hoard.append" in failure.stack_trace
+
+
+async def test_memory_of_a_tasks_children_counts_as_its_own(bench: Bench) -> None:
+    def greedy_family(spark):
+        import subprocess
+        import sys
+
+        body = "import time; hoard = b'x' * (150 * 1024 * 1024); time.sleep(600)"
+        for child in [subprocess.Popen([sys.executable, "-c", body]) for _ in range(3)]:
+            child.wait()
+
+    failure = await failure_beside_a_neighbour(bench, python_job(greedy_family, profile=SMALL))
+    assert failure.error == "OutOfMemory"
+
+
+async def test_a_task_with_too_many_processes_is_killed_with_all_of_them(bench: Bench) -> None:
+    def prolific(spark):
+        import subprocess
+        import time
+
+        for _ in range(60):
+            subprocess.Popen(["sleep", "600"])
+        time.sleep(600)
+
+    failure = await failure_beside_a_neighbour(bench, python_job(prolific))
+    assert failure.error == "TooManyProcesses"
+    assert "40 are allowed" in failure.message
+
+
+async def test_a_daemon_that_a_task_forked_is_gone_with_it(bench: Bench, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+
+    def haunted(spark):
+        import os
+        import time
+
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                pid_file.write_text(str(os.getpid()))
+                time.sleep(600)
+            os._exit(0)
+        while not (pid_file.exists() and pid_file.read_text()):
+            time.sleep(0.01)
+        return spark.range(10)
+
+    outcome = await bench.run(python_job(haunted))
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+    assert is_gone(int(pid_file.read_text()))
+
+
+async def test_what_python_workers_of_spark_started_is_gone_with_the_task(
+    bench: Bench, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+
+    def haunted(spark):
+        from pyspark.sql.functions import udf
+
+        @udf("long")
+        def start(value):
+            import os
+            import subprocess
+
+            child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+            with pids.open("a") as file:
+                file.write(f"{child.pid} {os.getpid()} {os.getppid()}\n")
+            return value
+
+        return spark.range(1).select(start("id").alias("id"))
+
+    outcome = await bench.run(python_job(haunted))
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+    for pid in pids.read_text().split():
+        assert is_gone(int(pid)), "the child, its worker, or the daemon that forks workers"
+
+
+async def test_of_a_flood_of_output_the_beginning_and_the_end_are_kept(bench: Bench) -> None:
+    def talkative(spark):
+        import sys
+
+        print("the very beginning")
+        line = "x" * 1023 + "\n"
+        for _ in range(1024):
+            sys.stdout.write(line * 1024)
+        print("the very end")
+        raise ValueError("said enough")
+
+    launched = await bench.launch(python_job(talkative))
+    outcome = await launched.running.outcome()
+    assert outcome.failure is not None
+    assert "said enough" in outcome.failure.message
+    log = (launched.directory / "stdout.log").read_bytes()
+    assert len(log) < 9 * MEGABYTE
+    assert log.startswith(b"the very beginning")
+    assert log.endswith(b"the very end\n")
+
+
+async def test_a_task_that_deletes_its_directory_runs_on(bench: Bench) -> None:
+    def destructive(spark):
+        import os
+        import shutil
+
+        shutil.rmtree(os.getcwd())
+        return spark.range(10)
+
+    outcome = await bench.run(python_job(destructive))
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+
+
+async def test_the_end_of_the_zygote_leaves_no_daemon_of_a_task(
+    bench: Bench, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "pid"
+
+    def haunted(spark):
+        import subprocess
+        import time
+
+        child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        pid_file.write_text(str(child.pid))
+        time.sleep(600)
+
+    launched = await bench.launch(python_job(haunted))
+    await until(lambda: pid_file.exists() and pid_file.read_text() != "")
+    os.kill(int(bench.engine.description["zygote-pid"]), signal.SIGTERM)
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.FAILED
+    await until(lambda: is_gone(int(pid_file.read_text())))

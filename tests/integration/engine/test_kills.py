@@ -1,0 +1,110 @@
+"""Whatever a task does, its cancel ends it within ten seconds, and Spark's work with it."""
+
+# Functions that travel to a runner bring their own imports.
+# ruff: noqa: PLC0415
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from integration.engine.bench import TO_NOWHERE, Bench, Launched, function, job
+from integration.engine.processes import cancel_within_ten_seconds, until
+from stoker.core.graph import FormatRead, JobGraph, Sink, Source, Sql, Transform
+from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.spark_tasks import has_active_tasks
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def endless_loop(begun: Path) -> JobGraph:
+    def tight(spark):
+        begun.touch()
+        while True:
+            pass
+
+    return job(Source(name="numbers", read=function(tight, "spark")), TO_NOWHERE)
+
+
+def deaf_loop(begun: Path) -> JobGraph:
+    def deaf(spark):
+        import signal
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        begun.touch()
+        while True:
+            pass
+
+    return job(Source(name="numbers", read=function(deaf, "spark")), TO_NOWHERE)
+
+
+def sleeping_udf(begun: Path) -> JobGraph:
+    def asleep(spark):
+        from pyspark.sql.functions import udf
+
+        @udf("long")
+        def for_an_hour(value):
+            import time
+
+            begun.touch()
+            time.sleep(3600)
+            return value
+
+        return spark.range(2).select(for_an_hour("id").alias("id"))
+
+    return job(Source(name="numbers", read=function(asleep, "spark")), TO_NOWHERE)
+
+
+def sleeping_batch(begun: Path) -> JobGraph:
+    def batch(df, batch_id):
+        import time
+
+        begun.touch()
+        time.sleep(3600)
+
+    source = Source(name="numbers", read=FormatRead(format="rate"), streaming=True)
+    return job(source, Sink(name="out", input="numbers", write=function(batch, "df", "batch_id")))
+
+
+def endless_stage(begun: Path) -> JobGraph:
+    def announced(spark):
+        begun.touch()
+        return spark.range(10_000_000)
+
+    query = "SELECT sum(hash(a.id, b.id)) AS id FROM many a CROSS JOIN many b"
+    return job(
+        Source(name="many", read=function(announced, "spark")),
+        Transform(name="numbers", inputs=("many",), compute=Sql(query=query)),
+        TO_NOWHERE,
+    )
+
+
+async def has_begun(launched: Launched, begun: Path) -> None:
+    def look() -> bool:
+        assert not launched.running.following.done(), launched.running.following.result()
+        return begun.exists()
+
+    await until(look)
+
+
+@pytest.mark.parametrize(
+    "graph", [endless_loop, deaf_loop, sleeping_udf, sleeping_batch, endless_stage]
+)
+async def test_a_cancelled_task_ends_within_ten_seconds_with_its_stages(
+    bench: Bench, engine: ConnectEngine, tmp_path: Path, graph
+) -> None:
+    begun = tmp_path / "begun"
+    launched = await bench.launch(graph(begun))
+    await has_begun(launched, begun)
+    if graph is endless_stage:
+        await until(lambda: any_tasks_of(engine, launched))
+    await cancel_within_ten_seconds(launched)
+    assert not await asyncio.to_thread(any_tasks_of, engine, launched)
+
+
+def any_tasks_of(engine: ConnectEngine, launched: Launched) -> bool:
+    owners = {launched.running.session_id}
+    if launched.has_progressed and launched.last_progress.run_id is not None:
+        owners.add(launched.last_progress.run_id)
+    return has_active_tasks(engine.description["web-ui"], owners)

@@ -1,0 +1,131 @@
+"""Tasks that share one Spark: their modules, their settings and their share of it are their own."""
+
+# Functions that travel to a runner bring their own imports.
+# ruff: noqa: PLC0415
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from integration.engine.bench import TO_NOWHERE, Bench, Launched, function, job
+from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, until
+from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, SqlScript
+from stoker.core.states import ExecutionState
+from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.process_tree import children_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def tells_its_version(answer: Path, meeting: Path) -> JobGraph:
+    def versions(spark):
+        import time
+
+        import treetops
+        from pyspark.sql.functions import udf
+
+        @udf("string")
+        def in_a_worker(value):
+
+            import treetops
+
+            # Both jobs are in their workers at the same time.
+            (meeting / treetops.VERSION).touch()
+            deadline = time.monotonic() + 60
+            while len(list(meeting.iterdir())) < 2 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            return treetops.VERSION
+
+        seen = spark.range(1).select(in_a_worker("id").alias("version")).collect()
+        answer.write_text(f'["{treetops.VERSION}", "{seen[0].version}"]')
+        return spark.range(1)
+
+    artifact = Artifact(name="treetops.py", kind=ArtifactKind.PYTHON, sha256="0" * 64, size=1)
+    source = Source(name="numbers", read=function(versions, "spark"))
+    return job(source, TO_NOWHERE, artifacts=(artifact,))
+
+
+async def test_two_tasks_with_two_versions_of_one_module_each_see_their_own(
+    bench: Bench, tmp_path: Path
+) -> None:
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+
+    async def answered(version: str) -> list[str]:
+        module = tmp_path / version / "treetops.py"
+        module.parent.mkdir()
+        module.write_text(f"VERSION = '{version}'\n")
+        answer = tmp_path / f"answer-{version}"
+        graph = tells_its_version(answer, meeting)
+        outcome = await bench.run(graph, artifacts={"treetops.py": module})
+        assert outcome.state is ExecutionState.FINISHED, outcome.failure
+        return list(json.loads(answer.read_text()))
+
+    answers = await asyncio.gather(answered("1.0"), answered("2.0"))
+    assert answers == [["1.0", "1.0"], ["2.0", "2.0"]]
+
+
+async def test_settings_and_views_of_a_task_are_not_seen_by_the_next(bench: Bench) -> None:
+    first = SqlScript(
+        name="script", statements=("CREATE TEMPORARY VIEW mine AS SELECT 1", "SELECT * FROM mine")
+    )
+    configuration = {"spark.sql.shuffle.partitions": "7"}
+    assert (await bench.run(job(first, configuration=configuration))).failure is None
+
+    def default_settings(spark):
+        assert spark.conf.get("spark.sql.shuffle.partitions") != "7"
+        return spark.range(1)
+
+    source = Source(name="numbers", read=function(default_settings, "spark"))
+    assert (await bench.run(job(source, TO_NOWHERE))).failure is None
+    second = SqlScript(name="script", statements=("SELECT * FROM mine",))
+    failure = (await bench.run(job(second))).failure
+    assert failure is not None
+    assert "TABLE_OR_VIEW_NOT_FOUND" in failure.message
+
+
+def huge(begun: Path) -> JobGraph:
+    def many_slow_tasks(spark):
+        from pyspark.sql.functions import udf
+
+        @udf("long")
+        def slowly(value):
+            import time
+
+            begun.touch()
+            time.sleep(0.5)
+            return value
+
+        return spark.range(10_000, numPartitions=10_000).select(slowly("id").alias("id"))
+
+    return job(Source(name="numbers", read=function(many_slow_tasks, "spark")), TO_NOWHERE)
+
+
+async def test_a_small_task_does_not_wait_for_a_huge_one(bench: Bench, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    large: Launched = await bench.launch(huge(begun))
+    await until(begun.exists)
+    small = SqlScript(name="script", statements=("SELECT sum(id) FROM range(1000)",))
+    async with asyncio.timeout(PATIENCE):
+        outcome = await bench.run(job(small))
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+    assert not large.running.following.done()
+    await cancel_within_ten_seconds(large)
+
+
+async def test_python_workers_of_spark_do_not_pile_up(bench: Bench, engine: ConnectEngine) -> None:
+    def with_udf(spark):
+        from pyspark.sql.functions import udf
+
+        @udf("long")
+        def same(value):
+            return value
+
+        return spark.range(1).select(same("id").alias("id"))
+
+    source = Source(name="numbers", read=function(with_udf, "spark"))
+    for _ in range(2):
+        assert (await bench.run(job(source, TO_NOWHERE))).failure is None
+    assert children_of(int(engine.description["server-pid"])) == []

@@ -1,0 +1,99 @@
+"""Spark servers that grow old or run out of memory, on an engine of these tests' own."""
+
+# Functions that travel to a runner bring their own imports.
+# ruff: noqa: PLC0415
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function, job
+from integration.engine.processes import is_gone, until
+from stoker.core.graph import JobGraph, Source, SqlScript
+from stoker.core.options import ByteSize
+from stoker.core.states import ExecutionState
+from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.strays import OWNER, kill_orphans, owner_mark
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def short_lived(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ConnectEngine]:
+    root = tmp_path_factory.mktemp("short-lived")
+    options = replace(OPTIONS, recycle_after_tasks=2, heap=ByteSize(400 * 1024**2), warm_runners=1)
+    async with ConnectEngine.open(options, root / "work", root / "logs") as engine:
+        yield engine
+
+
+def waits_for(signal_file: Path) -> JobGraph:
+    def waiting(spark):
+        import time
+
+        spark.range(10).createOrReplaceTempView("kept")
+        while not signal_file.exists():
+            time.sleep(0.05)
+        assert spark.table("kept").count() == 10
+        return spark.range(1)
+
+    return job(Source(name="numbers", read=function(waiting, "spark")), TO_NOWHERE)
+
+
+async def test_an_old_server_is_replaced_and_ends_with_its_last_task(
+    short_lived: ConnectEngine, tmp_path: Path
+) -> None:
+    bench = Bench(short_lived, tmp_path)
+    go_on = tmp_path / "go-on"
+    launched = await bench.launch(waits_for(go_on))
+    old = short_lived.description["server-pid"]
+    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+    await until(lambda: short_lived.description["server-pid"] not in (old, ""))
+    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+    assert not launched.running.following.done()
+    assert not is_gone(int(old))
+    go_on.touch()
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+    await until(lambda: is_gone(int(old)))
+
+
+async def test_a_server_out_of_memory_is_named_and_another_comes_up(
+    short_lived: ConnectEngine, tmp_path: Path
+) -> None:
+    bench = Bench(short_lived, tmp_path)
+    hungry = SqlScript(
+        name="hungry",
+        statements=("SELECT collect_list(repeat(CAST(id AS STRING), 2000)) FROM range(10000000)",),
+    )
+    outcome = await bench.run(job(hungry))
+    assert outcome.state is ExecutionState.FAILED
+    assert outcome.failure is not None
+    assert outcome.failure.error == "SparkServerDied"
+    assert "java.lang.OutOfMemoryError" in outcome.failure.message
+    assert "taskmanager.memory.spark-heap" in outcome.failure.message
+    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+
+
+async def test_what_a_dead_owner_has_left_is_found_and_killed_and_nothing_else() -> None:
+    namespace = owner_mark().partition("/")[0]
+    sleep = ("sleep", "600")
+    orphan = subprocess.Popen(sleep, env={OWNER: f"{namespace}/1/0"}, start_new_session=True)
+    owned = subprocess.Popen(sleep, env={OWNER: owner_mark()}, start_new_session=True)
+    foreign = subprocess.Popen(sleep, env={OWNER: "pid:[1]/1/0"}, start_new_session=True)
+    try:
+        assert await asyncio.to_thread(kill_orphans) >= 1
+        assert orphan.wait(timeout=10) == -signal.SIGKILL
+        assert owned.poll() is None
+        assert foreign.poll() is None
+    finally:
+        for process in (orphan, owned, foreign):
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+            process.wait()

@@ -1,0 +1,170 @@
+"""A real master without task executors: how it comes up, what stays of it, how it ends."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from contract.rest_cluster import new_graph
+from stoker.client.asynchronous import StokerClient
+from stoker.config.configuration import Configuration
+from stoker.config.load import configuration_from
+from stoker.config.options import ALL
+from stoker.config.sources import settings_on_command_line
+from stoker.config.tree import OptionTree
+from stoker.core.errors import StartupFailed
+from stoker.core.graph import JobGraph
+from stoker.core.states import JobStatus
+from stoker.ha import keys
+from stoker.ha.embedded.coordinator import EmbeddedCoordinator
+from stoker.processes import master
+from stoker.processes.master import running_master
+
+PATIENCE = 60
+
+
+def settings(folder: Path, name: str = "one", **others: str) -> list[str]:
+    chosen = {
+        "high-availability.storageDir": str(folder / "storage"),
+        "process.working-dir": str(folder / "work"),
+        "jobmanager.resource-id": name,
+        "rest.bind-port": "0",
+    }
+    return [f"{key}={value}" for key, value in {**chosen, **others}.items()]
+
+
+def configured(folder: Path, name: str = "one", **others: str) -> Configuration:
+    return configuration_from(
+        OptionTree(ALL), settings_on_command_line(settings(folder, name, **others))
+    )
+
+
+def waiting_job() -> JobGraph:
+    """It waits for a slot for as long as there is no task executor."""
+    return new_graph()
+
+
+async def records_of(folder: Path) -> EmbeddedCoordinator:
+    return await EmbeddedCoordinator.open(folder / "storage" / "coordinator", session="observer")
+
+
+async def test_a_master_that_is_up_has_all_its_services_and_leads(tmp_path: Path) -> None:
+    """ENTRY-01, LEAD-16 as this design has it: alone on one machine it leads at once."""
+    async with asyncio.timeout(PATIENCE), running_master(configured(tmp_path)) as one:
+        address = json.loads((tmp_path / "work" / "one" / "master.json").read_text())
+        assert address["rest_url"] == one.rest_url
+        assert address["rpc_address"] == one.rpc_address
+        async with StokerClient(one.rest_url) as client:
+            assert (await client.overview()).taskmanagers == 0
+            assert (await client.submit(waiting_job())).job_id == waiting_job().job_id
+    assert not (tmp_path / "work" / "one" / "master.json").exists()
+
+
+async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    """ENTRY-02"""
+    threads = {thread.name for thread in threading.enumerate()}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with pytest.raises(StartupFailed, match=port):
+            async with running_master(configured(tmp_path, **{"rest.bind-port": port})):
+                pass
+    sessions = tmp_path / "storage" / "coordinator" / "sessions"
+    assert list(sessions.iterdir()) == []
+    left = {thread.name for thread in threading.enumerate()} - threads
+    assert not any(name.startswith("coordinator") for name in left)
+
+
+async def test_a_master_that_is_closed_keeps_its_jobs_for_the_next(tmp_path: Path) -> None:
+    """ENTRY-03, DISP-14, CLEAN-02, JMR-05"""
+    job = waiting_job()
+    async with asyncio.timeout(PATIENCE):
+        async with running_master(configured(tmp_path)) as one, StokerClient(one.rest_url) as http:
+            await http.submit(job)
+        observer = await records_of(tmp_path)
+        assert await observer.read(keys.job(job.job_id)) is not None
+        assert await observer.read(keys.result(job.job_id)) is None
+        await observer.close()
+        async with running_master(configured(tmp_path)) as two, StokerClient(two.rest_url) as http:
+            assert not (await http.status(job.job_id)).globally_terminal
+            await http.cancel(job.job_id)
+            assert await http.wait(job.job_id) is JobStatus.CANCELED
+
+
+async def test_a_newer_master_joins_and_takes_over_from_the_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rolling upgrade: the job is known at every moment, and the old one's bytes are read."""
+    job = waiting_job()
+    async with asyncio.timeout(PATIENCE), AsyncExitStack() as old:
+        one = await old.enter_async_context(running_master(configured(tmp_path, "old")))
+        async with StokerClient(one.rest_url) as client:
+            await client.submit(job)
+        monkeypatch.setattr(master, "__version__", "99.0.0")
+        async with (
+            running_master(configured(tmp_path, "new")) as two,
+            StokerClient(f"{two.rest_url},{one.rest_url}") as both,
+        ):
+            assert not (await both.status(job.job_id)).globally_terminal
+            await old.aclose()
+            assert not (await both.status(job.job_id)).globally_terminal
+            assert (await both.overview()).flink_commit == "stoker-99.0.0"
+            await both.cancel(job.job_id)
+            assert await both.wait(job.job_id) is JobStatus.CANCELED
+
+
+@contextmanager
+def master_process(folder: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    given = [argument for each in options for argument in ("-D", each)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stoker.cli.main", "master", *given],
+        env={**os.environ, "HOME": str(folder)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_master_that_is_asked_to_end_ends_with_0_and_hands_over(tmp_path: Path) -> None:
+    """ENTRY-05, ENTRY-07"""
+    with master_process(tmp_path, *settings(tmp_path)) as process:
+        wait_for(tmp_path / "work" / "one" / "master.json", process)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, errors
+    assert list((tmp_path / "storage" / "coordinator" / "sessions").iterdir()) == []
+    assert (tmp_path / "work" / "one").is_dir()
+
+
+def test_a_master_that_cannot_start_ends_with_1_and_says_why(tmp_path: Path) -> None:
+    """ENTRY-02"""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options = settings(tmp_path, **{"rest.bind-port": str(port)})
+        with master_process(tmp_path, *options) as process:
+            _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert "Error:" in errors
+    assert "Traceback" not in errors

@@ -1,0 +1,147 @@
+"""A process that was frozen wakes up with old beliefs: nothing it then does counts."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.test_crash_sweep import whole_life
+from stoker.aio.latest import Latest
+from stoker.core.errors import StokerError
+from stoker.core.failpoints import FAILPOINTS, armed
+from stoker.core.states import JobStatus
+from stoker.ha.coordinator import Op
+from stoker.testing.process_coordinator import ProcessCoordinator
+from stoker.testing.simulated_cluster import SESSION_TIMEOUT, SimulatedCluster
+from stoker.testing.virtual_time import running_process
+
+RECORDS = ("election.", "publication.", "job-graphs.", "job-results.", "wishes.", "attempts.")
+BEFORE_WRITES = sorted(
+    name
+    for name in FAILPOINTS
+    if name.startswith(RECORDS) and ".before" in name and "pruning" not in name
+)
+NOT_AT_ONCE = {name for name in BEFORE_WRITES if name.endswith("content")} | {
+    "job-graphs.before-removing-record"
+}
+"""The content of a record comes before the record itself; what is removed is read first."""
+LONGER_THAN_A_LEASE = 100.0
+
+
+class LateWrites:
+    """Of one process from a moment on: what the coordinator took, and what it refused."""
+
+    def __init__(self, session: ProcessCoordinator) -> None:
+        self.taken: list[Op] = []
+        self.refused: list[StokerError] = []
+        self._commit = session.commit
+        session.commit = self.commit
+
+    async def commit(self, ops: Sequence[Op]) -> list[int]:
+        try:
+            versions = await self._commit(ops)
+        except StokerError as error:
+            self.refused.append(error)
+            raise
+        # That it is there, leading or not, may be said by anyone.
+        self.taken += [op for op in ops if not op.key.startswith("masters/")]
+        return versions
+
+
+class Freezer:
+    """Freezes the first master that reaches a failpoint, until another one has long led."""
+
+    def __init__(self, cluster: SimulatedCluster, *, trusted: bool) -> None:
+        self.cluster = cluster
+        self.trusted = trusted
+        self.frozen: Latest[str | None] = Latest(None)
+        self.writes: LateWrites | None = None
+
+    def reached(self) -> None:
+        name = running_process.get()
+        if self.frozen.value is None and name.startswith("master"):
+            session = self.cluster.processes[name].session
+            session.is_trusted = self.trusted
+            self.writes = LateWrites(session)
+            self.cluster.freeze(name)
+            self.frozen.set(name)
+
+    async def wake(self) -> None:
+        name = await self.frozen.wait_until(lambda name: name is not None)
+        assert name is not None
+        await asyncio.sleep(3 * SESSION_TIMEOUT)
+        assert self.cluster.leader() not in (None, name)
+        self.cluster.thaw(name, contact_after=2)
+        await asyncio.sleep(10)
+        assert self.cluster.ended_by_themselves() == [name]
+        await self.cluster.kill(name)
+        self.cluster.start(name)
+
+
+@pytest.mark.parametrize("trusted", [False, True], ids=["session", "epoch"])
+@pytest.mark.parametrize("name", BEFORE_WRITES)
+def test_every_late_write_of_a_leader_that_was_frozen_is_refused(
+    tmp_path: Path, name: str, trusted: bool
+) -> None:
+    """Invariant 4, right before each write: by its session or, were that not seen, epoch."""
+    freezers: list[Freezer] = []
+
+    async def story(cluster: SimulatedCluster) -> None:
+        freezer = Freezer(cluster, trusted=trusted)
+        freezers.append(freezer)
+        waking = asyncio.create_task(freezer.wake())
+        with armed(name, freezer.reached):
+            await whole_life(cluster)
+        await waking
+
+    simulate(tmp_path, story)
+    writes = freezers[0].writes
+    assert writes is not None
+    assert writes.taken == []
+    assert writes.refused or name in NOT_AT_ONCE
+
+
+def test_a_leader_that_was_frozen_for_less_than_its_session_goes_on(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(5)
+        leader = cluster.leader()
+        assert leader is not None
+        for _ in range(5):
+            cluster.freeze(leader)
+            await asyncio.sleep(SESSION_TIMEOUT / 2)
+            cluster.thaw(leader)
+            await asyncio.sleep(5)
+        assert cluster.leader() == leader
+        await cluster.cancel(endless)
+        assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 1
+
+
+@pytest.mark.parametrize("seconds", [40.0, FOREVER], ids=["finished meanwhile", "endless"])
+def test_work_that_was_frozen_for_longer_than_its_lease_counts_for_nothing(
+    tmp_path: Path, seconds: float
+) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        streaming = seconds == FOREVER
+        graph = job(cluster, seconds=seconds, streaming=streaming, restart=AGAIN_AND_AGAIN)
+        job_id = await cluster.submit(graph)
+        await asyncio.sleep(5)
+        (first,) = cluster.history.attempts
+        cluster.freeze(first.executor)
+        await asyncio.sleep(LONGER_THAN_A_LEASE)
+        cluster.thaw(first.executor)
+        await asyncio.sleep(2)
+        assert first.ended is not None
+        if streaming:
+            await cluster.cancel(job_id)
+        await cluster.wait_for_end(job_id)
+
+    cluster = simulate(tmp_path, story)
+    first, second = cluster.history.attempts
+    assert not first.finished
+    assert second.executor != first.executor

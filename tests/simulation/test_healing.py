@@ -1,0 +1,75 @@
+"""Jobs that are bound to a client, histories that outlive a leader, decided outputs."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from stoker.core.graph import FormatWrite, JobGraph, Sink
+from stoker.core.ids import AttemptId, RegionId
+from stoker.core.manifests import Manifest, Publication
+from stoker.core.states import JobStatus
+from stoker.ha.stores.publications import PublicationStore
+from stoker.testing.simulated_cluster import SimulatedCluster
+
+
+def test_a_bound_job_ends_when_its_client_is_gone_and_not_before(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        def bound() -> JobGraph:
+            graph = job(cluster, seconds=FOREVER, streaming=True)
+            return msgspec.structs.replace(graph, client_timeout_seconds=20)
+
+        watched = await cluster.submit(bound())
+        abandoned = await cluster.submit(bound())
+        for _ in range(8):
+            await asyncio.sleep(10)
+            await cluster.ask(lambda dispatcher: dispatcher.heartbeat_from_client(watched, 20))
+        assert await cluster.wait_for_end(abandoned) is JobStatus.CANCELED
+        status = await cluster.ask(lambda dispatcher: dispatcher.job_status(watched))
+        assert status is JobStatus.RUNNING
+        assert await cluster.wait_for_end(watched) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)
+
+
+def test_failures_that_an_earlier_leader_saw_are_still_told(tmp_path: Path) -> None:
+    """FAIL-10"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=6, fails=3, restart=AGAIN_AND_AGAIN)
+        job_id = await cluster.submit(graph)
+        await asyncio.sleep(16)
+        before = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        assert [record.attempt_number for record in before.failures] == [1, 0]
+        leader = cluster.leader()
+        assert leader is not None
+        cluster.crash(leader)
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+        after = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+        assert [record.attempt_number for record in after.failures] == [2, 1, 0]
+        assert [record.failure.labels["cause"] for record in after.failures] == ["user-code"] * 3
+
+    simulate(tmp_path, story)
+
+
+def test_a_task_executor_that_dies_with_a_decided_output_costs_no_restart(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=30)
+        write = FormatWrite(format="parquet", path="/out")
+        sink = Sink(name="sink-0", input="numbers", write=write)
+        graph = msgspec.structs.replace(graph, vertices=(graph.vertices[0], sink))
+        lost = msgspec.structs.replace(graph, job_id=cluster.ids.job())
+        for each in (graph, lost):
+            await cluster.submit(each)
+        await asyncio.sleep(5)
+        manifest = Manifest(attempt=AttemptId("a"), directory="/staged", files=())
+        decided = PublicationStore.of_job(cluster.storage, graph.job_id)
+        await decided.decide(RegionId("sink-0"), Publication(manifest=manifest, target="/out"))
+        for name in [name for name in cluster.processes if name.startswith("executor")]:
+            cluster.crash(name)
+            cluster.start(name)
+        assert await cluster.wait_for_end(graph.job_id) is JobStatus.FINISHED
+        assert await cluster.wait_for_end(lost.job_id) is JobStatus.FAILED
+
+    simulate(tmp_path, story)

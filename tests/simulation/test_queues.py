@@ -1,0 +1,264 @@
+"""Hundreds of jobs over few slots: limits hold, nothing starves, everyone gets a turn."""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job
+from stoker.core.errors import InvalidInput
+from stoker.core.graph import JobGraph
+from stoker.core.ids import JobId
+from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
+from stoker.dispatcher.options import QueueOptions
+from stoker.testing.history import History
+from stoker.testing.simulated_cluster import SimulatedCluster
+from stoker.testing.virtual_time import run_virtual
+
+QUEUES = QueueOptions(
+    names=("adhoc",),
+    running_jobs={"nightly": "2", "single": "1"},
+    slots={"nightly": "3", "default": "5"},
+    ageing=timedelta(minutes=2),
+)
+MOST_JOBS = {"nightly": 2, "single": 1}
+MOST_SLOTS = {"nightly": 3, "default": 5}
+SEEDS = range(1, 1 + int(os.environ.get("STOKER_SEEDS", "2")))
+JOBS = 200
+
+
+def simulate(
+    folder: Path,
+    story: Callable[[SimulatedCluster], Awaitable[None]],
+    *,
+    seed: int = 1,
+    executors: int = 3,
+) -> SimulatedCluster:
+    clusters: list[SimulatedCluster] = []
+
+    async def play() -> None:
+        cluster = SimulatedCluster(seed, folder, queues=QUEUES)
+        clusters.append(cluster)
+        async with cluster.running(masters=2, executors=executors):
+            await story(cluster)
+            assert await cluster.broken_invariants() == []
+
+    run_virtual(play, seed=seed)
+    return clusters[0]
+
+
+def queued(graph: JobGraph, queue: str, priority: int = 0, slots: int | None = None) -> JobGraph:
+    return msgspec.structs.replace(graph, queue=queue, priority=priority, slots=slots)
+
+
+async def details(cluster: SimulatedCluster, job_id: JobId) -> JobDetails:
+    return await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+
+
+def most_at_once(history: History, jobs: Iterable[JobId]) -> tuple[int, int]:
+    """Most jobs, and most tasks, of these that ran at the same moment."""
+    wanted = set(jobs)
+    spans = [span for span in history.attempts if span.job_id in wanted]
+    ends = {id(span): span.ended if span.ended is not None else float("inf") for span in spans}
+    most_jobs = most_tasks = 0
+    for moment in {span.began for span in spans}:
+        running = [span for span in spans if span.began <= moment < ends[id(span)]]
+        most_jobs = max(most_jobs, len({span.job_id for span in running}))
+        most_tasks = max(most_tasks, len(running))
+    return most_jobs, most_tasks
+
+
+def assert_limits_held(history: History, queues: Mapping[JobId, str]) -> None:
+    for queue in set(queues.values()):
+        members = [job_id for job_id, name in queues.items() if name == queue]
+        jobs, tasks = most_at_once(history, members)
+        assert jobs <= MOST_JOBS.get(queue, jobs), queue
+        assert tasks <= MOST_SLOTS.get(queue, tasks), queue
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_hundreds_of_jobs_share_few_slots_through_losses_and_fail_over(
+    tmp_path: Path, seed: int
+) -> None:
+    """Limits are never exceeded, everything ends, also what is unimportant."""
+    queues: dict[JobId, str] = {}
+
+    async def story(cluster: SimulatedCluster) -> None:
+        random = cluster.random
+
+        async def submit_all() -> None:
+            for number in range(JOBS):
+                queue = random.choice(["nightly", "single", "adhoc", "default"])
+                streaming = number % 40 == 0
+                graph = job(
+                    cluster,
+                    seconds=random.choice([0.2, 1, 3, 8]),
+                    sinks=random.choice([1, 1, 2, 3]),
+                    streaming=streaming,
+                    restart=AGAIN_AND_AGAIN,
+                )
+                priority = random.choice([-5, 0, 0, 0, 10])
+                job_id = await cluster.submit(queued(graph, queue, priority))
+                queues[job_id] = queue
+                await asyncio.sleep(random.uniform(0, 0.3))
+
+        async def lose_executors() -> None:
+            for _ in range(4):
+                await asyncio.sleep(random.uniform(10, 40))
+                name = random.choice(["executor-0", "executor-1", "executor-2"])
+                if name in cluster.processes:
+                    await cluster.kill(name)
+                    await asyncio.sleep(random.uniform(1, 20))
+                    cluster.start(name)
+
+        async def lose_the_leader() -> None:
+            await asyncio.sleep(random.uniform(20, 90))
+            leader = cluster.leader()
+            assert leader is not None
+            await cluster.kill(leader)
+            await asyncio.sleep(10)
+            cluster.start(leader)
+
+        await asyncio.gather(submit_all(), lose_executors(), lose_the_leader())
+        for job_id in queues:
+            assert await cluster.wait_for_end(job_id, patience=7200) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story, seed=seed)
+    assert len(queues) == JOBS
+    assert Counter(queues.values()).keys() == {"nightly", "single", "adhoc", "default"}
+    assert_limits_held(cluster.history, queues)
+
+
+def test_a_queue_lets_jobs_in_as_they_came_and_says_why_the_others_wait(tmp_path: Path) -> None:
+    jobs: list[JobId] = []
+
+    async def story(cluster: SimulatedCluster) -> None:
+        for _ in range(4):
+            graph = queued(job(cluster, seconds=10), "nightly")
+            jobs.append(await cluster.submit(graph))
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(2)
+        words = [(await details(cluster, each)).waiting for each in jobs]
+        assert words == [
+            None,
+            None,
+            "needs 1 slot, 4 free; queue nightly is at its limit of 2 running jobs",
+            "needs 1 slot, 4 free; queue nightly is at its limit of 2 running jobs; 1 job of the "
+            "queue before it",
+        ]
+        nightly = next(
+            queue
+            for queue in await cluster.ask(lambda dispatcher: dispatcher.queues())
+            if queue.name == "nightly"
+        )
+        assert (nightly.running, nightly.max_running, nightly.waiting) == (2, 2, tuple(jobs[2:]))
+        for each in jobs:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    began = [min(s.began for s in cluster.history.attempts if s.job_id == each) for each in jobs]
+    assert began == sorted(began)
+
+
+def test_the_line_is_the_same_after_a_fail_over_and_running_jobs_count(tmp_path: Path) -> None:
+    jobs: list[JobId] = []
+
+    async def story(cluster: SimulatedCluster) -> None:
+        for number in range(6):
+            graph = queued(job(cluster, seconds=30), "nightly", priority=9 if number == 5 else 0)
+            jobs.append(await cluster.submit(graph))
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(3)
+        leader = cluster.leader()
+        assert leader is not None
+        await cluster.kill(leader)
+        for each in jobs:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    spans = cluster.history.attempts
+    assert len(spans) == 6, "nothing ran twice"
+    began = {each: min(s.began for s in spans if s.job_id == each) for each in jobs}
+    assert sorted(jobs, key=lambda each: began[each]) == [
+        jobs[0],
+        jobs[1],
+        jobs[5],
+        jobs[2],
+        jobs[3],
+        jobs[4],
+    ]
+    assert_limits_held(cluster.history, dict.fromkeys(jobs, "nightly"))
+
+
+def test_a_job_that_waits_in_its_queue_can_be_cancelled_at_once(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        first = await cluster.submit(queued(job(cluster, seconds=FOREVER), "single"))
+        second = await cluster.submit(queued(job(cluster), "single"))
+        third = await cluster.submit(queued(job(cluster), "single"))
+        await cluster.cancel(second)
+        assert await cluster.wait_for_end(second, patience=10) is JobStatus.CANCELED
+        assert "single is at its limit" in ((await details(cluster, third)).waiting or "")
+        await cluster.cancel(first)
+        assert await cluster.wait_for_end(third) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert len({span.job_id for span in cluster.history.attempts}) == 2
+
+
+def test_what_a_queue_could_never_let_in_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        with pytest.raises(InvalidInput, match="there is no queue 'nightli'; did you mean"):
+            await cluster.submit(queued(job(cluster), "nightli"))
+        with pytest.raises(InvalidInput, match="needs 4 slots and queue nightly has a limit of 3"):
+            await cluster.submit(queued(job(cluster, sinks=4), "nightly"))
+        narrow = queued(job(cluster, sinks=4), "nightly", slots=2)
+        assert await cluster.wait_for_end(await cluster.submit(narrow)) is JobStatus.FINISHED
+
+    cluster = simulate(tmp_path, story)
+    assert most_at_once(cluster.history, {s.job_id for s in cluster.history.attempts})[1] == 2
+
+
+def test_streams_that_start_together_neither_deadlock_nor_starve(tmp_path: Path) -> None:
+    """Two that need four of six slots each, and a flood of small jobs (SM-03)."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        streams = [
+            await cluster.submit(queued(job(cluster, seconds=20, sinks=4, streaming=True), "adhoc"))
+            for _ in range(2)
+        ]
+        flood = []
+        for _ in range(60):
+            flood.append(await cluster.submit(queued(job(cluster, seconds=5), "adhoc")))
+            await asyncio.sleep(0.8)
+        for each in (*streams, *flood):
+            assert await cluster.wait_for_end(each, patience=600) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_an_unimportant_job_is_not_starved_by_a_flood_of_important_ones(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        await cluster.submit(queued(job(cluster, seconds=10), "single"))
+        poor = await cluster.submit(queued(job(cluster), "single", priority=-3))
+
+        async def flood() -> None:
+            while True:
+                await cluster.submit(queued(job(cluster, seconds=10), "single", priority=1))
+                await asyncio.sleep(9)
+
+        flooding = asyncio.create_task(flood())
+        try:
+            assert await cluster.wait_for_end(poor, patience=1200) is JobStatus.FINISHED
+        finally:
+            flooding.cancel()
+            await asyncio.gather(flooding, return_exceptions=True)
+        for each in list(cluster.history.acknowledged):
+            await cluster.wait_for_end(each)
+
+    simulate(tmp_path, story)

@@ -1,0 +1,126 @@
+"""What a program prints appears where it was started."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from stoker.api.logs import LogAnswer
+from stoker.cli.ending import exit_code_of
+from stoker.cli.program_display import ProgramDisplay
+from stoker.core.errors import NotFound, Unavailable
+from stoker.core.graph import JobType
+from stoker.core.ids import AttemptId, JobId, RegionId
+from stoker.core.results import (
+    AttemptDetails,
+    Failure,
+    FailureRecord,
+    JobDetails,
+    RegionDetails,
+)
+from stoker.core.states import ExecutionState, JobStatus
+
+JOB = JobId("1" * 32)
+
+
+@dataclass
+class Said:
+    shown: list[JobDetails] = field(default_factory=list)
+
+    def show(self, details: JobDetails) -> None:
+        self.shown.append(details)
+
+    def say(self, text: str) -> None: ...
+
+    def set_aside(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Logs:
+    """Stands for the client; an exception among the pieces is raised."""
+
+    content: dict[str, list[Any]]
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    def attempt_log(self, _job: JobId, _attempt: AttemptId, stream: str, offset: int) -> LogAnswer:
+        self.asked.append((stream, offset))
+        pieces = self.content.get(stream, [])
+        piece = pieces.pop(0) if pieces else b""
+        if isinstance(piece, Exception):
+            raise piece
+        return LogAnswer(
+            data=piece, next_offset=offset + len(piece), complete=not pieces and piece == b"end\n"
+        )
+
+
+def details(
+    state: ExecutionState, status: JobStatus = JobStatus.RUNNING, **labels: str
+) -> JobDetails:
+    attempt = AttemptDetails(attempt=AttemptId("2" * 32), number=0, state=state)
+    region = RegionDetails(
+        id=RegionId("program"), vertices=("program",), streaming=False, current=attempt
+    )
+    names = {key.replace("_", "-"): value for key, value in labels.items()}
+    failure = FailureRecord(failure=Failure(error="E", message="m", labels=names), at=1)
+    return JobDetails(
+        job_id=JOB,
+        name="job",
+        job_type=JobType.BATCH,
+        status=status,
+        timestamps={},
+        start=0,
+        regions=(region,),
+        failures=(failure,),
+    )
+
+
+def test_output_goes_to_the_stream_it_came_from(capfdbinary: Any) -> None:
+    logs = Logs({"stdout": [b"one\n", b"two\n"], "stderr": [b"oops\n"]})
+    display = ProgramDisplay(Said(), logs, JOB)  # type: ignore[arg-type]
+    display.show(details(ExecutionState.RUNNING))
+    out, err = capfdbinary.readouterr()
+    assert (out, err) == (b"one\ntwo\n", b"oops\n")
+    logs.content["stdout"] = [b"three\n", b"end\n"]
+    display.show(details(ExecutionState.RUNNING))
+    assert capfdbinary.readouterr().out == b"three\nend\n"
+
+
+def test_nothing_is_asked_before_the_program_runs_or_after_all_was_seen() -> None:
+    logs = Logs({"stdout": [b"end\n"], "stderr": [b"end\n"]})
+    display = ProgramDisplay(Said(), logs, JOB)  # type: ignore[arg-type]
+    display.show(details(ExecutionState.SCHEDULED))
+    assert logs.asked == []
+    display.show(details(ExecutionState.FINISHED))
+    display.show(details(ExecutionState.FINISHED))
+    assert logs.asked == [("stdout", 0), ("stderr", 0)]
+
+
+def test_a_log_that_cannot_be_read_now_is_asked_for_again(capfdbinary: Any) -> None:
+    logs = Logs({"stdout": [b"a\n", Unavailable("no leader")], "stderr": [NotFound("none yet")]})
+    said = Said()
+    display = ProgramDisplay(said, logs, JOB)  # type: ignore[arg-type]
+    display.show(details(ExecutionState.RUNNING))
+    logs.content["stdout"] = [b"b\n"]
+    display.show(details(ExecutionState.RUNNING))
+    assert capfdbinary.readouterr().out == b"a\nb\n"
+    assert len(said.shown) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "labels", "code"),
+    [
+        (JobStatus.FINISHED, {}, 0),
+        (JobStatus.FAILED, {"exit_code": "7"}, 7),
+        (JobStatus.FAILED, {"exit_code": "139"}, 139),
+        (JobStatus.FAILED, {"exit_code": "nonsense"}, 1),
+        (JobStatus.FAILED, {"exit_code": "0"}, 1),
+        (JobStatus.FAILED, {}, 1),
+        (JobStatus.CANCELED, {"exit_code": "7"}, 1),
+    ],
+)
+def test_the_exit_code_of_a_program_is_that_of_the_command(
+    status: JobStatus, labels: dict[str, str], code: int
+) -> None:
+    assert exit_code_of(details(ExecutionState.FAILED, status, **labels)) == code

@@ -1,0 +1,73 @@
+"""How many slots a job can use at once."""
+
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.core.demand import slots_together, slots_wanted
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
+from stoker.core.ids import JobId
+from stoker.core.regions import Region, regions_of
+from stoker.core.validation import faults_of
+
+READ, WRITE = FormatRead(format="parquet", path="/in"), FormatWrite(format="noop")
+
+
+def graph(*vertices: Source | Transform | Sink, slots: int | None = None) -> JobGraph:
+    return JobGraph(job_id=JobId("1" * 32), name="a", vertices=vertices, slots=slots)
+
+
+def step(name: str, *inputs: str) -> Transform:
+    return Transform(name=name, inputs=inputs, compute=Sql(query="select 1"), materialized=True)
+
+
+def test_sinks_of_one_source_run_at_once_and_a_chain_one_after_the_other() -> None:
+    sinks = [Sink(name=f"s{n}", input="in", write=WRITE) for n in range(3)]
+    assert slots_wanted(graph(Source(name="in", read=READ), *sinks)) == 3
+    chain = [step("b", "a"), step("c", "b"), Sink(name="out", input="c", write=WRITE)]
+    assert slots_wanted(graph(Source(name="a", read=READ, materialized=True), *chain)) == 1
+
+
+def test_the_jobs_own_limit_counts() -> None:
+    sinks = [Sink(name=f"s{n}", input="in", write=WRITE) for n in range(3)]
+    assert slots_wanted(graph(Source(name="in", read=READ), *sinks, slots=2)) == 2
+    assert slots_wanted(graph(Source(name="in", read=READ), *sinks, slots=9)) == 3
+
+
+def test_queries_run_together_and_a_limit_below_them_is_a_fault() -> None:
+    source = Source(name="in", read=FormatRead(format="rate"), streaming=True)
+    sinks = [Sink(name=f"s{n}", input="in", write=WRITE, trigger="1 second") for n in range(2)]
+    job = graph(source, *sinks, slots=1)
+    assert slots_together(job) == 2
+    assert [fault.place for fault in faults_of(job)] == ["slots"]
+    assert slots_together(graph(Source(name="in", read=READ))) == 0
+
+
+@given(st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=7))
+def test_it_is_the_largest_set_of_regions_of_which_none_waits_for_another(
+    reads: list[set[int]],
+) -> None:
+    vertices: list[Source | Transform | Sink] = []
+    for number, inputs in enumerate(reads):
+        earlier = [f"v{other}" for other in sorted(inputs) if other < number]
+        vertices.append(
+            step(f"v{number}", *earlier)
+            if earlier
+            else Source(name=f"v{number}", read=READ, materialized=True)
+        )
+    job = graph(*vertices)
+    assert slots_wanted(job) == _widest_by_trying(regions_of(job))
+
+
+def _widest_by_trying(regions: tuple[Region, ...]) -> int:
+    before: dict[str, set[str]] = {}
+    for region in regions:
+        before[region.id] = {str(r) for r in region.reads}.union(
+            *(before[each] for each in region.reads)
+        )
+    for size in range(len(regions), 0, -1):
+        for some in combinations([region.id for region in regions], size):
+            if not any(a in before[b] for a in some for b in some):
+                return size
+    return 0

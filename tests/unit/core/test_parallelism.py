@@ -1,0 +1,30 @@
+"""How many shuffle partitions a region has, by whom."""
+
+import pytest
+
+from stoker.core.parallelism import (
+    OVERRIDES,
+    parse_overrides,
+    shuffle_partitions,
+    with_cluster_overrides,
+)
+
+
+def test_the_override_nearest_to_the_end_of_a_region_counts() -> None:
+    job = {OVERRIDES: "raw: 2, total:8"}
+    assert shuffle_partitions(job, ("raw", "total", "out")) == 8
+    assert shuffle_partitions(job, ("raw", "out")) == 2
+    assert shuffle_partitions(job, ("other",)) is None
+    assert shuffle_partitions({**job, "parallelism.default": "3"}, ("other",)) == 3
+
+
+def test_the_jobs_own_overrides_win_over_the_clusters() -> None:
+    merged = with_cluster_overrides({OVERRIDES: "a:1"}, {"a": "5", "b": "6"})
+    assert parse_overrides(merged[OVERRIDES]) == {"a": 1, "b": 6}
+    assert with_cluster_overrides({"k": "v"}, {}) == {"k": "v"}
+
+
+@pytest.mark.parametrize("text", ["a", "a:", ":4", "a:0", "a:-1", "a:x"])
+def test_what_is_no_override_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="is not vertex:number"):
+        parse_overrides(text)

@@ -1,0 +1,196 @@
+"""A dispatcher in a real election, with jobs whose masters do what a test says."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from stoker.aio.latest import Latest
+from stoker.aio.scope import TaskScope
+from stoker.blob.content import inline
+from stoker.blob.options import BlobOptions
+from stoker.blob.server import BlobServer
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.ids import Ids, JobId, ResourceId
+from stoker.core.plan import plan_of
+from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
+from stoker.dispatcher.options import DispatcherOptions
+from stoker.dispatcher.run import lead_dispatcher
+from stoker.dispatcher.services import DispatcherServices
+from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
+from stoker.gateways.job import JobEnd, JobToRun, RunningJob
+from stoker.ha import keys
+from stoker.ha.election import LeaderElection
+from stoker.ha.memory import MemoryCoordination
+from stoker.ha.publication import LeaderAddress
+from stoker.ha.record import decode_record
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.rpc.memory import MemoryNetwork
+from stoker.storage.memory import MemoryStorage
+from stoker.testing.virtual_time import virtual_wall_clock
+
+UNUSED = Path("/nonexistent")
+
+
+class FakeJob:
+    """A job master that ends when it is told to."""
+
+    def __init__(self, to_run: JobToRun) -> None:
+        self.to_run = to_run
+        self._status = Latest(JobStatus.RUNNING)
+        self._end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
+        self.cancels = 0
+
+    def details(self) -> JobDetails:
+        graph = self.to_run.graph
+        return JobDetails(
+            job_id=graph.job_id,
+            name=graph.name,
+            job_type=graph.job_type,
+            status=self._status.value,
+            timestamps={},
+            start=self.to_run.submitted_at,
+            plan=plan_of(graph),
+        )
+
+    async def wait_for_change(self, known: JobStatus) -> JobStatus:
+        return await self._status.wait_for_change(known)
+
+    def cancel(self) -> None:
+        self.cancels += 1
+        self.finish(JobStatus.CANCELED)
+
+    async def ended(self) -> JobEnd:
+        return await asyncio.shield(self._end)
+
+    def finish(self, status: JobStatus = JobStatus.FINISHED) -> None:
+        self._status.set(status)
+        self._end.set_result(JobEnd(details=msgspec.structs.replace(self.details(), end=7)))
+
+    def break_down(self, error: Exception) -> None:
+        self._end.set_exception(error)
+        self._end.exception()
+
+
+class Jobs:
+    """Starts them, and notes what becomes of them."""
+
+    def __init__(self) -> None:
+        self.started: list[FakeJob] = []
+        self.stopped: list[JobId] = []
+        self.seconds_to_stop = 0.0
+        self.hold: asyncio.Event | None = None
+        """Their masters do not come before it is set."""
+
+    @asynccontextmanager
+    async def start(self, to_run: JobToRun) -> AsyncIterator[RunningJob]:
+        if self.hold is not None:
+            await self.hold.wait()
+        job = FakeJob(to_run)
+        self.started.append(job)
+        try:
+            yield job
+        finally:
+            await asyncio.sleep(self.seconds_to_stop)
+            self.stopped.append(to_run.graph.job_id)
+
+    @property
+    def last(self) -> FakeJob:
+        return self.started[-1]
+
+
+class Master:
+    """One process that contends as dispatcher."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world = world
+        self.name = name
+        self.jobs = Jobs()
+        self.session = world.coordination.session()
+        self.rpc = world.network.service(name)
+        self.election = LeaderElection(self.session, process=ResourceId(name), ids=world.ids)
+        self.errors: list[BaseException] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> "Master":
+        services = DispatcherServices(
+            rpc=self.rpc,
+            storage=self.world.storage,
+            blobs=BlobServer(self.world.storage, UNUSED, BlobOptions(), off_loop=inline),
+            start_job=self.jobs.start,
+            resource_manager=LeaderRetrieval(self.session, "resource_manager"),
+            ids=self.world.ids,
+            wall_clock=self.world.wall_clock,
+            options=self.world.options,
+        )
+        lead = partial(lead_dispatcher, services=services)
+        for name, part in (
+            ("election", self.election.run()),
+            ("dispatcher", self.election.contend(DISPATCHER, lead)),
+        ):
+            self._tasks.append(self.world.scope.spawn(f"{self.name}/{name}", self._noting(part)))
+        return self
+
+    async def _noting(self, part: "asyncio.Future[None] | object") -> None:
+        try:
+            await part  # type: ignore[misc]
+        except Exception as error:
+            self.errors.append(error)
+
+    async def stop(self) -> None:
+        """In order: leadership is handed over."""
+        for task in reversed(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class World:
+    def __init__(self, scope: TaskScope, options: DispatcherOptions) -> None:
+        self.scope = scope
+        self.options = options
+        self.coordination = MemoryCoordination(session_timeout=10)
+        self.network = MemoryNetwork()
+        self.storage = MemoryStorage()
+        self.ids = Ids(random.Random(3))
+        self.wall_clock = virtual_wall_clock()
+        self.observer = self.coordination.session()
+        self._client = self.network.service("client")
+        self._names = iter(f"master-{number}" for number in range(100))
+
+    def master(self) -> Master:
+        return Master(self, next(self._names)).start()
+
+    def graph(self, name: str = "orders") -> JobGraph:
+        return JobGraph(
+            job_id=self.ids.job(),
+            name=name,
+            vertices=(
+                Source(name="in", read=FormatRead(format="parquet", path="/in")),
+                Sink(name="out", input="in", write=FormatWrite(format="noop")),
+            ),
+        )
+
+    async def published(self) -> LeaderAddress | None:
+        found = await self.observer.read(keys.leader(DISPATCHER))
+        return decode_record(found.value, LeaderAddress, "leader") if found else None
+
+    async def dispatcher(self) -> DispatcherGateway:
+        leader = await self.published()
+        assert leader is not None, "nobody leads"
+        return await self._client.connect(leader.address, DispatcherGateway, token=leader.token)
+
+
+@asynccontextmanager
+async def new_world(options: DispatcherOptions | None = None) -> AsyncIterator[World]:
+    async with TaskScope("world") as scope:
+        yield World(scope, options or DispatcherOptions())
+
+
+async def all_is_quiet() -> None:
+    """Virtual time: whatever follows from what happened has happened afterwards."""
+    await asyncio.sleep(0.2)

@@ -1,0 +1,372 @@
+"""When a dispatcher lives, and what its jobs see of that (RUN-*, DISP-*, CLEAN-*)."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from stoker.core.errors import (
+    CoordinatorUnavailable,
+    DuplicateJob,
+    JobAlreadyEnded,
+    StokerError,
+    StorageUnavailable,
+)
+from stoker.core.graph import JobGraph
+from stoker.core.ids import JobId
+from stoker.core.states import JobStatus
+from stoker.ha import keys
+from stoker.ha.record import decode_record
+from stoker.ha.stores.job_results import JobResultStore, ResultRecord
+from stoker.testing.leadership import seize_leadership
+from stoker.testing.virtual_time import run_virtual
+from unit.dispatcher.dispatching import World, all_is_quiet, new_world
+
+AsyncTest = Callable[..., Coroutine[Any, Any, None]]
+
+
+def virtual(test: AsyncTest) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(**given: Any) -> None:
+        run_virtual(lambda: test(**given))
+
+    return run
+
+
+async def submit(world: World, graph: JobGraph | None = None) -> JobId:
+    answer = await (await world.dispatcher()).submit_job(graph or world.graph())
+    await all_is_quiet()
+    return answer.job_id
+
+
+async def result_of(world: World, job_id: JobId) -> ResultRecord | None:
+    found = await world.observer.read(keys.result(job_id))
+    return decode_record(found.value, ResultRecord, "result") if found else None
+
+
+async def has_record(world: World, job_id: JobId) -> bool:
+    return await world.observer.read(keys.job(job_id)) is not None
+
+
+@virtual
+async def test_a_dispatcher_is_found_when_it_has_recovered_and_not_before() -> None:
+    """RUN-01, RUN-07"""
+    async with new_world() as world:
+        first = world.master()
+        await all_is_quiet()
+        job_id = await submit(world)
+        await first.stop()
+        world.storage.go_away()
+        second = world.master()
+        await asyncio.sleep(30)
+        assert second.election.leads
+        assert await world.published() is None
+        world.storage.come_back()
+        await asyncio.sleep(20)
+        leader = await world.published()
+        assert leader is not None
+        assert second.election.has_leadership(leader.token.session)
+        assert await (await world.dispatcher()).job_status(job_id) is JobStatus.RUNNING
+
+
+@virtual
+async def test_a_dispatcher_that_recovers_too_late_is_never_found() -> None:
+    """RUN-02, RUN-10"""
+    async with new_world() as world:
+        first = world.master()
+        await all_is_quiet()
+        await submit(world)
+        await first.stop()
+        world.storage.go_away()
+        late = world.master()
+        await asyncio.sleep(5)
+        world.coordination.suspend(late.session)
+        await asyncio.sleep(20)
+        world.storage.come_back()
+        world.coordination.resume(late.session)
+        await asyncio.sleep(20)
+        assert await world.published() is None
+        assert late.jobs.started == []
+
+
+@virtual
+async def test_a_leader_that_is_closed_while_it_recovers_starts_nothing() -> None:
+    """RUN-10"""
+    async with new_world() as world:
+        first = world.master()
+        await all_is_quiet()
+        await submit(world)
+        await first.stop()
+        world.storage.go_away()
+        second = world.master()
+        await asyncio.sleep(5)
+        await second.stop()
+        world.storage.come_back()
+        await asyncio.sleep(20)
+        assert second.jobs.started == []
+        assert await world.published() is None
+
+
+@virtual
+async def test_a_revoked_dispatcher_stops_its_jobs_and_keeps_their_records() -> None:
+    """RUN-03, DISP-14, DISP-18, CLEAN-02, CLEAN-09, STORE-06"""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        jobs = [await submit(world) for _ in range(3)]
+        master.jobs.seconds_to_stop = 3
+        files = dict(world.storage.files)
+        world.coordination.suspend(master.session)
+        await asyncio.sleep(2)
+        assert master.jobs.stopped == []
+        await asyncio.sleep(2)
+        assert sorted(master.jobs.stopped) == sorted(jobs)
+        for job_id in jobs:
+            assert await has_record(world, job_id)
+            assert await result_of(world, job_id) is None
+        assert world.storage.files == files
+
+
+@virtual
+async def test_the_next_term_begins_when_all_of_the_one_before_has_ended() -> None:
+    """RUN-04, JMR-07, DISP-18: also when leadership comes and goes several times meanwhile."""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        job_id = await submit(world)
+        master.jobs.seconds_to_stop = 8
+        for _ in range(3):
+            world.coordination.suspend(master.session)
+            await asyncio.sleep(1)
+            world.coordination.resume(master.session)
+            await asyncio.sleep(1)
+        assert len(master.jobs.started) == 1
+        assert master.jobs.stopped == []
+        await asyncio.sleep(4)
+        assert master.jobs.stopped == [job_id]
+        assert len(master.jobs.started) == 2, (
+            "grants that were over before it could lead are skipped"
+        )
+        assert master.errors == []
+
+
+@virtual
+async def test_a_dispatcher_that_closes_answers_no_more_while_its_jobs_stop() -> None:
+    """RUN-11"""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        await submit(world)
+        dispatcher = await world.dispatcher()
+        master.jobs.seconds_to_stop = 5
+        stopping = asyncio.ensure_future(master.stop())
+        await asyncio.sleep(1)
+        with pytest.raises(StokerError):
+            await dispatcher.list_jobs()
+        assert master.jobs.stopped == []
+        await stopping
+        assert len(master.jobs.stopped) == 1
+
+
+@virtual
+async def test_a_job_that_ends_when_another_leads_has_not_ended() -> None:
+    """JMR-04"""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        job_id = await submit(world)
+        await seize_leadership(world.observer, ids=world.ids)
+        master.jobs.last.finish()
+        await asyncio.sleep(30)
+        assert await result_of(world, job_id) is None
+        assert await has_record(world, job_id)
+        assert len(master.jobs.started) == 2, "it leads anew, and runs the job as it finds it"
+        master.jobs.last.finish(JobStatus.CANCELED)
+        await asyncio.sleep(5)
+        record = await result_of(world, job_id)
+        assert record is not None
+        assert record.result.status is JobStatus.CANCELED
+
+
+@virtual
+async def test_without_a_recorded_result_nothing_is_cleaned_up() -> None:
+    """CLEAN-05, STORE-13"""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        job_id = await submit(world)
+        files = dict(world.storage.files)
+        world.storage.go_away()
+        master.jobs.last.finish()
+        await asyncio.sleep(20)
+        assert world.storage.files == files
+        assert await has_record(world, job_id)
+        assert not (await (await world.dispatcher()).job_status(job_id)).globally_terminal
+        world.storage.come_back()
+        await asyncio.sleep(60)
+        master.jobs.last.finish()
+        await asyncio.sleep(5)
+        assert await (await world.dispatcher()).job_status(job_id) is JobStatus.FINISHED
+        assert not await has_record(world, job_id)
+        assert master.errors == []
+
+
+@virtual
+async def test_a_result_that_cannot_be_marked_clean_is_left_for_the_next_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CLEAN-06, RUN-09"""
+    mark_clean = JobResultStore.mark_clean
+
+    async def refuse(self: JobResultStore, job_id: JobId) -> None:
+        raise CoordinatorUnavailable("not now")
+
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        job_id = await submit(world)
+        monkeypatch.setattr(JobResultStore, "mark_clean", refuse)
+        master.jobs.last.finish()
+        await asyncio.sleep(5)
+        assert master.errors == []
+        record = await result_of(world, job_id)
+        assert record is not None
+        assert record.dirty
+        monkeypatch.setattr(JobResultStore, "mark_clean", mark_clean)
+        await master.stop()
+        second = world.master()
+        await asyncio.sleep(5)
+        record = await result_of(world, job_id)
+        assert record is not None
+        assert not record.dirty
+        assert second.jobs.started == []
+
+
+@virtual
+async def test_a_job_that_is_only_to_be_cleaned_up_shows_its_recorded_end_at_once() -> None:
+    """CLEAN-15, CLEAN-07, CLEAN-14, JMR-02, DISP-13: its clean-up cannot go on meanwhile."""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        graph = world.graph()
+        job_id = await submit(world, graph)
+        for _ in range(100):
+            world.storage.fail_next("delete_tree")
+        master.jobs.last.finish()
+        await asyncio.sleep(5)
+        await master.stop()
+        second = world.master()
+        await asyncio.sleep(1)
+        dispatcher = await world.dispatcher()
+        assert await dispatcher.job_status(job_id) is JobStatus.FINISHED
+        with pytest.raises(JobAlreadyEnded):
+            await dispatcher.cancel_job(job_id)
+        other = world.graph()
+        with pytest.raises(DuplicateJob) as refused:
+            await dispatcher.submit_job(
+                JobGraph(job_id=job_id, name="again", vertices=other.vertices)
+            )
+        assert refused.value.facts["globally_terminated"] is True
+        record = await result_of(world, job_id)
+        assert record is not None
+        assert record.dirty
+        assert second.jobs.started == []
+        assert any(path.startswith(f"jobs/{job_id}") for path in world.storage.files)
+
+
+@virtual
+async def test_a_job_whose_end_was_not_recorded_before_the_stop_is_left_to_the_next_leader() -> (
+    None
+):
+    """CLEAN-04 as this design has it: outcome records let it decide the same."""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        job_id = await submit(world)
+        master.jobs.last.finish()
+        await master.stop()
+        assert await has_record(world, job_id)
+        second = world.master()
+        await asyncio.sleep(5)
+        assert second.jobs.last.to_run.graph.job_id == job_id
+        assert second.jobs.last.to_run.recovered
+        second.jobs.last.finish()
+        await asyncio.sleep(5)
+        assert await (await world.dispatcher()).job_status(job_id) is JobStatus.FINISHED
+        assert not await has_record(world, job_id)
+
+
+@virtual
+async def test_jobs_are_listed_once_each_newest_first_then_by_id() -> None:
+    """DISP-21"""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        dispatcher = await world.dispatcher()
+        same_moment = [world.graph() for _ in range(4)]
+        for graph in same_moment:
+            await dispatcher.submit_job(graph)
+        await asyncio.sleep(10)
+        newest = await submit(world)
+        master.jobs.started[0].finish()
+        await all_is_quiet()
+        listed = await dispatcher.list_jobs()
+        ids = [job.job_id for job in listed]
+        assert ids[0] == newest
+        starts = [job.start for job in listed]
+        assert starts == sorted(starts, reverse=True)
+        assert ids == [
+            job.job_id for job in sorted(listed, key=lambda job: (-job.start, job.job_id))
+        ]
+        assert len(set(ids)) == 5
+
+
+@virtual
+async def test_a_job_whose_master_is_not_there_yet_is_initializing_and_can_be_cancelled() -> None:
+    """JMR-08, JMR-09, JMR-10, DISP-05, DISP-07"""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        master.jobs.hold = asyncio.Event()
+        job_id = await submit(world)
+        dispatcher = await world.dispatcher()
+        details = await dispatcher.job_details(job_id)
+        assert details.status is JobStatus.INITIALIZING
+        assert (details.job_id, details.name) == (job_id, "orders")
+        assert details.timestamps == {JobStatus.INITIALIZING: details.start}
+        await dispatcher.cancel_job(job_id)
+        assert await dispatcher.job_status(job_id) is JobStatus.CANCELLING
+        master.jobs.hold.set()
+        await all_is_quiet()
+        assert master.jobs.last.cancels == 1
+        assert await dispatcher.job_status(job_id) is JobStatus.CANCELED
+
+
+@virtual
+async def test_a_cancel_before_its_master_was_there_outlives_the_leader() -> None:
+    """JMR-09 as this design has it: once acknowledged, it is driven by every leader."""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        master.jobs.hold = asyncio.Event()
+        job_id = await submit(world)
+        await (await world.dispatcher()).cancel_job(job_id)
+        await master.stop()
+        second = world.master()
+        await all_is_quiet()
+        assert second.jobs.last.to_run.cancel_wanted
+        assert await (await world.dispatcher()).job_status(job_id) is JobStatus.RUNNING
+
+
+@virtual
+async def test_a_storage_that_fails_keeps_a_submission_from_being_acknowledged() -> None:
+    """DISP-01"""
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        world.storage.go_away()
+        with pytest.raises(StorageUnavailable):
+            await (await world.dispatcher()).submit_job(world.graph())
+        assert master.jobs.started == []

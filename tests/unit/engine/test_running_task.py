@@ -1,0 +1,215 @@
+"""A task at its runner, on a runner that does as it is told."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.core.errors import StokerError, Unavailable
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.ids import AttemptId, JobId
+from stoker.core.regions import regions_of
+from stoker.core.results import AttemptOutcome, Progress
+from stoker.core.states import ExecutionState
+from stoker.engine.contract import StateChanged, Task, TaskEvent
+from stoker.engine.options import EngineOptions
+from stoker.engine.pool import WarmRunner
+from stoker.engine.runner_protocol import (
+    Cancel,
+    Ended,
+    FromRunner,
+    ProgressReport,
+    RunTask,
+    SessionEnded,
+    StateReport,
+    ToRunner,
+)
+from stoker.engine.running_task import ConnectTask, TaskMeans
+from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
+
+RUNNING = StateReport(state=ExecutionState.RUNNING)
+KNOWN = Progress(query_id="query", run_id="run", batch_id=4)
+FINISHED = Ended(state=ExecutionState.FINISHED)
+RELEASED = SessionEnded(session_id="session")
+
+
+class FakeProcess:
+    """Says what it was given to say, one thing a second; then dies, or stays silent."""
+
+    pid = None
+
+    def __init__(self, *says: FromRunner, dies: bool = False) -> None:
+        self._says = list(says)
+        self._dies = dies
+        self.heard: list[ToRunner] = []
+        self.killed = asyncio.Event()
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.killed.is_set()
+
+    def log_to(self, directory: Path) -> None: ...
+
+    async def send(self, message: ToRunner) -> None:
+        self.heard.append(message)
+
+    async def receive(self) -> FromRunner | None:
+        await asyncio.sleep(1)
+        if self._says:
+            return self._says.pop(0)
+        if not self._dies:
+            await self.killed.wait()
+        return None
+
+    async def kill(self) -> str:
+        self.killed.set()
+        return "killed by SIGKILL"
+
+
+@dataclass
+class Scene:
+    """Runners in the order in which they are given out."""
+
+    runners: list[FakeProcess]
+    streaming: bool = False
+    options: EngineOptions = field(default_factory=EngineOptions)
+    events: list[TaskEvent] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+
+    async def attach(self, server: Any, session_id: str) -> WarmRunner | StokerError:
+        if not self.runners:
+            return Unavailable("no runner")
+        return replace(self.runner, process=self.runners.pop(0))  # type: ignore[arg-type]
+
+    async def end(self, server: Any, session_id: str) -> SessionEnded:
+        self.ended.append(session_id)
+        return RELEASED
+
+    def begin(self) -> ConnectTask:
+        server: Any = type("Server", (), {})()
+        server.died = asyncio.get_running_loop().create_future()
+        server.ui = "http://spark"
+        first: Any = self.runners.pop(0)
+        self.server = server
+        self.runner = WarmRunner(
+            process=first, server=server, session_id="session", spark_version="4"
+        )
+        means: Any = TaskMeans(
+            options=self.options,
+            machine_memory=2**30,
+            pool=self,  # type: ignore[arg-type]
+            sessions=self,  # type: ignore[arg-type]
+            wall_clock=virtual_wall_clock(),
+        )
+        return ConnectTask(self._task(), self.runner, self.events.append, means)
+
+    def _task(self) -> Task:
+        read = FormatRead(format="rate")
+        graph = JobGraph(
+            job_id=JobId("1" * 32),
+            name="job",
+            vertices=(
+                Source(name="in", read=read, streaming=self.streaming),
+                Sink(name="out", input="in", write=FormatWrite(format="noop")),
+            ),
+        )
+        return Task(
+            graph=graph,
+            region=regions_of(graph)[-1],
+            attempt=AttemptId("a" * 32),
+            attempt_number=0,
+            directory=Path("/nowhere"),
+            materialized_root="file:///m",
+            checkpoint_root="file:///c",
+        )
+
+    def outcome(self, act: Any = None) -> AttemptOutcome:
+        async def main() -> AttemptOutcome:
+            running = self.begin()
+            if act is not None:
+                await act(running)
+            return await running.outcome()
+
+        return run_virtual(main)
+
+
+def test_a_batch_task_that_runs_too_long_fails_and_is_killed() -> None:
+    runner = run_virtual(_make(RUNNING))
+    options = EngineOptions(runner_run_time=timedelta(seconds=30))
+    outcome = Scene([runner], options=options).outcome()
+    assert outcome.failure is not None
+    assert outcome.failure.error == "RunTimeExceeded"
+    assert not runner.is_alive
+
+
+def test_a_stream_may_run_for_ever() -> None:
+    options = EngineOptions(runner_run_time=timedelta(seconds=3))
+    says = [RUNNING, *[ProgressReport(progress=KNOWN)] * 20, FINISHED, RELEASED]
+    outcome = Scene([run_virtual(_make(*says))], streaming=True, options=options).outcome()
+    assert outcome.state is ExecutionState.FINISHED
+
+
+def test_a_stream_whose_runner_died_is_watched_by_the_next() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make(FINISHED, RELEASED))
+    scene = Scene([first, second], streaming=True)
+    assert scene.outcome().state is ExecutionState.FINISHED
+    [task] = [message for message in second.heard if isinstance(message, RunTask)]
+    assert task.resumed == KNOWN
+    assert [event for event in scene.events if isinstance(event, StateChanged)] == [
+        StateChanged(ExecutionState.RUNNING)
+    ]
+
+
+@pytest.mark.parametrize("runners", [1, 9])
+def test_runners_that_die_again_and_again_fail_the_task(runners: int) -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    others = [run_virtual(_make(dies=True)) for _ in range(runners - 1)]
+    scene = Scene([first, *others], streaming=True)
+    outcome = scene.outcome()
+    assert outcome.failure is not None
+    assert outcome.failure.error == "RunnerDied"
+    assert scene.ended == ["session"], "nothing of it runs on at the server"
+
+
+def test_a_batch_task_whose_runner_died_has_failed() -> None:
+    scene = Scene([run_virtual(_make(RUNNING, dies=True)), run_virtual(_make(FINISHED))])
+    outcome = scene.outcome()
+    assert outcome.failure is not None
+    assert "SIGKILL" in outcome.failure.message
+
+
+def test_a_cancel_that_comes_while_no_runner_is_there_reaches_the_next() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    ended = Ended(state=ExecutionState.CANCELED)
+    second = run_virtual(_make(ended, RELEASED))
+    scene = Scene([first, second], streaming=True)
+
+    async def slow_attach(server: Any, session_id: str) -> WarmRunner | StokerError:
+        await asyncio.sleep(3)
+        return await Scene.attach(scene, server, session_id)
+
+    scene.attach = slow_attach  # type: ignore[method-assign]
+
+    async def cancel(running: ConnectTask) -> None:
+        await asyncio.sleep(4.5)
+        await running.cancel()
+
+    assert scene.outcome(cancel).state is ExecutionState.CANCELED
+    assert any(isinstance(message, Cancel) for message in second.heard)
+
+
+def test_progress_tells_where_sparks_own_page_is() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
+    assert Scene([runner]).outcome().progress.spark_ui == "http://spark"
+
+
+async def _process(*says: FromRunner, dies: bool = False) -> FakeProcess:
+    return FakeProcess(*says, dies=dies)
+
+
+def _make(*says: FromRunner, dies: bool = False) -> Any:
+    return lambda: _process(*says, dies=dies)

@@ -1,0 +1,52 @@
+"""How the Spark server is told where it belongs."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker.engine.options import EngineOptions
+from stoker.engine.server_config import ServerFiles, is_on_this_machine, spark_properties
+
+
+def properties_for(master: str, **settings: str) -> dict[str, str]:
+    options = EngineOptions(master=master, spark_properties=settings)
+    return spark_properties(options, ServerFiles(work=Path("/w"), logs=Path("/l")), cores=2)
+
+
+@pytest.mark.parametrize(
+    ("master", "settings"),
+    [
+        (
+            "yarn",
+            {"spark.yarn.queue": "nightly", "spark.executor.instances": "4"},
+        ),
+        (
+            "k8s://https://cluster:6443",
+            {"spark.kubernetes.container.image": "spark", "spark.kubernetes.namespace": "jobs"},
+        ),
+        ("spark://one:7077,two:7077", {"spark.cores.max": "8"}),
+    ],
+)
+def test_a_cluster_gets_its_own_settings_and_none_of_this_machines(
+    master: str, settings: dict[str, str]
+) -> None:
+    properties = properties_for(master, **settings)
+    assert properties["spark.master"] == master
+    assert settings.items() <= properties.items()
+    assert "spark.driver.host" not in properties
+
+
+@pytest.mark.parametrize("master", ["local[*]", "spark://127.0.0.1:7077", "spark://localhost:1"])
+def test_what_is_all_on_this_machine_listens_here_only(master: str) -> None:
+    assert properties_for(master)["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_a_master_elsewhere_is_not_on_this_machine() -> None:
+    assert not is_on_this_machine("spark://127.0.0.1:7077,other:7077")
+    assert not is_on_this_machine("yarn")
+
+
+def test_two_lives_of_a_server_share_no_file() -> None:
+    first, second = (ServerFiles(work=Path("/w"), logs=Path("/l"), life=life) for life in (1, 2))
+    for name in ("own", "mark", "properties", "log4j", "log"):
+        assert getattr(first, name) != getattr(second, name)

@@ -1,0 +1,112 @@
+"""Enrichers from plug-ins label failures, and nothing that they do harms the job."""
+
+import sys
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from stoker.core.results import Failure, FailureRecord
+from stoker.jobmaster import enrichers
+from stoker.jobmaster.enrichers import Enrichers, load_enrichers
+
+RECORD = FailureRecord(
+    failure=Failure(error="Boom", message="x", labels={"cause": "user-code"}), at=1
+)
+
+
+class Giving:
+    def __init__(self, keys: set[str], answer: Mapping[str, str]) -> None:
+        self.keys = frozenset(keys)
+        self.answer = answer
+
+    def labels(self, record: FailureRecord) -> Mapping[str, str]:
+        return self.answer
+
+
+class Raising:
+    keys = frozenset({"a"})
+
+    def labels(self, record: FailureRecord) -> Mapping[str, str]:
+        raise LookupError("broken plug-in")
+
+
+class Hanging:
+    keys = frozenset({"a"})
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    def labels(self, record: FailureRecord) -> Mapping[str, str]:
+        self.release.wait()
+        return {"a": "too late"}
+
+
+async def test_labels_of_plugins_are_joined() -> None:
+    """FAIL-11"""
+    plugins = {"one": Giving({"a"}, {"a": "1"}), "two": Giving({"b"}, {"b": "2"})}
+    assert await Enrichers(plugins=plugins).later(RECORD) == {"a": "1", "b": "2"}
+
+
+async def test_what_throws_is_undeclared_or_taken_is_dropped() -> None:
+    """FAIL-12"""
+    plugins = {
+        "raising": Raising(),
+        "good": Giving({"a"}, {"a": "1"}),
+        "undeclared": Giving({"b"}, {"c": "3"}),
+        "clashing": Giving({"a", "d"}, {"a": "9", "d": "4"}),
+        "over the built-in": Giving({"cause"}, {"cause": "mine"}),
+        "no text": Giving({"e"}, {"e": 5}),  # type: ignore[dict-item]
+    }
+    assert await Enrichers(plugins=plugins).later(RECORD) == {"a": "1"}
+
+
+async def test_one_that_hangs_costs_its_labels_and_no_more_than_its_time() -> None:
+    """FAIL-12"""
+    hanging = Hanging()
+    plugins = {"good": Giving({"b"}, {"b": "1"}), "hanging": hanging}
+    try:
+        labels = await Enrichers(plugins=plugins, timeout=timedelta(milliseconds=50)).later(RECORD)
+        assert labels == {"b": "1"}
+    finally:
+        hanging.release.set()
+
+
+def test_the_built_in_one_labels_at_once_unless_it_is_left_out() -> None:
+    """FAIL-11"""
+    lost = Failure(error="TaskExecutorLost", message="gone")
+    assert Enrichers().at_once(lost).labels == {"cause": "task-executor-lost"}
+    assert load_enrichers((), timedelta(seconds=1)).at_once(lost).labels == {}
+    assert load_enrichers(("cause",), timedelta(seconds=1)).at_once(lost).labels
+
+
+def test_only_what_is_named_and_can_be_loaded_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FAIL-11"""
+    group = "stoker.failure_enrichers"
+    monkeypatch.setitem(sys.modules, "plugin_for_test", _module())  # type: ignore[arg-type]
+    entries = EntryPoints(
+        [
+            EntryPoint("team", "plugin_for_test:good", group),
+            EntryPoint("broken", "plugin_for_test:bad", group),
+            EntryPoint("unnamed", "plugin_for_test:good", group),
+        ]
+    )
+    monkeypatch.setattr(enrichers, "entry_points", lambda group: entries)
+    loaded = load_enrichers(("team", "broken", "absent"), timedelta(seconds=1))
+    assert set(loaded.plugins) == {"team"}
+    assert not loaded.causes
+
+
+def _module() -> object:
+    class Module:
+        @staticmethod
+        def good() -> Giving:
+            return Giving({"team"}, {"team": "ingest"})
+
+        @staticmethod
+        def bad() -> Giving:
+            raise ImportError("its library is missing")
+
+    return Module

@@ -1,0 +1,113 @@
+"""Which regions restart with a failed one, and what is remembered of it all."""
+
+from stoker.core.graph import RestartPolicy
+from stoker.core.results import Failure
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.jobmaster.attempts import Attempt
+from stoker.jobmaster.commands import CancelAttempt, RestartAfter
+from stoker.jobmaster.execution_graph import MOST_INTERRUPTIONS, ExecutionGraph
+from stoker.jobmaster.fail_over import DAMAGED_RESULT
+from unit.jobmaster.graphs import BOOM, HOPELESS, deployments, ended, graph_of, slot, started
+
+AGAIN = RestartPolicy(strategy="fixed-delay", attempts=100, delay_seconds=1)
+DAMAGED = Failure(error="ResultDamaged", message="x", labels={DAMAGED_RESULT: "numbers"})
+
+
+def reading_job() -> tuple[ExecutionGraph, Attempt, Attempt]:
+    """A job whose materialized vertex has finished and whose two readers run."""
+    job, [producer] = started(graph_of("one", "two", materialized=True), AGAIN, slots=2)
+    job.attempt_ended(ended(producer, ExecutionState.FINISHED), 5)
+    job.slots_offered([slot(7)], 5)
+    one, two = [run.current for run in job.runs if run.region.id != "numbers"]
+    assert one.deployed
+    assert two.deployed
+    return job, one, two
+
+
+def test_a_damaged_result_is_computed_again_and_its_readers_start_over() -> None:
+    job, one, two = reading_job()
+    commands = job.attempt_failed(one.id, DAMAGED, 6)
+    [restart] = [command for command in commands if isinstance(command, RestartAfter)]
+    assert restart.region == "numbers"
+    assert CancelAttempt(two.id, two.slot) in commands
+    job.attempt_ended(two.failed_outcome(job.job_id, BOOM, 7), 7)
+    assert len(job.failures) == 1, "who was cancelled to be restarted has not failed"
+    [again] = deployments(job.restart_due(restart.region, restart.attempt, 8))
+    assert (again.region, again.number) == ("numbers", 1)
+    _, commands = job.attempt_ended(ended(again, ExecutionState.FINISHED), 9)
+    _, more = job.slots_offered([slot(8)], 9)
+    readers = deployments([*commands, *more])
+    assert {deploy.region for deploy in readers} == {"one", "two"}
+    for deploy in readers:
+        job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 10)
+    assert job.status is JobStatus.FINISHED
+
+
+def test_two_readers_that_find_the_same_damage_cost_one_restart_of_the_vertex() -> None:
+    job, one, two = reading_job()
+    job.attempt_failed(one.id, DAMAGED, 6)
+    job.attempt_failed(two.id, DAMAGED, 6)
+    assert [run.current.number for run in job.runs] == [1, 1, 1]
+
+
+def test_with_full_fail_over_all_that_runs_starts_over_and_what_has_finished_does_not() -> None:
+    """FAIL-07"""
+    graph = graph_of("one", "two", "three")
+    job, [one, two, three] = started(graph, AGAIN, slots=3, full_fail_over=True)
+    job.attempt_ended(ended(three, ExecutionState.FINISHED), 5)
+    _, commands = job.attempt_ended(ended(one, ExecutionState.FAILED, BOOM), 6)
+    assert CancelAttempt(two.attempt, two.slot) in commands
+    _, commands = job.attempt_ended(ended(two, ExecutionState.CANCELED), 7)
+    assert [deploy.region for deploy in deployments(commands)] == ["two"]
+    assert [run.current.number for run in job.runs] == [1, 1, 0]
+
+
+def test_a_cancel_wins_over_a_restart_that_waits_for_an_attempt_to_end() -> None:
+    job, one, two = reading_job()
+    job.attempt_failed(one.id, DAMAGED, 6)
+    job.cancel(7)
+    job.attempt_ended(two.failed_outcome(job.job_id, BOOM, 8), 8)
+    assert job.status is JobStatus.CANCELED
+
+
+def test_an_attempt_that_died_with_its_output_decided_is_followed_by_another_at_no_charge() -> None:
+    job, [deploy] = started(graph_of("out"))
+    for number in range(MOST_INTERRUPTIONS):
+        [deploy] = deployments(job.attempt_interrupted(deploy.attempt, BOOM, 6 + number))
+        assert deploy.number == number + 1
+        assert job.status is JobStatus.RUNNING
+    job.attempt_interrupted(deploy.attempt, BOOM, 20)
+    assert job.status is JobStatus.FAILED
+
+
+def test_failures_while_the_job_fails_stand_with_the_one_that_began_it() -> None:
+    """FAIL-10"""
+    job, [one, two] = started(graph_of("one", "two"), slots=2)
+    job.attempt_ended(ended(one, ExecutionState.FAILED, HOPELESS), 6)
+    assert job.status is JobStatus.FAILING
+    job.attempt_ended(ended(two, ExecutionState.FAILED, BOOM), 7)
+    [record] = job.details().failures
+    assert (record.failure, record.attempt, record.task_executor) == (HOPELESS, one.attempt, "te")
+
+
+def test_history_and_attempts_are_bounded_by_what_is_set() -> None:
+    """FAIL-10"""
+    job, [deploy] = started(graph_of("out"), AGAIN, failures_kept=3, attempts_kept=2)
+    for number in range(6):
+        _, [restart] = job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6 + number)
+        assert isinstance(restart, RestartAfter)
+        [deploy] = deployments(job.restart_due(restart.region, restart.attempt, 7 + number))
+    details = job.details()
+    assert [record.attempt_number for record in details.failures] == [5, 4, 3]
+    assert [attempt.number for attempt in details.regions[0].former] == [4, 5]
+    assert job.restarts == 6
+
+
+def test_labels_that_come_late_reach_the_history_and_the_cause_of_the_end() -> None:
+    """FAIL-11"""
+    job, [deploy] = started(graph_of("out"))
+    job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6)
+    job.failure_labelled(deploy.attempt, {"team": "ingest"})
+    assert job.details().failures[0].failure.labels["team"] == "ingest"
+    assert job.root_failure is not None
+    assert job.root_failure.labels["team"] == "ingest"

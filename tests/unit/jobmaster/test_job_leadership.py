@@ -1,0 +1,228 @@
+"""The leadership of one job: when its master lives, and who finds it (JMR-*)."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import Fenced, InvalidInput, StokerError, Unavailable
+from stoker.core.ids import Ids, InstanceId, ResourceId
+from stoker.core.states import JobStatus
+from stoker.gateways.job import JobToRun, RunningJob
+from stoker.gateways.jobmaster import JobMasterGateway, job_component
+from stoker.ha import keys
+from stoker.ha.election import LeaderElection
+from stoker.ha.memory import MemoryCoordination
+from stoker.ha.publication import LeaderAddress
+from stoker.ha.record import decode_record
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.jobmaster import run
+from stoker.jobmaster.execution_graph import ExecutionGraph
+from stoker.jobmaster.live_job import JobMasterServices
+from stoker.jobmaster.run import running_job
+from stoker.rpc.memory import MemoryNetwork
+from stoker.storage.memory import MemoryStorage
+from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
+from unit.jobmaster.graphs import JOB, graph_of
+
+HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(seconds=10))
+
+
+class World:
+    """One process that may lead, and whoever looks for the job's master."""
+
+    def __init__(self) -> None:
+        self.coordination = MemoryCoordination(session_timeout=10)
+        self.session = self.coordination.session()
+        self.observer = self.coordination.session()
+        self.network = MemoryNetwork()
+        self.ids = Ids(random.Random(1))
+        self.rpc = self.network.service("master")
+        self.client = self.network.service("client")
+        self.election = LeaderElection(self.session, process=ResourceId("master"), ids=self.ids)
+
+    @asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        async with TaskScope("world") as scope:
+            scope.spawn("election", self.election.run())
+            yield
+
+    def job(self) -> "LeftJob":
+        services = JobMasterServices(
+            rpc=self.rpc,
+            ids=self.ids,
+            wall_clock=virtual_wall_clock(),
+            resource_manager=LeaderRetrieval(self.session, "resource_manager"),
+            heartbeat=HEARTBEAT,
+        )
+        to_run = JobToRun(graph=graph_of("out"), submitted_at=0)
+        return LeftJob(
+            running_job(to_run, services, election=self.election, storage=MemoryStorage())
+        )
+
+    async def published(self) -> LeaderAddress | None:
+        found = await self.observer.read(keys.leader(job_component(JOB)))
+        return decode_record(found.value, LeaderAddress, "leader") if found else None
+
+    async def gateway(self, leader: LeaderAddress) -> JobMasterGateway:
+        return await self.client.connect(leader.address, JobMasterGateway, token=leader.token)
+
+    async def lose_and_regain(self) -> None:
+        self.coordination.suspend(self.session)
+        await asyncio.sleep(2)
+        self.coordination.resume(self.session)
+        await asyncio.sleep(2)
+
+
+class LeftJob:
+    """A running job that is left without waiting for its end, as a dispatcher that closes does."""
+
+    def __init__(self, context: AbstractAsyncContextManager[RunningJob]) -> None:
+        self._context = context
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> RunningJob:
+        return await self._stack.enter_async_context(self._context)
+
+    async def __aexit__(self, *error: object) -> None:
+        # Cancelled, since the body of a running job is left in no other way before its end.
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._stack.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
+
+
+def test_a_job_has_a_master_of_its_own_for_each_leadership() -> None:
+    """JMR-01, LEAD-21: found under the session that leads, and no other."""
+
+    async def story() -> None:
+        world = World()
+        async with world.leading(), world.job() as job:
+            await asyncio.sleep(1)
+            first = await world.published()
+            assert first is not None
+            assert world.election.has_leadership(first.token.session)
+            assert job.details().status is JobStatus.RUNNING
+            await world.lose_and_regain()
+            second = await world.published()
+            assert second is not None
+            assert second.token.epoch > first.token.epoch
+            assert not world.election.has_leadership(first.token.session)
+            assert job.details().status is JobStatus.RUNNING
+
+    run_virtual(story)
+
+
+def test_a_gateway_of_an_earlier_leadership_is_of_no_use() -> None:
+    """JMR-11"""
+
+    async def story() -> None:
+        world = World()
+        async with world.leading(), world.job():
+            await asyncio.sleep(1)
+            leader = await world.published()
+            assert leader is not None
+            old = await world.gateway(leader)
+            assert await old.renew_leases(InstanceId("nobody"), ()) == ()
+            await world.lose_and_regain()
+            with pytest.raises(StokerError) as refused:
+                await old.renew_leases(InstanceId("nobody"), ())
+            assert isinstance(refused.value, Fenced | Unavailable)
+            leader = await world.published()
+            assert leader is not None
+            new = await world.gateway(leader)
+            assert await new.renew_leases(InstanceId("nobody"), ()) == ()
+
+    run_virtual(story)
+
+
+def test_a_job_that_is_left_is_suspended_and_its_master_gone() -> None:
+    """JMR-05, JMR-03"""
+
+    async def story() -> None:
+        world = World()
+        async with world.leading():
+            async with world.job() as job:
+                await asyncio.sleep(1)
+                leader = await world.published()
+                assert leader is not None
+                ended = asyncio.ensure_future(job.ended())
+            assert not ended.done(), "no end was decided, so none can be recorded"
+            assert await world.published() is None
+            with pytest.raises(StokerError):
+                await world.gateway(leader)
+            ended.cancel()
+
+    run_virtual(story)
+
+
+def test_without_leadership_a_job_has_no_master_and_is_initializing() -> None:
+    """JMR-08, JMR-09 as this design has it: a cancel stays wanted, since it is on record."""
+
+    async def story() -> None:
+        world = World()
+        async with world.job() as job:
+            await asyncio.sleep(5)
+            details = job.details()
+            assert (details.job_id, details.name) == (JOB, "test")
+            assert details.status is JobStatus.INITIALIZING
+            job.cancel()
+            assert job.details().status is JobStatus.CANCELLING
+            assert await world.published() is None
+
+    run_virtual(story)
+
+
+def test_a_job_whose_master_cannot_be_made_has_failed_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """JMR-06, DISP-09"""
+
+    def refuse(*_args: object, **_facts: object) -> ExecutionGraph:
+        raise InvalidInput("no such thing")
+
+    monkeypatch.setattr(run, "ExecutionGraph", refuse)
+
+    async def story() -> None:
+        world = World()
+        async with world.leading(), world.job() as job:
+            async with asyncio.timeout(10):
+                end = await job.ended()
+            assert end.details.status is JobStatus.FAILED
+            assert end.failure is not None
+            assert end.failure.message == "no such thing"
+            assert [record.failure for record in end.details.failures] == [end.failure]
+            assert await world.published() is None
+
+    run_virtual(story)
+
+
+def test_a_job_that_has_ended_gets_no_master_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JMR-02"""
+    made: list[float] = []
+    make = ExecutionGraph
+
+    def note(*args: object, **facts: object) -> ExecutionGraph:
+        made.append(asyncio.get_running_loop().time())
+        return make(*args, **facts)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(run, "ExecutionGraph", note)
+
+    async def story() -> None:
+        world = World()
+        async with world.leading(), world.job() as job:
+            await asyncio.sleep(1)
+            job.cancel()
+            async with asyncio.timeout(10):
+                end = await job.ended()
+            assert end.details.status is JobStatus.CANCELED
+            await world.lose_and_regain()
+            await world.lose_and_regain()
+            assert len(made) == 1
+            assert (await job.ended()) is end
+
+    run_virtual(story)

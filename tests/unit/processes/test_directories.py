@@ -1,0 +1,72 @@
+"""Where a process keeps its files, and what stays of them."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker.config.processes import ProcessOptions
+from stoker.core.errors import StartupFailed
+from stoker.core.ids import ResourceId
+from stoker.processes.directories import Directories, directories_for
+
+NAME = ResourceId("master-1")
+
+
+def use(directories: Directories) -> None:
+    (directories.work / "uploads").mkdir()
+    (directories.work / "uploads" / "left").write_text("x")
+    (directories.work / "address.json").write_text("{}")
+
+
+def test_the_directory_of_an_id_is_below_the_working_directory(tmp_path: Path) -> None:
+    """ENTRY-06"""
+    with directories_for(NAME, ProcessOptions(working_dir=tmp_path), lasting=True) as directories:
+        assert directories.work == tmp_path / "master-1"
+        assert directories.work.is_dir()
+        assert directories.logs.is_dir()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_directory_of_a_fixed_id_stays_for_its_next_life(tmp_path: Path, fails: bool) -> None:
+    """ENTRY-07"""
+    options = ProcessOptions(working_dir=tmp_path)
+    try:
+        with directories_for(NAME, options, lasting=True) as directories:
+            use(directories)
+            if fails:
+                raise ZeroDivisionError
+    except ZeroDivisionError:
+        pass
+    assert (tmp_path / "master-1" / "uploads" / "left").read_text() == "x"
+
+
+def test_of_an_id_that_never_comes_again_only_logs_stay(tmp_path: Path) -> None:
+    """ENTRY-07 as this design has it"""
+    options = ProcessOptions(working_dir=tmp_path)
+    with directories_for(NAME, options, lasting=False) as directories:
+        use(directories)
+        (directories.logs / "spark.log").write_text("why it broke")
+    assert [path.name for path in (tmp_path / "master-1").iterdir()] == ["log"]
+    with directories_for(ResourceId("master-2"), options, lasting=False) as directories:
+        use(directories)
+    assert not (tmp_path / "master-2").exists()
+
+
+def test_logs_elsewhere_are_left_alone(tmp_path: Path) -> None:
+    options = ProcessOptions(working_dir=tmp_path / "work", log_dir=tmp_path / "logs")
+    with directories_for(NAME, options, lasting=False) as directories:
+        use(directories)
+        (directories.logs / "spark.log").write_text("x")
+    assert (tmp_path / "logs" / "spark.log").exists()
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_made_stops_the_start_with_a_hint(tmp_path: Path) -> None:
+    """ENTRY-02"""
+    (tmp_path / "work").write_text("a file")
+    options = ProcessOptions(working_dir=tmp_path / "work")
+    with (
+        pytest.raises(StartupFailed, match=r"process\.working-dir"),
+        directories_for(NAME, options, lasting=True),
+    ):
+        pass

@@ -1,0 +1,46 @@
+"""How a process ends."""
+
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+
+from stoker.processes.shutdown import FORCED, ending_in_time
+
+HANGING = """
+import time
+from datetime import timedelta
+from stoker.processes.shutdown import ending_in_time
+
+with ending_in_time(timedelta(milliseconds=50)) as begin_to_end:
+    begin_to_end()
+    time.sleep(600)
+"""
+
+
+def test_a_process_that_cannot_close_what_it_opened_is_ended_as_it_is() -> None:
+    """ENTRY-02, ENTRY-05"""
+    run = subprocess.run(
+        [sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert run.returncode == FORCED
+    assert "time.sleep" not in run.stdout
+    assert "most recent call first" in run.stderr, "it tells where it hung"
+
+
+def test_a_process_that_ends_in_time_leaves_nothing_behind() -> None:
+    """ENTRY-05"""
+    before = threading.active_count()
+    with ending_in_time(timedelta(hours=1)) as begin_to_end:
+        begin_to_end()
+        begin_to_end()
+        timers = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+        assert len(timers) == 1
+    timers[0].join(30)
+    assert threading.active_count() == before
+
+
+def test_as_long_as_nothing_ends_there_is_no_limit() -> None:
+    before = threading.active_count()
+    with ending_in_time(timedelta(0)):
+        assert threading.active_count() == before

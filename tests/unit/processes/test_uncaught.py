@@ -1,0 +1,88 @@
+"""Errors that nobody caught."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+
+from stoker.cli.service import serve_until_signal
+from stoker.config.configuration import Configuration
+from stoker.config.load import configuration_from
+from stoker.config.options import ALL
+from stoker.config.processes import UncaughtExceptions
+from stoker.config.sources import settings_on_command_line
+from stoker.config.tree import OptionTree
+from stoker.processes.uncaught import Uncaught, UncaughtErrors, uncaught_errors
+
+
+def break_a_thread() -> None:
+    def work() -> None:
+        raise ZeroDivisionError("in a thread")
+
+    thread = threading.Thread(target=work, name="breaking")
+    thread.start()
+    thread.join()
+
+
+def break_a_callback() -> None:
+    asyncio.get_running_loop().call_soon(lambda: 1 // 0)
+
+
+def break_a_task() -> None:
+    async def work() -> None:
+        raise ZeroDivisionError("in a task")
+
+    task = asyncio.get_running_loop().create_task(work())
+    task.add_done_callback(lambda _: None)
+    del task
+
+
+@pytest.mark.parametrize("break_something", [break_a_thread, break_a_callback, break_a_task])
+async def test_where_it_shall_fail_an_uncaught_error_is_raised(break_something) -> None:  # type: ignore[no-untyped-def]
+    """ENTRY-08"""
+    async with uncaught_errors(UncaughtExceptions.FAIL) as errors, asyncio.timeout(30):
+        break_something()
+        with pytest.raises(Uncaught, match="ZeroDivisionError") as raised:
+            await errors.raise_first()
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+async def test_where_it_shall_not_fail_an_uncaught_error_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """ENTRY-08"""
+    async with uncaught_errors(UncaughtExceptions.LOG) as errors:
+        with caplog.at_level(logging.ERROR):
+            break_a_thread()
+            break_a_callback()
+            waiting = asyncio.ensure_future(errors.raise_first())
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        waiting.cancel()
+    assert len(caplog.records) == 2
+
+
+async def test_afterwards_errors_are_told_as_before() -> None:
+    before = threading.excepthook
+    async with uncaught_errors(UncaughtExceptions.FAIL) as errors:
+        assert isinstance(errors, UncaughtErrors)
+        assert threading.excepthook is not before
+    assert threading.excepthook is before
+    assert asyncio.get_running_loop().get_exception_handler() is None
+
+
+def test_a_process_that_ends_so_has_the_exit_code_of_a_fatal_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """ENTRY-08"""
+
+    async def serve(_configuration: Configuration) -> None:
+        async with uncaught_errors(UncaughtExceptions.FAIL) as errors:
+            break_a_thread()
+            await errors.raise_first()
+
+    configuration = configuration_from(OptionTree(ALL), settings_on_command_line([]))
+    assert serve_until_signal(serve, configuration) == 2
+    assert "nobody caught ZeroDivisionError: in a thread" in capsys.readouterr().err

@@ -1,0 +1,45 @@
+"""Who leads which job (RM-14, RM-15)."""
+
+from datetime import timedelta
+
+from stoker.core.ids import JobId, SessionId
+from stoker.core.tokens import FencingToken
+from stoker.resourcemanager.job_leaders import JobLeaders
+
+JOB = JobId("1" * 32)
+ONE = FencingToken(epoch=1, session=SessionId("a"))
+TWO = FencingToken(epoch=1, session=SessionId("b"))
+
+
+def leaders() -> JobLeaders:
+    return JobLeaders(timedelta(seconds=300))
+
+
+def test_the_newest_registration_leads() -> None:
+    known = leaders()
+    known.leads(JOB, ONE)
+    known.leads(JOB, TWO)
+    assert known.leader_of(JOB) == TWO
+    assert not known.is_led_by(JOB, ONE)
+
+
+def test_a_job_that_nobody_leads_for_too_long_is_to_be_forgotten() -> None:
+    known = leaders()
+    known.leads(JOB, ONE)
+    known.lost(JOB, 10)
+    assert known.leader_of(JOB) is None
+    assert known.expired(309) == []
+    assert known.expired(310) == [JOB]
+    known.forget(JOB)
+    assert known.expired(1000) == []
+
+
+def test_a_new_leader_ends_the_timeout_and_a_second_loss_begins_another() -> None:
+    known = leaders()
+    known.leads(JOB, ONE)
+    known.lost(JOB, 10)
+    known.leads(JOB, TWO)
+    assert known.expired(1000) == []
+    known.lost(JOB, 1000)
+    known.lost(JOB, 1200)
+    assert known.expired(1300) == [JOB]

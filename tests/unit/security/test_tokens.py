@@ -1,0 +1,99 @@
+"""Tokens at rest, and how one is recognised."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.core.errors import InvalidInput, InvalidOption, NotFound
+from stoker.security.roles import Role
+from stoker.security.tokens import Token, TokenFile, find, hash_of, text_of
+
+
+def token(name: str, secret: str, *, token_id: str = "", expires_ms: int | None = None) -> Token:
+    token_id = token_id or name
+    return Token(
+        id=token_id,
+        name=name,
+        role=Role.READ,
+        sha256=hash_of(text_of(token_id, secret)),
+        created_ms=0,
+        expires_ms=expires_ms,
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> TokenFile:
+    return TokenFile(tmp_path / "tokens.json")
+
+
+def test_a_token_is_known_by_its_text_alone(file: TokenFile, tmp_path: Path) -> None:
+    file.add(token("a", "first"))
+    file.add(token("b", "second_with_underscore"))
+    found = find(file.tokens, text_of("b", "second_with_underscore"))
+    assert found is not None
+    assert found.name == "b"
+    assert "second_with_underscore" not in (tmp_path / "tokens.json").read_text()
+
+
+@given(st.text())
+def test_no_other_text_is_a_token(text: str) -> None:
+    assert find((token("a", "x" * 43),), text) is None
+
+
+def test_the_secret_of_one_token_does_not_fit_another_id() -> None:
+    tokens = (token("a", "one"), token("b", "two"))
+    assert find(tokens, text_of("a", "two")) is None
+
+
+def test_only_the_owner_can_read_the_file(file: TokenFile, tmp_path: Path) -> None:
+    file.add(token("a", "secret"))
+    assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
+
+
+def test_a_change_by_another_process_counts_at_once(tmp_path: Path) -> None:
+    ours, theirs = TokenFile(tmp_path / "t.json"), TokenFile(tmp_path / "t.json")
+    assert ours.tokens == ()
+    theirs.add(token("a", "secret"))
+    assert [each.name for each in ours.tokens] == ["a"]
+    theirs.revoke("a")
+    assert ours.tokens == ()
+
+
+def test_names_are_given_once(file: TokenFile) -> None:
+    file.add(token("a", "secret"))
+    with pytest.raises(InvalidInput, match="there is a token named a already"):
+        file.add(token("a", "other", token_id="c"))
+
+
+def test_revoking_what_is_not_there_is_told(file: TokenFile) -> None:
+    with pytest.raises(NotFound, match="there is no token nightly"):
+        file.revoke("nightly")
+
+
+def test_a_damaged_file_lets_nobody_in(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text('{"version": 1, "tok')
+    with pytest.raises(InvalidOption, match="is not a file of tokens"):
+        _ = TokenFile(tmp_path / "t.json").tokens
+
+
+def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text('{"version": 99, "tokens": []}')
+    with pytest.raises(InvalidOption, match="newer Stoker"):
+        _ = TokenFile(tmp_path / "t.json").tokens
+
+
+def test_a_write_that_was_cut_off_is_forgotten(file: TokenFile, tmp_path: Path) -> None:
+    (tmp_path / "tokens.new").write_text("half")
+    file.add(token("a", "secret"))
+    assert [each.name for each in file.tokens] == ["a"]
+    assert not os.path.exists(tmp_path / "tokens.new")
+
+
+def test_a_token_is_over_at_its_time() -> None:
+    assert token("a", "s", expires_ms=100).is_over(100)
+    assert not token("a", "s", expires_ms=100).is_over(99)
+    assert not token("a", "s").is_over(10**15)

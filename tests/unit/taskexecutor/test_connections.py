@@ -1,0 +1,202 @@
+"""How a task executor finds those it works for, and what it does when they go (TM-*)."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from stoker.core.errors import Conflict, FencingTokenMismatch, NotFound, StartupFailed, Unavailable
+from stoker.core.ids import AllocationId, InstanceId
+from stoker.core.states import ExecutionState
+from stoker.gateways.resourcemanager import (
+    Declined,
+    RegistrationAnswer,
+    TaskExecutorRegistration,
+)
+from stoker.gateways.taskexecutor import TaskExecutorGateway
+from stoker.taskexecutor.options import TaskExecutorOptions
+from unit.fake_parts import JOB, FakeManager, FakeMaster
+from unit.taskexecutor.stage import SLOT, Stage, deployment, play
+
+
+class ManagerThatFailsFirst(FakeManager):
+    asked = 0
+
+    def register_task_executor(self, registration: TaskExecutorRegistration) -> RegistrationAnswer:
+        self.asked += 1
+        if self.asked == 1:
+            raise Unavailable("not now")
+        return super().register_task_executor(registration)
+
+
+class ManagerThatRejects(FakeManager):
+    def register_task_executor(self, registration: TaskExecutorRegistration) -> RegistrationAnswer:
+        super().register_task_executor(registration)
+        return Declined(reason="not of this cluster", final=True)
+
+
+class ManagerThatRefuses(FakeManager):
+    def register_task_executor(self, registration: TaskExecutorRegistration) -> RegistrationAnswer:
+        super().register_task_executor(registration)
+        return Declined(reason="try later", final=False)
+
+
+class MasterThatFailsFirst(FakeMaster):
+    def offer_slots(
+        self, instance: InstanceId, allocations: tuple[AllocationId, ...]
+    ) -> tuple[AllocationId, ...]:
+        accepted = super().offer_slots(instance, allocations)
+        if len(self.offered) == 1:
+            raise Unavailable("the answer is lost")
+        return accepted
+
+
+def test_it_registers_at_the_next_resource_manager(tmp_path: Path) -> None:
+    """TM-02"""
+
+    async def story(stage: Stage) -> None:
+        leadership = await stage.lead("resource_manager")
+        successor = FakeManager(leadership.token)
+        service = stage.network.service("second master")
+        async with service.running(successor) as address:
+            await leadership.publish(address)
+            await asyncio.sleep(2)
+            assert len(successor.registrations) == 1
+            with pytest.raises(FencingTokenMismatch):
+                await stage.executor.heartbeat_from_resource_manager(stage.token)
+
+    play(tmp_path, story)
+
+
+def test_a_registration_with_its_slots_that_fails_is_sent_again(tmp_path: Path) -> None:
+    """TM-03"""
+
+    async def story(stage: Stage) -> None:
+        [registration] = stage.manager.registrations
+        assert len(registration.report.slots) == 2
+
+    play(tmp_path, story, manager_kind=ManagerThatFailsFirst)
+
+
+def test_one_that_is_refused_for_too_long_gives_up(tmp_path: Path) -> None:
+    """TM-04"""
+
+    async def story(stage: Stage) -> None:
+        await asyncio.sleep(100)
+        raise AssertionError("it should have given up")
+
+    patience = TaskExecutorOptions(registration_timeout=timedelta(seconds=60))
+    with pytest.raises(StartupFailed, match=r"taskmanager\.registration\.timeout"):
+        play(tmp_path, story, manager_kind=ManagerThatRefuses, options=patience)
+
+
+def test_one_that_lost_its_manager_and_is_refused_gives_up_when_it_runs_nothing(
+    tmp_path: Path,
+) -> None:
+    """TM-04"""
+
+    async def story(stage: Stage) -> None:
+        stage.manager.__class__ = ManagerThatRefuses
+        await stage.executor.disconnect_resource_manager(stage.token, "test")
+        await asyncio.sleep(100)
+        raise AssertionError("it should have given up")
+
+    patience = TaskExecutorOptions(registration_timeout=timedelta(seconds=60))
+    with pytest.raises(StartupFailed):
+        play(tmp_path, story, options=patience)
+
+
+def test_tasks_go_on_while_the_resource_manager_is_silent(tmp_path: Path) -> None:
+    """TM-05"""
+
+    async def story(stage: Stage) -> None:
+        async with stage.master_running() as master:
+            await stage.request_slot()
+            await stage.submit(deployment(seconds=200))
+            # Nobody beats here: it counts as silent, and the executor registers again.
+            await asyncio.sleep(150)
+            assert len(stage.manager.registrations) > 1
+            assert master.outcomes == []
+            await asyncio.sleep(60)
+            assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
+
+    play(tmp_path, story)
+
+
+def test_a_final_rejection_ends_it(tmp_path: Path) -> None:
+    """TM-06"""
+
+    async def story(stage: Stage) -> None:
+        await asyncio.sleep(10)
+        raise AssertionError("it should have ended")
+
+    with pytest.raises(Conflict, match="not of this cluster"):
+        play(tmp_path, story, manager_kind=ManagerThatRejects)
+
+
+def test_slots_are_offered_again_when_the_answer_was_lost(tmp_path: Path) -> None:
+    """TM-10"""
+
+    async def story(stage: Stage) -> None:
+        async with stage.master_running(MasterThatFailsFirst) as master:
+            await stage.request_slot()
+            await asyncio.sleep(2)
+            assert master.offered == [SLOT, SLOT]
+            assert await stage.beat()
+
+    play(tmp_path, story)
+
+
+def test_a_task_that_comes_before_the_answer_to_the_offer_is_taken(tmp_path: Path) -> None:
+    """X-TM-02"""
+
+    class Hasty(FakeMaster):
+        executor: TaskExecutorGateway
+
+        async def offer_slots(  # type: ignore[override]
+            self, instance: InstanceId, allocations: tuple[AllocationId, ...]
+        ) -> tuple[AllocationId, ...]:
+            assert self.token is not None
+            await self.executor.submit_task(self.token, deployment())
+            return allocations
+
+    async def story(stage: Stage) -> None:
+        Hasty.executor = stage.executor
+        async with stage.master_running(Hasty) as master:
+            await stage.request_slot()
+            await asyncio.sleep(2)
+            assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
+
+    play(tmp_path, story)
+
+
+def test_slots_that_the_master_does_not_count_are_freed(tmp_path: Path) -> None:
+    """TM-15"""
+
+    async def story(stage: Stage) -> None:
+        async with stage.master_running():
+            await stage.request_slot()
+            beat = stage.executor.heartbeat_from_job_master
+            await beat(stage.leadership.token, JOB, ())
+            assert await stage.beat(), "too young: the master may have counted before it took it"
+            await asyncio.sleep(12)
+            await beat(stage.leadership.token, JOB, ())
+            assert not await stage.beat()
+
+    play(tmp_path, story)
+
+
+def test_with_the_last_slot_all_of_the_job_goes(tmp_path: Path) -> None:
+    """TM-18"""
+
+    async def story(stage: Stage) -> None:
+        async with stage.master_running():
+            await stage.request_slot()
+            token = stage.leadership.token
+            await stage.executor.free_slots(token, JOB, (SLOT,), "test")
+            assert not await stage.beat()
+            with pytest.raises(NotFound, match="nothing of job"):
+                await stage.executor.heartbeat_from_job_master(token, JOB, ())
+
+    play(tmp_path, story)

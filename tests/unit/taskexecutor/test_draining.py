@@ -1,0 +1,73 @@
+"""A task executor that leaves, decision by decision."""
+
+import pytest
+
+from stoker.core.errors import NotFound
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.ids import AllocationId, AttemptId, JobId, RegionId
+from stoker.core.states import ExecutionState
+from stoker.gateways.taskexecutor import TaskDeployment
+from stoker.taskexecutor.draining import UNHEARD_SECONDS, Draining
+from stoker.taskexecutor.held_task import HeldTask
+
+
+def held(*, streaming: bool = False, ended: bool = False) -> HeldTask:
+    trigger = "1 second" if streaming else None
+    graph = JobGraph(
+        job_id=JobId("1" * 32),
+        name="a",
+        vertices=(
+            Source(name="in", read=FormatRead(format="rate"), streaming=streaming),
+            Sink(name="out", input="in", write=FormatWrite(format="noop"), trigger=trigger),
+        ),
+    )
+    task = HeldTask(
+        TaskDeployment(
+            graph=graph,
+            region=RegionId("out"),
+            attempt=AttemptId("a"),
+            number=0,
+            allocation=AllocationId("slot"),
+        ),
+        100.0,
+    )
+    if ended:
+        task.outcome = task.ended(ExecutionState.FINISHED, 1)
+    return task
+
+
+def test_until_it_is_asked_nothing_changes() -> None:
+    draining = Draining()
+    draining.check_taking(AllocationId("slot"))
+    assert draining.to_move([held(streaming=True)], 1e9) == []
+    assert not draining.is_over([], 1e9)
+
+
+def test_new_tasks_are_refused_so_that_their_master_looks_elsewhere() -> None:
+    draining = Draining()
+    draining.begin(0, None)
+    with pytest.raises(NotFound, match="takes no new task"):
+        draining.check_taking(AllocationId("slot"))
+
+
+def test_streams_move_at_once_and_batch_tasks_when_their_time_is_over() -> None:
+    draining = Draining()
+    stream, batch = held(streaming=True), held()
+    draining.begin(0, None)
+    assert draining.to_move([stream, batch], 1e9) == [stream]
+    draining.begin(0, 60)
+    draining.begin(10, 100)
+    assert draining.to_move([batch], 59) == []
+    assert draining.to_move([batch], 60) == [batch]
+    batch.cancel_reason = "asked before"
+    assert draining.to_move([batch, held(ended=True)], 60) == []
+
+
+def test_it_is_over_when_nothing_runs_and_masters_have_heard_or_had_the_time() -> None:
+    draining = Draining()
+    draining.begin(0, None)
+    assert draining.is_over([], 0)
+    assert not draining.is_over([held()], 100)
+    assert not draining.is_over([held(ended=True)], 200)
+    assert draining.is_over([held(ended=True)], 200 + UNHEARD_SECONDS)
+    assert not draining.is_over([held(), held(ended=True)], 300)
