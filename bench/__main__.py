@@ -2,14 +2,26 @@
 
 import sys
 
-from bench import burst, command_line, failover, master, memory, small_job, throughput
+from bench import (
+    burst,
+    classic_start,
+    command_line,
+    failover,
+    master,
+    memory,
+    restart,
+    small_job,
+    throughput,
+)
 
 CASES = {
+    "classic-start": classic_start.run,
     "burst": burst.run,
     "command-line": command_line.run,
     "failover": failover.run,
     "master": master.run,
     "memory": memory.run,
+    "restart": restart.run,
     "small-job": small_job.run,
     "throughput": throughput.run,
 }

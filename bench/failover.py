@@ -4,7 +4,6 @@ Beside them: whether the stream noticed. Its run id, attempt and sequence of bat
 same before and after.
 """
 
-import http.client
 import itertools
 import json
 import os
@@ -16,7 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
+import pyarrow.parquet
+
+from bench import adoption
+from bench.http_polling import first_answer, leader_and_others
 from bench.measure import Sample, Verdict
 from stoker import Pipeline
 from stoker.client.blocking import BlockingClient
@@ -24,11 +28,10 @@ from stoker.core.ids import Ids, JobId
 from stoker.core.results import AttemptDetails
 from stoker.core.states import JobStatus
 from stoker.processes.local_cluster import LocalCluster
-from stoker.processes.local_cluster_state import url_of
 
 ROUNDS = 3
-_POLL_SECONDS = 0.01
-_LIMIT_SECONDS = 60.0
+_REST_SECONDS = 5.0
+"""What starts takes the machine's cores for a while, and would be measured next."""
 
 REFERENCE = (
     "reference, Flink 2.3 over ZooKeeper on the same kind of machine, measured apart from this "
@@ -97,6 +100,8 @@ def run() -> list[Verdict]:
             stream = _Stream(cluster)
             for case in cases:
                 verdicts += _measure(case, stream)
+            verdicts.append(stream.records(f"ZooKeeper {session:g} s" if zookeeper else "embedded"))
+    verdicts += adoption.run()
     print(REFERENCE, flush=True)
     return verdicts
 
@@ -120,19 +125,26 @@ class _Stream:
         self._cluster = cluster
         pipeline = Pipeline("rate")
         pipeline.source("ticks", format="rate", streaming=True, options={"rowsPerSecond": "100"})
-        pipeline.sink("ticks", name="out", format="noop", trigger="250 milliseconds")
+        self._out = cluster.directory / "out"
+        pipeline.sink(
+            "ticks",
+            name="out",
+            format="parquet",
+            path=str(self._out),
+            trigger="250 milliseconds",
+        )
         client = BlockingClient(cluster.masters)
         self._job_id: JobId = client.submit(pipeline.build(job_id=Ids().job())).job_id
         self._wait_for_batch(0)
 
     def take_over(self, number: signal.Signals) -> Takeover:
         before = self._attempt()
-        leader, others = self._leader_and_others()
+        leader, others = leader_and_others(self._cluster)
         seen: list[int] = []
         begin = time.perf_counter()
         os.kill(leader, number)
-        answer = self._first(others, begin, "/jobs", self._has_job)
-        running = self._first(
+        answer = first_answer(others, begin, "/jobs", self._has_job)
+        running = first_answer(
             others, begin, f"/jobs/{self._job_id}/details", lambda job: _is_running(job, seen)
         )
         self._wait_for_batch((before.progress.batch_id or 0) + 8, seen)
@@ -140,6 +152,21 @@ class _Stream:
         self._mend()
         interrupted = _interrupted(before, after, seen) + self._missing_commits(before, after)
         return Takeover(answer=answer, running=running, interrupted=interrupted)
+
+    def records(self, where: str) -> Verdict:
+        """Sink against source, which counts from 0: each number must be there once."""
+        client = BlockingClient(self._cluster.masters)
+        client.cancel(self._job_id)
+        client.wait(self._job_id)
+        found = [
+            number
+            for path in committed_files(self._out)
+            for number in pyarrow.parquet.read_table(path)["value"].to_pylist()
+        ]
+        distinct = len(set(found))
+        replayed, lost = len(found) - distinct, max(found, default=-1) + 1 - distinct
+        print(f"{where}: records ok {distinct - replayed}, replayed {replayed}, lost {lost}")
+        return Verdict(f"{where}: records replayed or lost", replayed + lost, 0, "records")
 
     def _missing_commits(self, before: AttemptDetails, after: AttemptDetails) -> int:
         """Each batch in between must have been committed, says the query's own checkpoint."""
@@ -150,16 +177,6 @@ class _Stream:
 
     def _has_job(self, answer: Any) -> bool:
         return any(job["id"] == self._job_id for job in answer["jobs"])
-
-    def _first(self, urls: list[str], begin: float, path: str, is_wanted: Any) -> float:
-        while True:
-            for url in urls:
-                answer = _get(url, path)
-                if answer is not None and is_wanted(answer):
-                    return time.perf_counter() - begin
-            passed = time.perf_counter() - begin
-            assert passed < _LIMIT_SECONDS, f"no answer within {_LIMIT_SECONDS:g} s"
-            time.sleep(_POLL_SECONDS)
 
     def _attempt(self) -> AttemptDetails:
         return BlockingClient(self._cluster.masters).job(self._job_id).regions[0].current
@@ -175,21 +192,12 @@ class _Stream:
                 return
             time.sleep(0.1)
 
-    def _leader_and_others(self) -> tuple[int, list[str]]:
-        """The leader is the one whose log speaks of the highest epoch."""
-        state = self._cluster.state
-        assert state is not None
-        leader = max(state.masters, key=lambda master: _last_epoch(Path(master.log)))
-        urls = [url_of(self._cluster.directory, m) for m in state.masters if m is not leader]
-        return leader.pid, [url for url in urls if url]
-
     def _mend(self) -> None:
         while (state := self._cluster.state) is not None and not state.dead:
             time.sleep(0.05)
         self._cluster.start_missing()
         self._cluster.wait_until_ready()
-        # What starts takes the machine's cores for a while, and would be measured next.
-        time.sleep(2)
+        time.sleep(_REST_SECONDS)
 
 
 def _interrupted(before: AttemptDetails, after: AttemptDetails, seen: list[int]) -> int:
@@ -197,6 +205,13 @@ def _interrupted(before: AttemptDetails, after: AttemptDetails, seen: list[int])
     if (before.attempt, before.progress.run_id) != (after.attempt, after.progress.run_id):
         return max(1, last - first)
     return sum(later < former for former, later in itertools.pairwise(seen))
+
+
+def committed_files(sink: Path) -> list[Path]:
+    """Those that the sink's own log names; others are left by a batch that was cut off."""
+    entries = [path for path in (sink / "_spark_metadata").glob("*") if path.name[0] != "."]
+    lines = [line for path in entries for line in path.read_text().splitlines()[1:]]
+    return [Path(unquote(urlsplit(json.loads(line)["path"]).path)) for line in set(lines)]
 
 
 def _is_running(job: Any, seen: list[int]) -> bool:
@@ -207,25 +222,6 @@ def _is_running(job: Any, seen: list[int]) -> bool:
     if batch is not None:
         seen.append(batch)
     return job["status"] == "RUNNING" and region["current"]["state"] == "RUNNING"
-
-
-def _last_epoch(log: Path) -> int:
-    lines = [line for line in log.read_text().splitlines() if " leads, epoch " in line]
-    return int(lines[-1].rpartition(" ")[2]) if lines else -1
-
-
-def _get(url: str, path: str) -> Any:
-    """None when it does not answer, or answers that nobody leads."""
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=2)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        body = response.read()
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
-    return json.loads(body) if response.status == 200 else None
 
 
 @contextmanager

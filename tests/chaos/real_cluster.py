@@ -21,6 +21,8 @@ from stoker.processes.local_cluster_state import ClusterState, former_port_of, u
 from stoker.processes.local_zookeeper import LocalZooKeeper
 
 SESSION_SECONDS = 4.0
+START_SECONDS = 300.0
+"""Two starts of Spark on a machine with much other work."""
 LONG = os.environ.get("STOKER_CHAOS") == "long"
 
 CONFIGURATION = f"""
@@ -141,7 +143,7 @@ class RealCluster:
             self._local.start_missing()
 
     def wait_until_whole(self) -> None:
-        self._local.wait_until_ready()
+        self._local.wait_until_ready(seconds=START_SECONDS)
 
     def files_of_jobs(self) -> set[str]:
         """In the storage's folders, besides results and the coordinator's own files."""
@@ -176,7 +178,7 @@ def real_cluster(
                 zookeeper=zookeeper,
                 configuration=CONFIGURATION + configuration,
             )
-        local.wait_until_ready()
+        local.wait_until_ready(seconds=START_SECONDS)
         yield RealCluster(local)
     finally:
         local.stop(told.append)

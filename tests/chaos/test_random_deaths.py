@@ -164,7 +164,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, cables: Cables) -> Iterato
         yield cluster
 
 
-@pytest.mark.timeout(7200 if LONG else 420)
+@pytest.mark.timeout(7200 if LONG else 600)
 def test_deaths_freezes_and_cuts_lose_and_repeat_no_record(
     cluster: RealCluster, cables: Cables, tmp_path: Path
 ) -> None:

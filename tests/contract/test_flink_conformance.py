@@ -172,7 +172,9 @@ async def test_the_log_of_the_master_is_streamed_and_foreign_names_are_not_there
             for name in ("..%2f..%2fetc%2fpasswd", "nope.log", "%2e%2e")
         ]
         executor = await http.get(f"/taskmanagers/{EXECUTOR}/log")
-    assert whole.content == named.content == executor.content == master.inspection.files["process.log"]
+    assert (
+        whole.content == named.content == executor.content == master.inspection.files["process.log"]
+    )
     assert [answer.status_code for answer in foreign] == [404, 404, 404]
 
 

@@ -152,3 +152,22 @@ async def test_files_are_listed_with_the_moment_of_their_last_write(storage: Sto
     await storage.delete("jobs/b")
     assert sorted(await storage.modified("jobs")) == ["jobs/a/graph"]
     assert await storage.modified("nothing") == {}
+
+
+async def test_a_pinned_file_outlives_its_source_and_what_replaces_it(storage: Storage):
+    await storage.write("live/1", b"one")
+    await storage.write("live/2", b"two")
+    await storage.pin({"live/1": "pins/x/1", "live/2": "pins/x/2"})
+    await storage.delete("live/1")
+    await storage.write("live/2", b"later")
+    assert await storage.read("pins/x/1") == b"one"
+    assert await storage.read("pins/x/2") == b"two"
+    await storage.delete_tree("pins/x")
+    assert await storage.list("") == ["live/2"]
+
+
+async def test_what_is_gone_cannot_be_pinned(storage: Storage):
+    await storage.write("live/1", b"one")
+    with pytest.raises(NotFound):
+        await storage.pin({"live/1": "pins/1", "live/2": "pins/2"})
+    assert await storage.read("live/1") == b"one"

@@ -249,7 +249,7 @@ async def test_a_former_leader_changes_nothing(stores: Stores):
 
 
 async def test_a_result_is_dirty_first_and_clean_later(stores: Stores):
-    # STORE-13, STORE-15, STORE-16
+    # STORE-13, STORE-15, STORE-16, STORE-17 as this design has it: clean results are kept
     job_id, other = stores.ids.job(), stores.ids.job()
     assert await stores.results.all() == []
     await stores.results.create_dirty(*ending(job_id))

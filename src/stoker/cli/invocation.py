@@ -44,6 +44,18 @@ class Invocation:
         )
 
 
+def typed_so_far(ctx: click.Context | None) -> Invocation:
+    """While the shell completes a word no command runs, and only the parsed options are there."""
+    if ctx is None:
+        return Invocation()
+    own = Invocation(
+        master=ctx.params.get("master"),
+        config=ctx.params.get("config"),
+        definitions=ctx.params.get("definitions") or (),
+    )
+    return typed_so_far(ctx.parent).refined_by(own)
+
+
 def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options and hands them over as `invocation`."""
 

@@ -130,7 +130,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @_file_option("--file", "Any other file that goes along with the job.")
     @click.option(
         "--engine",
-        type=click.Choice([*EngineKind, AUTO]),
+        type=click.Choice([*(kind.value for kind in EngineKind), AUTO]),
         default=AUTO,
         help="Spark for the job: connect is shared and warm, classic a driver of its own. "
         "auto takes connect, and classic for programs and for what needs it.",

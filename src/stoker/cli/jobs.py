@@ -1,19 +1,76 @@
 """Which job is meant by what was typed."""
 
+import difflib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stoker.cli.invocation import typed_so_far
 from stoker.client.blocking import BlockingClient
-from stoker.core.errors import InvalidInput, JobNotFound
+from stoker.core.errors import InvalidInput, JobNotFound, StokerError
 from stoker.core.ids import JobId, is_hex_id
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from stoker.api.jobs import JobOverview
+
+_MOST_SHOWN = 10
 
 
 def job_named(client: BlockingClient, text: str) -> JobId:
-    """By its id or by a beginning of it that no other job has."""
-    wanted = text.strip().lower()
-    if is_hex_id(wanted):
-        return JobId(wanted)
-    found = [job for job in client.jobs() if job.jid.startswith(wanted)] if wanted else []
+    """By its id, by a beginning of it that no other job has, or by its name."""
+    wanted = text.strip()
+    if is_hex_id(wanted.lower()):
+        return JobId(wanted.lower())
+    return chosen(client.jobs(), wanted)
+
+
+def chosen(jobs: "Sequence[JobOverview]", wanted: str) -> JobId:
+    """Of several with one name, the one that has not ended: that is the one people mean."""
+    by_id = [job for job in jobs if wanted and job.jid.startswith(wanted.lower())]
+    by_name = [job for job in jobs if job.name == wanted]
+    found = by_name or by_id
+    alive = [job for job in found if not job.state.globally_terminal]
+    if len(found) > 1 and len(alive) == 1 and by_name:
+        found = alive
     if len(found) == 1:
         return found[0].jid
     if not found:
-        raise JobNotFound(f"{text} (stoker list --all shows the jobs)")
-    listing = "".join(f"\n  {job.jid}  {job.name}" for job in found[:10])
-    raise InvalidInput(f"several jobs begin with {text}; give more digits:{listing}")
+        raise JobNotFound(f"{wanted} ({_hint(jobs, wanted)})")
+    listing = "".join(f"\n  {job.jid}  {job.name}  {job.state}" for job in found[:_MOST_SHOWN])
+    how = "are named" if by_name else "begin with"
+    raise InvalidInput(f"several jobs {how} {wanted}; give more of the id:{listing}")
+
+
+def _hint(jobs: "Sequence[JobOverview]", wanted: str) -> str:
+    close = difflib.get_close_matches(wanted, {job.name for job in jobs}, n=1)
+    return f"did you mean {close[0]}?" if close else "stoker list --all shows the jobs"
+
+
+def job_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """JOB, with the names of jobs that have not ended where the shell completes words."""
+    return click.argument("job", shell_complete=_complete)(command)
+
+
+def _complete(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem  # noqa: PLC0415
+
+    from stoker.cli.connection import connect  # noqa: PLC0415
+
+    try:
+        with connect(typed_so_far(ctx)) as client:
+            jobs = client.jobs()
+    except StokerError:
+        # Whoever types must not be disturbed by a message.
+        return []
+    alive = [job for job in jobs if not job.state.globally_terminal]
+    return [
+        CompletionItem(word, help=help_text)
+        for job in alive
+        for word, help_text in ((job.name, job.jid[:12]), (job.jid, job.name))
+        if (incomplete and word.startswith(incomplete)) or (not incomplete and word == job.name)
+    ]

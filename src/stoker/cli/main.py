@@ -17,6 +17,7 @@ COMMANDS = {
     "list": "stoker.cli.commands.list:list_jobs",
     "status": "stoker.cli.commands.status:status",
     "wait": "stoker.cli.commands.wait:wait",
+    "logs": "stoker.cli.commands.logs:logs",
     "cancel": "stoker.cli.commands.cancel:cancel",
     "stop": "stoker.cli.commands.stop:stop",
     "savepoint": "stoker.cli.commands.savepoint:savepoint",
@@ -30,6 +31,7 @@ COMMANDS = {
     "master": "stoker.cli.commands.master:master",
     "task-executor": "stoker.cli.commands.task_executor:task_executor",
     "drain": "stoker.cli.commands.drain:drain",
+    "completion": "stoker.cli.commands.completion:completion",
     "demo": "stoker.cli.commands.demo:demo",
 }
 

@@ -138,6 +138,8 @@ class JobDetails(Value):
     engine: str = ""
     """connect or classic, and why if that was chosen automatically."""
     checkpoints: Checkpoints = Checkpoints()
+    restarts: int = 0
+    """How often a failure was answered by a restart, under the present leader."""
 
 
 class JobSummary(Value):

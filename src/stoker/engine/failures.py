@@ -34,6 +34,11 @@ _HOPELESS = (
     SyntaxError,
     ImportError,
 )
+_HOPELESS_WORDS = re.compile(
+    r"\[(UNRESOLVED_\w+|TABLE_OR_VIEW_NOT_FOUND|UNSUPPORTED_\w+|DATATYPE_MISMATCH|PARSE_\w+)[.\]]"
+    r"|^(ModuleNotFoundError|ImportError): ",
+    re.MULTILINE,
+)
 _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in ')
 _JVM_FRAME = re.compile(r"^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _JVM_TRACE = "\n\nJVM stacktrace:"
@@ -56,9 +61,16 @@ def failure_of(error: BaseException) -> Failure:
         error=error.error if isinstance(error, CannotRun) else type(error).__name__,
         message=message,
         stack_trace=_stack_trace_of(error, message),
-        retriable=not isinstance(error, (*_HOPELESS, CannotRun)),
+        retriable=not _is_hopeless(error),
         labels=dict(getattr(error, "labels", {})),
     )
+
+
+def _is_hopeless(error: BaseException) -> bool:
+    """Whether doing the same again must end the same; a query or a worker may hide the cause."""
+    if isinstance(error, (*_HOPELESS, CannotRun)):
+        return True
+    return isinstance(error, PySparkException) and bool(_HOPELESS_WORDS.search(str(error)))
 
 
 def is_loss_of_server(error: BaseException | None) -> bool:

@@ -51,6 +51,8 @@ class RunnerPool:
         self._taken = asyncio.Event()
         self._pools: set[int] = set()
         """Numbers of Spark's scheduler pools in use: a few, since Spark forgets none of them."""
+        self._monitored: SparkServer | None = None
+        """The server whose monitoring was asked for the first time, which takes seconds."""
 
     async def take(self) -> WarmRunner:
         """A warm runner, ready at once if there is a spare; raises StokerError if none can be."""
@@ -161,8 +163,10 @@ class RunnerPool:
             ui=server.ui,
             scheduler_pool=self._scheduler_pool(process),
             warm=session_id is None and not hurried,
+            first=server is not self._monitored,
             server_pid=server.pid,
         )
+        self._monitored = server
         try:
             async with asyncio.timeout(self._options.runner_start_timeout.total_seconds()):
                 await process.send(prepare)

@@ -12,6 +12,11 @@ _STATE, _START_TIME = 0, 19
 """Places in /proc/PID/stat, counted from behind the command's name."""
 
 
+def living_children_of(pid: int) -> list[int]:
+    """Without those that have ended and were not asked how."""
+    return [child for child in children_of(pid) if start_time(child) is not None]
+
+
 def children_of(pid: int) -> list[int]:
     """Of all its threads."""
     children: list[int] = []

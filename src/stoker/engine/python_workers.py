@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from stoker.engine.process_tree import children_of
+from stoker.engine.process_tree import living_children_of
 
 # Over a literal table, since Spark computes that in the driver, where the session is known.
 _ASK = (
@@ -20,7 +20,7 @@ def workers_of(session: Any, server_pid: int) -> str:
 
     Spark has no call for it, but its own state tells.
     """
-    if not server_pid or not children_of(server_pid):
+    if not server_pid or not living_children_of(server_pid):
         return ""
     try:
         return id_in(str(session.sql(_ASK).collect()[0][0]))

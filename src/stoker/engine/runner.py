@@ -82,12 +82,12 @@ def _session(prepare: Prepare) -> Any:
 def _set_up(session: Any, prepare: Prepare) -> None:
     if prepare.scheduler_pool:
         session.conf.set("spark.scheduler.pool", prepare.scheduler_pool)
-    if not prepare.warm:
-        return
-    session.range(10).write.format("noop").mode("append").save()
-    # Spark's monitoring takes seconds for its first answer, and a cancel should not wait so.
-    with suppress(OSError):
-        has_active_tasks(prepare.ui, {session.session_id})
+    if prepare.warm:
+        session.range(10).write.format("noop").mode("append").save()
+    if prepare.warm and prepare.first:
+        # So that no cancel has to wait for it.
+        with suppress(OSError):
+            has_active_tasks(prepare.ui, {session.session_id})
 
 
 class Runner:

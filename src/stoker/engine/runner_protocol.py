@@ -32,6 +32,8 @@ class Prepare(Value, tag="prepare"):
     """Spark's own pool for the session, so that its tasks get a fair share; empty: as it is."""
     warm: bool = True
     """Run a query in it: not in the session of a runner that died, nor when somebody waits."""
+    first: bool = False
+    """At its server: ask Spark's monitoring too, whose first answer takes seconds."""
     server_pid: int = 0
 
 

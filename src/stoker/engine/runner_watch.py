@@ -1,10 +1,10 @@
-"""Watching what the processes of a task take, and for how long it runs."""
+"""Watching what the processes of a task take."""
 
 import asyncio
 from pathlib import Path
 
 from stoker.core.results import Failure
-from stoker.engine.limits import RunnerLimits, Usage, broken_limit, too_slow
+from stoker.engine.limits import RunnerLimits, Usage, broken_limit
 from stoker.engine.process_tree import descendants_of, own_bytes
 
 _LOOK_SECONDS = 0.5
@@ -24,11 +24,6 @@ async def until_limit_broken(pid: int, limits: RunnerLimits) -> Failure:
         broken = broken_limit(Usage(memory=memory, processes=len(processes)), limits)
         if broken is not None:
             return broken
-
-
-async def until_too_late(seconds: float) -> Failure:
-    await asyncio.sleep(seconds)
-    return too_slow(seconds)
 
 
 def _proportional_bytes(pid: int) -> int:

@@ -9,7 +9,7 @@ from stoker.aio.clock import WallClock
 from stoker.core.results import AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import Listener, Progressed, StateChanged, Task
-from stoker.engine.limits import limits_of
+from stoker.engine.limits import limits_of, too_slow
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool, WarmRunner
 from stoker.engine.runner_protocol import (
@@ -20,7 +20,7 @@ from stoker.engine.runner_protocol import (
     SessionEnded,
     StateReport,
 )
-from stoker.engine.runner_watch import until_limit_broken, until_too_late
+from stoker.engine.runner_watch import until_limit_broken
 from stoker.engine.sessions import SessionEnder
 from stoker.engine.strays import WORKER_MARK, kill_marked
 from stoker.engine.waiting import Stopped, unless
@@ -111,21 +111,15 @@ class ConnectTask:
     # The work
 
     async def _work(self) -> _End:
-        late = asyncio.create_task(self._until_too_late(), name=f"deadline {self._task.attempt}")
-        try:
-            return await unless(late, self._live())
-        except Stopped:
-            await self._runner.process.kill()
-            return self._failed(late.result())
-        finally:
-            late.cancel()
-
-    async def _until_too_late(self) -> Failure:
         allowed = self._means.options.runner_run_time
         if allowed is None or self._task.region.streaming:
-            await asyncio.get_running_loop().create_future()
-            raise AssertionError("nobody sets this")
-        return await until_too_late(allowed.total_seconds())
+            return await self._live()
+        try:
+            async with asyncio.timeout(allowed.total_seconds()):
+                return await self._live()
+        except TimeoutError:
+            await self._runner.process.kill()
+            return self._failed(too_slow(allowed.total_seconds()))
 
     async def _live(self) -> _End:
         resumed: Progress | None = None

@@ -24,9 +24,8 @@ class ExceptionHistory:
         self._records = [*self._records, record][-self._size :] if self._size else []
 
     def add_concurrent(self, record: FailureRecord) -> None:
-        """It came while the job was already answering another failure (FAIL-10)."""
+        """It came while the job was already answering another failure, if it was (FAIL-10)."""
         if not self._records:
-            self.add(record)
             return
         *others, root = self._records
         concurrent = (*root.concurrent, record)[: self._size]

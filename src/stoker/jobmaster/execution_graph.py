@@ -117,6 +117,7 @@ class ExecutionGraph:
             plan=self._plan,
             configuration=self.graph.configuration,
             engine=engine_text(self.graph),
+            restarts=self.restarts,
             parameters=self.graph.parameters,
         )
 
@@ -281,6 +282,8 @@ class ExecutionGraph:
     def _ended(self, attempt: Attempt, outcome: AttemptOutcome, now: Millis) -> list[Command]:
         attempt.progress = outcome.progress
         if attempt.state is ExecutionState.CANCELING or self.status is JobStatus.CANCELLING:
+            if outcome.state is ExecutionState.FAILED and outcome.failure is not None:
+                self.failures.add_concurrent(attempt.failed_with(outcome.failure, now))
             self._canceled(attempt, now)
             return []
         if outcome.state is ExecutionState.FINISHED:
@@ -290,11 +293,7 @@ class ExecutionGraph:
             error="AttemptCancelled", message="the attempt was cancelled at its task executor"
         )
         attempt.move(ExecutionState.FAILED, now)
-        record = attempt.failed_with(failure, now)
-        if self.status is JobStatus.FAILING:
-            self.failures.add_concurrent(record)
-            return []
-        self.failures.add(record)
+        self.failures.add(attempt.failed_with(failure, now))
         return self._answer_failure(attempt, failure, now)
 
     def _canceled(self, attempt: Attempt, now: Millis) -> None:

@@ -6,7 +6,6 @@ task of the job's scope and comes back as an event to the graph.
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -98,8 +97,8 @@ class LiveJob:
         """Slots that the job needs, and how many of them it holds."""
         self.starving: Latest[bool] = Latest(False)
         self.waiting: str | None = None
-        self.within_reach_at = -math.inf
-        """Loop time when the resource manager last said that its slots exist, free or not."""
+        self.out_of_reach_since: float | None = asyncio.get_running_loop().time()
+        """Loop time; None when the resource manager said that its slots exist, free or not."""
         self.resource_manager: ResourceManagerGateway | None = None
         self.farewells: set[asyncio.Task[None]] = set()
         self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()

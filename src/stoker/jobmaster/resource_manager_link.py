@@ -1,6 +1,7 @@
 """The job master's side of its registration at the resource manager."""
 
 import asyncio
+import contextlib
 import logging
 from datetime import timedelta
 
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
 ASK_WHY_SECONDS = 2.0
+LOOK_SECONDS = 1.0
 
 
 async def keep_registered(job: LiveJob, address: str) -> None:
@@ -66,7 +68,9 @@ async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
 def _note(job: LiveJob, prospects: Prospects | None) -> None:
     job.waiting = prospects.words if prospects else None
     if prospects is None or prospects.within_reach:
-        job.within_reach_at = asyncio.get_running_loop().time()
+        job.out_of_reach_since = None
+    elif job.out_of_reach_since is None:
+        job.out_of_reach_since = asyncio.get_running_loop().time()
 
 
 async def take_leave(job: LiveJob) -> None:
@@ -98,15 +102,14 @@ async def fail_when_starved(job: LiveJob) -> None:
     while True:
         await job.starving.wait_until(lambda starving: starving)
         began = loop.time()
-        while (left := max(began, job.within_reach_at) + patience.total_seconds()) > loop.time():
-            try:
-                async with asyncio.timeout_at(left):
+        while job.starving.value:
+            since = job.out_of_reach_since
+            if since is not None and loop.time() - max(began, since) >= patience.total_seconds():
+                job.act(job.graph.fail(_no_slot(job, patience), job.now))
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
                     await job.starving.wait_until(lambda starving: not starving)
-            except TimeoutError:
-                continue
-            break
-        else:
-            job.act(job.graph.fail(_no_slot(job, patience), job.now))
 
 
 def _no_slot(job: LiveJob, patience: timedelta) -> Failure:

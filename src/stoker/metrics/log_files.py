@@ -29,7 +29,9 @@ class LogFiles:
                 facts = path.stat()
             except OSError:
                 continue
-            found.append(LogFile(name=name, size=facts.st_size, modified=facts.st_mtime_ns // 10**6))
+            found.append(
+                LogFile(name=name, size=facts.st_size, modified=facts.st_mtime_ns // 10**6)
+            )
         return found
 
     def main_log(self) -> str | None:

@@ -53,13 +53,13 @@ class _YamlJob:
 
     def pipeline(self, job: dict[str, Entry], default_name: str) -> Pipeline:
         name = self.reader.text(job["name"].value, "name") if "name" in job else None
+        more: dict[str, Any] = {**self._demands(job), **self._artifacts(job)}
         pipeline = Pipeline(
             name if name is not None else default_name,
             configuration=self._filled(job, "configuration"),
             parameters=self._texts(job, "parameters"),
             restart=self._restart(job),
-            **self._demands(job),
-            **self._artifacts(job),
+            **more,
         )
         for section, define in (
             ("sources", self._source),
@@ -209,11 +209,11 @@ class _YamlJob:
         for key in ("priority", "slots"):
             if key in job:
                 number = self.reader.number(job[key].value, key)
-                if not isinstance(number, int):
+                if isinstance(number, int):
+                    demands[key] = number
+                else:
                     place = self.reader.place(job[key].value)
                     self.reader.fault(place, f"{key} is no whole number", "write one")
-                    number = None
-                demands[key] = number
         if "resources" in job:
             known = frozenset(RESOURCES)
             found = self.reader.entries(job["resources"].value, "resources", known)

@@ -311,10 +311,14 @@ class ResourceManager(Endpoint):
 
     def prospects(self, job_id: JobId) -> Prospects | None:
         required = self._slots.requirement(job_id)
+        staying = sum(
+            known.registration.on_demand and not self._slots.is_draining(instance)
+            for instance, known in self._executors.items()
+        )
         return prospects_of(
             self._slots,
             job_id,
-            startable=self._supply.startable(required.profile) if required else 0,
+            startable=self._supply.startable(required.profile, staying) if required else 0,
             starting=self._supply.starting,
         )
 

@@ -13,8 +13,8 @@ def prospects_of(
 ) -> Prospects | None:
     """None for a job that has what it asked for.
 
-    `startable` slots of the kind that the job needs could be started, among them those of the
-    `starting` task executors.
+    `startable` slots of the kind that the job needs could come by being started, among them those
+    of the `starting` task executors.
     """
     required = slots.requirement(job_id)
     missing = slots.missing(job_id)

@@ -26,4 +26,5 @@ class Standalone:
         """What was not started here is not stopped here."""
 
     async def next_end(self) -> Ended:
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        return await never

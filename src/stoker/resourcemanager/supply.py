@@ -43,12 +43,15 @@ class Supply:
     def starting(self) -> int:
         return len(self._starting) + self._requested
 
-    def startable(self, profile: ResourceProfile) -> int:
-        """Slots of this kind that are being started or could be."""
+    def startable(self, profile: ResourceProfile, staying: int) -> int:
+        """Slots of this kind that could come, besides those of the `staying` ones that are here.
+
+        One that is leaving makes room, though it may take a while.
+        """
         offer = self.provider.offer
         if offer is None or not profile.fits_into(offer.profile):
             return 0
-        return (self.starting + self._room()) * offer.slots
+        return max(0, self.provider.limit - staying) * offer.slots
 
     def _room(self) -> int:
         return max(0, self.provider.limit - len(self.provider.living()) - self._requested)

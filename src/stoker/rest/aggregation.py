@@ -84,7 +84,9 @@ def _aggregate(name: str, values: Sequence[float], modes: Sequence[str]) -> Aggr
         "sum": sum(values),
         "skew": _skew(values),
     }
-    return msgspec.convert({"id": name} | {mode: everything[mode] for mode in modes}, AggregatedMetric)
+    return msgspec.convert(
+        {"id": name} | {mode: everything[mode] for mode in modes}, AggregatedMetric
+    )
 
 
 def _skew(values: Sequence[float]) -> float:

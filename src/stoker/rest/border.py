@@ -22,6 +22,8 @@ LOCAL_PATHS = frozenset({"/openapi.json", "/config", *PAGES})
 UPLOAD_PATHS = frozenset({"/jobs", "/jars/upload"})
 FORWARDED = b"x-stoker-forwarded"
 """Marks a forwarded request, which is never forwarded again: two standbys must not play ball."""
+_PREPARE_AFTER_SECONDS = 1.0
+"""One that leads by then may never need to forward."""
 _CLOSING = "this master is closing; ask again"
 
 SECURITY_HEADERS = (
@@ -154,13 +156,24 @@ class Border:
         except Unavailable as error:
             await _answer(unavailable(error.message), send)
 
+    async def prepare_to_forward(self) -> None:
+        """A standby is asked to forward in the very moment in which the leader goes: too late to
+        load the HTTP client, which takes half a second."""
+        await asyncio.sleep(_PREPARE_AFTER_SECONDS)
+        if self._forwarder is None and not self._services.leads():
+            made = await asyncio.to_thread(self._make_forwarder)
+            self._forwarder = self._forwarder or made
+
     def _open_forwarder(self) -> "Forwarder":
+        if self._forwarder is None:
+            self._forwarder = self._make_forwarder()
+        return self._forwarder
+
+    def _make_forwarder(self) -> "Forwarder":
         # The HTTP client is large, and a master that leads from its first moment never needs it.
         from stoker.rest.forwarding import Forwarder  # noqa: PLC0415
 
-        if self._forwarder is None:
-            self._forwarder = Forwarder(self._services.leader_url, self._services.trust)
-        return self._forwarder
+        return Forwarder(self._services.leader_url, self._services.trust)
 
 
 def _without_prefix(path: str) -> str:

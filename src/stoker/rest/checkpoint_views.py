@@ -25,9 +25,7 @@ def checkpoint_statistics(job: JobDetails) -> CheckpointStatistics:
     check_has_checkpoints(job)
     batches = sum(region.current.progress.batches for region in job.regions if region.streaming)
     restored = sum(len(region.former) for region in job.regions if region.streaming)
-    return CheckpointStatistics(
-        counts=Counts(total=batches, completed=batches, restored=restored)
-    )
+    return CheckpointStatistics(counts=Counts(total=batches, completed=batches, restored=restored))
 
 
 def checkpoint_config(job: JobDetails) -> CheckpointConfig:

@@ -6,8 +6,10 @@ from litestar import get
 from litestar.params import FromPath
 
 from stoker.api.cluster import DashboardConfig, Overview, TaskManagerAnswer, TaskManagers
+from stoker.core.errors import StokerError
 from stoker.rest import cluster_views
 from stoker.rest.parameters import Services
+from stoker.rest.process_handlers import inspection_of
 
 
 @get("/overview", summary="Task executors, slots and jobs in numbers")
@@ -31,7 +33,13 @@ async def task_managers(services: Services) -> TaskManagers:
 @get("/taskmanagers/{taskmanagerid:str}", summary="One task executor")
 async def task_manager(taskmanagerid: FromPath[str], services: Services) -> TaskManagerAnswer:
     dispatcher = await services.dispatcher()
-    return cluster_views.task_manager(await dispatcher.task_executors(), taskmanagerid)
+    answer = cluster_views.task_manager(await dispatcher.task_executors(), taskmanagerid)
+    try:
+        figures = await (await inspection_of(services, taskmanagerid)).figures()
+    except StokerError:
+        # It may have just gone: what the master knows of it is still true.
+        return answer
+    return cluster_views.measured(answer, figures)
 
 
 CLUSTER_HANDLERS = (overview, config, task_managers, task_manager)

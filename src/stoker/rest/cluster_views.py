@@ -1,8 +1,10 @@
 """From what is known of the cluster to what Flink's API says about it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from stoker.api.cluster import (
     AllocatedSlot,
@@ -20,6 +22,7 @@ from stoker.core.errors import NotFound
 from stoker.gateways.dispatcher import ClusterOverview
 from stoker.gateways.resourcemanager import TaskExecutorDetails
 from stoker.rest.options import RestOptions
+from stoker.rest.process_views import task_manager_metrics
 
 _MIB = 1024 * 1024
 
@@ -46,7 +49,7 @@ def dashboard_config(options: RestOptions, local_time: datetime, version: str) -
         timezone_name=local_time.tzname() or "UTC",
         timezone_offset=round(offset.total_seconds() * 1000),
         flink_revision=f"stoker-{version}",
-        features=Features(web_submit=True, web_cancel=True),
+        features=Features(web_submit=options.submit_enabled, web_cancel=options.cancel_enabled),
     )
 
 
@@ -61,6 +64,14 @@ def task_manager(executors: Iterable[TaskExecutorDetails], wanted: str) -> TaskM
             slots = [AllocatedSlot(job_id=job, resource=slot) for job in executor.jobs]
             return TaskManagerAnswer(**_facts(executor), allocated_slots=slots)
     raise NotFound(f"no task executor with id {wanted}; GET /taskmanagers lists those there are")
+
+
+def measured(answer: TaskManagerAnswer, figures: Mapping[str, float]) -> TaskManagerAnswer:
+    """With what the process says of itself."""
+    hardware = msgspec.structs.replace(
+        answer.hardware, free_memory=int(figures.get("Status.Machine.Memory.Free", 0))
+    )
+    return msgspec.structs.replace(answer, hardware=hardware, metrics=task_manager_metrics(figures))
 
 
 def _facts(executor: TaskExecutorDetails) -> dict[str, Any]:

@@ -48,6 +48,7 @@ def _entry(record: FailureRecord) -> ExceptionEntry:
         task_name=_task_name(record),
         endpoint=executor,
         task_manager_id=executor,
+        concurrent_exceptions=[_entry(each) for each in record.concurrent],
     )
 
 

@@ -5,6 +5,7 @@ the same process still learns how the operation ended.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class Operations:
         self._keep = keep.total_seconds()
         self._operations: dict[OperationKey, _Operation] = {}
         self._closing = False
+        self._read = asyncio.Event()
 
     def trigger(self, key: OperationKey, work: Work) -> None:
         """Begin, unless the same key was triggered before; the result does not count as read."""
@@ -95,15 +97,17 @@ class Operations:
         if not operation.task.done():
             return OperationAnswer(status=OperationStatus(id=IN_PROGRESS))
         operation.was_read = True
+        self._read.set()
         return operation.task.result()
 
     async def close(self, patience: timedelta = timedelta()) -> None:
         """Nothing new begins; what was begun has this long to end and to be read."""
         self._closing = True
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + patience.total_seconds()
-        while loop.time() < deadline and self._unread():
-            await asyncio.sleep(min(0.05, deadline - loop.time()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience.total_seconds()):
+                while self._unread():
+                    self._read.clear()
+                    await self._read.wait()
         for operation in self._operations.values():
             operation.task.cancel()
         tasks = [operation.task for operation in self._operations.values()]

@@ -90,7 +90,11 @@ def _unpacked(archive: Path, target: Path, entry: str | None) -> str:
     except (zipfile.BadZipFile, OSError, RuntimeError) as error:
         raise InvalidInput(f"{archive.name} cannot be unpacked: {error}") from error
     path, colon, pipeline = (entry or "__main__.py").partition(":")
-    for candidate in (path, path.replace(".", "/") + ".py", path.replace(".", "/") + "/__main__.py"):
+    for candidate in (
+        path,
+        path.replace(".", "/") + ".py",
+        path.replace(".", "/") + "/__main__.py",
+    ):
         found = (target / candidate).resolve()
         inside = found.is_relative_to(target.resolve())
         if inside and found.is_file() and found.suffix in _JOB_SUFFIXES:

@@ -19,6 +19,7 @@ from stoker.api.programs import (
 )
 from stoker.api.shape import Nothing
 from stoker.core.errors import InvalidInput, NotFound, Unavailable
+from stoker.core.graph import Restore
 from stoker.core.ids import JobId, is_hex_id
 from stoker.rest.json_body import read_body
 from stoker.rest.parameters import Services
@@ -34,6 +35,7 @@ MAX_PARALLELISM = 32768
 EntryClass = Annotated[str | None, QueryParameter(name="entry-class")]
 ProgramArg = Annotated[str | None, QueryParameter(name="programArg")]
 SavepointPath = Annotated[str | None, QueryParameter(name="savepointPath")]
+AllowNonRestored = Annotated[bool | None, QueryParameter(name="allowNonRestoredState")]
 Parallelism = FromQuery[int | None]
 AnyRequest = Request[Any, Any, Any]
 
@@ -96,14 +98,22 @@ async def _arguments(request: AnyRequest, services: RestServices, **query: Any) 
     parallelism = body.parallelism
     if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
         raise InvalidInput(f"parallelism must be from 1 to {MAX_PARALLELISM}, found {parallelism}")
-    if body.savepoint_path:
-        raise InvalidInput("a program cannot be started from a savepoint by this request")
     return ProgramArguments(
         entry=body.entry_class,
         arguments=words,
         parallelism=parallelism,
         configuration=body.flink_configuration or {},
         job_id=_job_id(body.job_id or body.application_id),
+        restore=_restore(body),
+    )
+
+
+def _restore(body: ProgramRun) -> Restore | None:
+    if not body.savepoint_path:
+        return None
+    return Restore(
+        path=body.savepoint_path,
+        allow_non_restored_state=bool(body.allow_non_restored_state),
     )
 
 
@@ -137,11 +147,11 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
         stored = []
         for artifact in found.graph.artifacts:
             path = found.files[artifact.sha256]
-            key = await services.blobs.put(
-                found.graph.job_id, artifact.sha256, artifact.size, path
-            )
+            key = await services.blobs.put(found.graph.job_id, artifact.sha256, artifact.size, path)
             stored.append(msgspec.structs.replace(artifact, key=key))
-        graph = msgspec.structs.replace(found.graph, artifacts=tuple(stored))
+        graph = msgspec.structs.replace(
+            found.graph, artifacts=tuple(stored), restore=arguments.restore
+        )
     return (await hand_over(graph, dispatcher, services.blobs)).job_id
 
 
@@ -192,6 +202,7 @@ async def run_program(
     program_arg: ProgramArg = None,
     parallelism: Parallelism = None,
     savepoint_path: SavepointPath = None,
+    allow_non_restored_state: AllowNonRestored = None,
 ) -> ProgramStarted:
     arguments = await _arguments(
         request,
@@ -200,6 +211,7 @@ async def run_program(
         program_args_list=_listed(program_arg),
         parallelism=parallelism,
         savepoint_path=savepoint_path,
+        allow_non_restored_state=allow_non_restored_state,
     )
     job_id = await _run(services, jarid, arguments)
     return ProgramStarted(jobid=job_id, application_id=job_id)
@@ -214,6 +226,7 @@ async def run_application(
     program_arg: ProgramArg = None,
     parallelism: Parallelism = None,
     savepoint_path: SavepointPath = None,
+    allow_non_restored_state: AllowNonRestored = None,
 ) -> ApplicationStarted:
     arguments = await _arguments(
         request,
@@ -222,6 +235,7 @@ async def run_application(
         program_args_list=_listed(program_arg),
         parallelism=parallelism,
         savepoint_path=savepoint_path,
+        allow_non_restored_state=allow_non_restored_state,
     )
     return ApplicationStarted(applicationid=await _run(services, jarid, arguments))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.core.errors import InvalidInput, StorageUnavailable
-from stoker.core.graph import JobGraph
+from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId
 from stoker.rest.options import RestOptions
 from stoker.rest.program_compiler import (
@@ -38,6 +38,7 @@ class ProgramArguments:
     parallelism: int | None = None
     configuration: dict[str, str]
     job_id: JobId | None = None
+    restore: Restore | None = None
 
     def settings(self) -> dict[str, str]:
         """Settings of the Spark session; parallelism is how many parts a shuffle has."""
@@ -73,7 +74,7 @@ async def compiled(
             arguments=arguments.arguments,
             configuration=arguments.settings(),
             job_id=arguments.job_id or ids.job(),
-            memory_bytes=options.program_memory,
+            memory_bytes=int(options.program_memory),
             parent=os.getpid(),
         )
         (directory / REQUEST).write_bytes(msgspec.json.encode(request))

@@ -38,7 +38,7 @@ def program_name(given: str) -> str:
     name = _UNSAFE.sub("_", bare).strip(" .")[-200:]
     if not name.lower().endswith(SUFFIXES) or name.startswith("."):
         raise InvalidInput(
-            f"a program is a file of {', '.join(SUFFIXES)}, found {given!r}; name the part's file so"
+            f"a program is a file of {', '.join(SUFFIXES)}, found {given!r}"
         )
     return name
 

@@ -10,6 +10,7 @@ from socket import AF_INET6, socket
 
 import uvicorn
 
+from stoker.aio.scope import TaskScope
 from stoker.rest.border import Border
 from stoker.rest.options import RestOptions
 from stoker.rest.ports import bind_first_free, parse_ports
@@ -44,7 +45,9 @@ async def serving(
         task = asyncio.create_task(server.serve(sockets=[listener]), name="rest-server")
         try:
             await server.wait_until_started(task)
-            yield url
+            async with TaskScope("rest") as scope:
+                scope.spawn("forwarder", app.prepare_to_forward())
+                yield url
         finally:
             app.release_waiting()
             server.should_exit = True

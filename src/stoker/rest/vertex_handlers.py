@@ -161,9 +161,7 @@ async def operator_metrics(
 
 
 @get(f"{_VERTEX}/watermarks", summary="How far event time has come, in milliseconds since 1970")
-async def watermarks(
-    jobid: JobIdText, vertexid: VertexIdText, services: Services
-) -> list[Metric]:
+async def watermarks(jobid: JobIdText, vertexid: VertexIdText, services: Services) -> list[Metric]:
     found = await _find(services, jobid, vertexid)
     known = [getattr(region.current.progress, "watermark", None) for region in found.regions]
     return [

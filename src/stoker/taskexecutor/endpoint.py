@@ -271,6 +271,8 @@ class TaskExecutor(Endpoint):
         self._stopping = True
         tasks = list(self._tasks.values())
         for task in tasks:
+            # Through no fault of its job: it begins again elsewhere, whatever may be restarted.
+            task.moves = task.cancel_reason is None
             self._runs.cancel(task, reason)
         await asyncio.gather(*(task.over.wait() for task in tasks))
 

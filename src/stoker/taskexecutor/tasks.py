@@ -88,7 +88,9 @@ class TaskRuns:
             task_executor=self._services.resource_id,
         )
         held.over.set()
-        await self._put_on_record(outcome)
+        await asyncio.gather(
+            self._put_on_record(outcome), self._files.put_away(held.job_id, held.attempt)
+        )
         held.progress = outcome.progress
         held.outcome = outcome
         log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
@@ -116,8 +118,6 @@ class TaskRuns:
                 retriable=not isinstance(error, StokerError) or error.status >= 500,
             )
             return held.ended(ExecutionState.FAILED, self._services.wall_clock(), failure)
-        finally:
-            await self._files.put_away(held.job_id, held.attempt)
 
     async def _prepare(self, held: HeldTask, directory: Path) -> Task:
         deployment = held.deployment

@@ -1,7 +1,8 @@
 """An engine without Spark: tasks take virtual time and end as their job's configuration says.
 
 `fake.seconds` is how long each region runs (default 1), `fake.fails` how many attempts of each
-region fail first (default 0), `fake.cancel-seconds` how long a cancelled one takes to end (0).
+region fail first (default 0), `fake.cancel-seconds` how long a cancelled one takes to end (0),
+`fake.no-boundary` that a stream finds no batch boundary.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from stoker.engine.contract import (
     StateChanged,
     Task,
 )
+from stoker.engine.stream_control import Boundary, Decision, StreamControl, SuspendOrder
 from stoker.testing.history import AttemptSpan, History
 
 
@@ -83,14 +85,48 @@ class FakeRunningTask:
         await asyncio.sleep(0.05)
         self._listener(StateChanged(ExecutionState.RUNNING))
         seconds = float(self._task.graph.configuration.get("fake.seconds", "1"))
-        await asyncio.sleep(seconds / 2)
+        if await self._is_over_within(seconds / 2):
+            return
         self._listener(Progressed(Progress(tasks_total=2, tasks_done=1)))
-        await asyncio.sleep(seconds / 2)
+        if await self._is_over_within(seconds / 2):
+            return
         if self._task.attempt_number < int(self._task.graph.configuration.get("fake.fails", "0")):
             failure = Failure(error="FakeFailure", message="asked for by fake.fails")
             self._end(ExecutionState.FAILED, failure)
         else:
             self._end(ExecutionState.FINISHED)
+
+    async def _is_over_within(self, seconds: float) -> bool:
+        """A stream can be ended at a batch boundary, which it finds at once or never."""
+        if not self._task.region.streaming:
+            await asyncio.sleep(seconds)
+            return False
+        control = StreamControl(self._task.directory)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while loop.time() < until:
+            order = control.order()
+            if order is not None and await self._is_finished_by(control, order):
+                self._end(ExecutionState.FINISHED)
+                return True
+            await asyncio.sleep(min(1.0, until - loop.time()))
+        return False
+
+    async def _is_finished_by(self, control: StreamControl, order: SuspendOrder) -> bool:
+        loop = asyncio.get_running_loop()
+        reached = self._task.graph.configuration.get("fake.no-boundary") is None
+        deadline = loop.time() + (order.hold_seconds if reached else order.limit_seconds)
+        if reached:
+            control.answer(Boundary(order_id=order.order_id, reached=True, batch_id=0))
+        decision: Decision | None = None
+        while loop.time() < deadline and (decision is None or not reached):
+            await asyncio.sleep(0.1)
+            decision = control.decision(order.order_id)
+        control.go_on()
+        if not reached:
+            reason = "fake.no-boundary says so"
+            control.answer(Boundary(order_id=order.order_id, reached=False, reason=reason))
+        return reached and decision is not None and decision.finish
 
     def _end(self, state: ExecutionState, failure: Failure | None = None) -> None:
         if self._span.ended is None:

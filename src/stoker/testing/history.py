@@ -126,4 +126,10 @@ class History:
             for job_id, at in self.cancelled.items()
             if final.get(job_id) is not JobStatus.CANCELED
             and not (job_id in self.ends and self.ends[job_id][1] <= at)
+            and not self._was_over(job_id, at)
         ]
+
+    def _was_over(self, job_id: JobId, at: float) -> bool:
+        """The last of its work had ended: it may end as what it had already become."""
+        spans = [span for span in self.attempts if span.job_id == job_id]
+        return bool(spans) and all(span.ended is not None and span.ended < at for span in spans)

@@ -100,6 +100,8 @@ class SimulatedCluster:
         self.coordination = MemoryCoordination(session_timeout=SESSION_TIMEOUT)
         self.wall_clock = virtual_wall_clock()
         self.storage = MemoryStorage(self.wall_clock)
+        self.saved = MemoryStorage(self.wall_clock)
+        """Where savepoints go."""
         self.slow_storage = Slowness(random.Random(self.seed + 3))
         self.slow_coordinator = Slowness(random.Random(self.seed + 4))
         self.processes: dict[str, Process] = {}
@@ -138,6 +140,7 @@ class SimulatedCluster:
             ),
             ids=self.ids,
             wall_clock=self.wall_clock,
+            open_storage=lambda _url: self.saved,
             options=PartOptions(heartbeat=HEARTBEAT, queues=self.queues),
         )
         task = self._scope.spawn(name, self._live(name, MasterParts(services).run))

@@ -13,7 +13,7 @@ from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.process_tree import children_of
 
-PATIENCE = 60
+PATIENCE = 120
 """Seconds that a busy machine may take for what is not promised to be quick."""
 
 

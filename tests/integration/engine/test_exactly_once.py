@@ -3,6 +3,7 @@
 # Functions that travel to a runner bring their own imports.
 # ruff: noqa: PLC0415
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,13 @@ from stoker.core.states import ExecutionState
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+LONG = os.environ.get("STOKER_ENGINE") == "long"
 PUBLISHING = sorted(name for name in RUNNER_FAILPOINTS if name.startswith("publishing."))
 MATERIALIZED = sorted(name for name in RUNNER_FAILPOINTS if name.startswith("materialized."))
 DECIDED = ("after-record", "move", "removing")
+TELLING = ("publishing.before-record", "publishing.after-record", "publishing.after-a-move")
+TRIED = [name for name in PUBLISHING if "replaced" not in name] if LONG else TELLING
+"""All of them with STOKER_ENGINE=long; unit tests crash at each of them without Spark."""
 
 
 def dying_once(marker: Path, runs: Path) -> Callable[..., Any]:
@@ -90,7 +95,7 @@ class Story:
         return len(self.runs.read_text().splitlines())
 
 
-@pytest.mark.parametrize("at", [name for name in PUBLISHING if "replaced" not in name])
+@pytest.mark.parametrize("at", TRIED)
 async def test_an_append_is_done_once_wherever_its_runner_dies(
     bench: Bench, tmp_path: Path, at: str
 ) -> None:

@@ -14,7 +14,7 @@ from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, un
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, SqlScript
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
-from stoker.engine.process_tree import children_of
+from stoker.engine.process_tree import living_children_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -125,7 +125,9 @@ async def test_python_workers_of_spark_do_not_pile_up(bench: Bench, engine: Conn
 
         return spark.range(1).select(same("id").alias("id"))
 
+    server = int(engine.description["server-pid"])
+    before = set(living_children_of(server))
     source = Source(name="numbers", read=function(with_udf, "spark"))
     for _ in range(2):
         assert (await bench.run(job(source, TO_NOWHERE))).failure is None
-    assert children_of(int(engine.description["server-pid"])) == []
+    assert set(living_children_of(server)) <= before

@@ -64,7 +64,7 @@ async def test_a_jobs_files_and_wheels_reach_the_executors_of_a_cluster(tmp_path
         options = replace(
             OPTIONS,
             master=master,
-            heap=ByteSize(400 * 1024**2),
+            heap=ByteSize(600 * 1024**2),
             warm_runners=1,
             spark_properties={"spark.executor.memory": "500m", "spark.executor.cores": "1"},
         )

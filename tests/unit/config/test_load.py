@@ -91,6 +91,7 @@ def test_without_any_source_all_options_have_their_defaults(loaded: Loader) -> N
 
 
 def test_file_environment_and_command_line_win_in_this_order(loaded: Loader) -> None:
+    """ENTRY-10"""
     text = "house.doors: 3\nhouse.paint: blue\nhouse.rooms: [hall, attic]\n"
     environment = {"STOKER_HOUSE_DOORS": "4", "STOKER_HOUSE_WARM_UP": "1 h", "HOME": "/x"}
     house = loaded(text, environment, ("house.doors=5", "house.doors=6"))

@@ -66,12 +66,8 @@ def test_the_end_of_leadership_ends_the_clean_up() -> None:
         raise LeadershipLost("over")
 
     async def main() -> None:
-        await clean_up(
-            JOB,
-            [CleanupStep("lost", lost), steps.step("never")],
-            initial=timedelta(seconds=1),
-            maximum=timedelta(seconds=4),
-        )
+        parts = [CleanupStep("lost", lost), steps.step("never")]
+        await clean_up(JOB, parts, retries_of(QUICK))
 
     with pytest.raises(LeadershipLost):
         run_virtual(main)

@@ -90,7 +90,7 @@ async def world() -> AsyncIterator[World]:
 
 
 async def test_what_a_crashed_submission_left_goes_after_a_day(world: World) -> None:
-    """STORE-10, CLEAN-03"""
+    """STORE-10, CLEAN-03, DISP-24 as this design has it: by age, of whatever job"""
     graph = await world.accept()
     wanted = dict(world.storage.files)
     crashed = world.ids.job()

@@ -1,7 +1,7 @@
 """What an author is told of a failure."""
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkTypeError
+from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
 
 from stoker.engine.failures import (
     CannotRun,
@@ -103,3 +103,20 @@ def test_the_last_words_of_a_log_prefer_errors() -> None:
     assert last_error_lines("a\nb Error\nc\n") == "b Error"
     assert last_error_lines("a\nb\n") == "a | b"
     assert last_error_lines("") == "it said nothing"
+
+
+@pytest.mark.parametrize(
+    ("message", "retriable"),
+    [
+        ("[STREAM_FAILED] Query x: [UNRESOLVED_COLUMN.WITH_SUGGESTION] no column tre", False),
+        ("An exception was thrown\nModuleNotFoundError: No module named 'treelib'", False),
+        ("[UNSUPPORTED_OPERATION] pivot of a stream", False),
+        ("[STREAM_FAILED] Query x: ValueError: cannot take 3", True),
+        ("Job aborted: executor lost", True),
+    ],
+)
+def test_a_cause_that_stays_is_seen_inside_of_a_query_or_a_worker(
+    message: str, retriable: bool
+) -> None:
+    """FAIL-08"""
+    assert failure_of(PySparkException(message)).retriable is retriable

@@ -88,6 +88,8 @@ def test_failures_while_the_job_fails_stand_with_the_one_that_began_it() -> None
     job.attempt_ended(ended(two, ExecutionState.FAILED, BOOM), 7)
     [record] = job.details().failures
     assert (record.failure, record.attempt, record.task_executor) == (HOPELESS, one.attempt, "te")
+    [concurrent] = record.concurrent
+    assert (concurrent.failure, concurrent.region) == (BOOM, "two")
 
 
 def test_history_and_attempts_are_bounded_by_what_is_set() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import Fenced, InvalidInput, StokerError, Unavailable
-from stoker.core.ids import Ids, InstanceId, ResourceId
+from stoker.core.ids import Ids, ResourceId
 from stoker.core.states import JobStatus
 from stoker.gateways.job import JobToRun, RunningJob
 from stoker.gateways.jobmaster import JobMasterGateway, job_component
@@ -127,15 +127,15 @@ def test_a_gateway_of_an_earlier_leadership_is_of_no_use() -> None:
             leader = await world.published()
             assert leader is not None
             old = await world.gateway(leader)
-            assert await old.renew_leases(InstanceId("nobody"), ()) == ()
+            await old.heartbeat_from_resource_manager()
             await world.lose_and_regain()
             with pytest.raises(StokerError) as refused:
-                await old.renew_leases(InstanceId("nobody"), ())
+                await old.heartbeat_from_resource_manager()
             assert isinstance(refused.value, Fenced | Unavailable)
             leader = await world.published()
             assert leader is not None
             new = await world.gateway(leader)
-            assert await new.renew_leases(InstanceId("nobody"), ()) == ()
+            await new.heartbeat_from_resource_manager()
 
     run_virtual(story)
 

@@ -221,6 +221,26 @@ def test_slots_that_could_be_started_are_within_reach() -> None:
     play(story, FakeProvider())
 
 
+def test_one_that_is_leaving_does_not_put_its_place_out_of_reach() -> None:
+    provider = FakeProvider(limit=1)
+
+    async def story(stage: Stage) -> None:
+        await need(stage, 1)
+        await stage.gateway.register_task_executor(
+            stage.registration(name="local-0", on_demand=True)
+        )
+        await stage.gateway.drain_task_executor(ResourceId("local-0"), None)
+        await stage.declare(3)
+        prospects = await stage.gateway.prospects(JOB)
+        assert prospects is not None
+        assert prospects.within_reach
+        provider.end(ResourceId("local-0"), "it ended")
+        await asyncio.sleep(0.1)
+        assert len(provider.started) == 2
+
+    play(story, provider)
+
+
 def test_what_a_job_without_a_master_declared_is_forgotten_in_the_end() -> None:
     """RM-14"""
 

@@ -54,3 +54,22 @@ def test_a_cancelled_job_that_ended_otherwise_is_found_unless_it_had_ended_befor
     assert "was cancelled" in faults(History(cancelled={JOB: 1}))
     late = History(cancelled={JOB: 3}, ends={JOB: (JobStatus.FINISHED, 2)})
     assert faults(late) == ""
+
+
+def test_a_cancel_that_was_acknowledged_after_the_last_work_had_ended_may_come_too_late() -> None:
+    def history(ended: float) -> History:
+        return History(attempts=[span(1, ended)], cancelled={JOB: 3})
+
+    assert faults(history(2)) == ""
+    assert "was cancelled" in faults(history(4))
+
+
+def test_frozen_work_may_overlap_for_the_moment_of_its_waking_only() -> None:
+    def history(ended: float) -> History:
+        frozen = span(1, ended)
+        frozen.pauses.append((5.0, 100.0))
+        return History(attempts=[frozen, span(50, 60, attempt="b")])
+
+    assert faults(history(101)) == ""
+    assert "overlap" in faults(history(120))
+    assert "overlap" in faults(History(attempts=[span(1, 101), span(50, 60, attempt="b")]))

@@ -5,13 +5,13 @@ import click
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
-from stoker.cli.jobs import job_named
+from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
 from stoker.cli.terminal import say
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @click.option("--no-wait", is_flag=True, help="Return as soon as the wish is recorded.")
 @shared_options
 def cancel(invocation: Invocation, job: str, no_wait: bool) -> int:

@@ -7,7 +7,7 @@ import click
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.invocation import Invocation, shared_options
-from stoker.cli.jobs import job_named
+from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
 from stoker.cli.savepoint_texts import absolute_location, checkpoints_text, examination_text
 from stoker.cli.terminal import say
@@ -21,7 +21,7 @@ def checkpoint() -> None:
 
 
 @checkpoint.command("list")
-@click.argument("job")
+@job_argument
 @shared_options
 def list_checkpoints(invocation: Invocation, job: str) -> int:
     """List the last checkpoints and savepoints of a job with their figures, newest first."""

@@ -7,7 +7,7 @@ import click
 from stoker.cli.connection import connect_patiently, find_masters
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
-from stoker.cli.jobs import job_named
+from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
 from stoker.cli.restoring import start_saved
 from stoker.cli.savepoint_texts import absolute_location
@@ -17,7 +17,7 @@ from stoker.savepoints.logs import SHUFFLE_PARTITIONS
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @click.argument("partitions", type=click.IntRange(min=1))
 @click.option(
     "--savepoint-path", "directory", metavar="DIR", help="Directory or URL for the savepoints."

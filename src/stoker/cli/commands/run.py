@@ -107,7 +107,9 @@ def _watch(
 ) -> int:
     program = is_program(graph)
     shown = display_for_errors(quiet=invocation.json, plain=program)
-    with opened(ProgramDisplay(shown, client, job_id) if program else shown) as display:
+    if program and not invocation.json:
+        shown = ProgramDisplay(shown, client, job_id)
+    with opened(shown) as display:
         can_leave = not own_cluster and graph.client_timeout_seconds is None
         ask = ask_about_interrupt(can_leave=can_leave)
         beat = beat_for(graph, client, invocation)

@@ -7,7 +7,7 @@ import click
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.invocation import Invocation, shared_options
-from stoker.cli.jobs import job_named
+from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
 from stoker.cli.savepoint_texts import absolute_location, manifest_text, savepoints_text
 from stoker.savepoints.locations import locate, read_manifest
@@ -25,7 +25,7 @@ def savepoint() -> None:
 
 
 @savepoint.command()
-@click.argument("job")
+@job_argument
 @click.argument("directory", required=False)
 @click.option("--cancel", is_flag=True, help="Cancel the job when the savepoint is there.")
 @shared_options

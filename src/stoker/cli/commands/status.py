@@ -8,7 +8,7 @@ from stoker.cli.connection import connect
 from stoker.cli.ending import failure_text
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
-from stoker.cli.jobs import job_named
+from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
 from stoker.cli.words import duration_text, moment_text, table_text
 from stoker.client.progress import views_of
@@ -16,7 +16,7 @@ from stoker.core.results import JobDetails
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @shared_options
 def status(invocation: Invocation, job: str) -> int:
     """Show one job: its state, its regions, why it waits, how it failed.

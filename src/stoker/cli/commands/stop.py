@@ -5,14 +5,14 @@ import click
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
-from stoker.cli.jobs import job_named
+from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
 from stoker.cli.savepoint_texts import absolute_location
 from stoker.cli.terminal import say
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @click.option(
     "-p",
     "--savepoint-path",

@@ -6,7 +6,7 @@ from stoker.cli.connection import connect_patiently, find_masters
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_file import JobFile, job_file_options
-from stoker.cli.jobs import job_named
+from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
 from stoker.cli.savepoint_texts import absolute_location
 from stoker.cli.terminal import say
@@ -15,7 +15,7 @@ from stoker.core.errors import Unavailable
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @click.option(
     "--savepoint-path", "directory", metavar="DIR", help="Directory or URL for the savepoint."
 )

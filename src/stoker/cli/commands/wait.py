@@ -7,7 +7,7 @@ from stoker.cli.display import opened
 from stoker.cli.ending import ending_text, exit_code_of
 from stoker.cli.following import Following, Left, Wish
 from stoker.cli.invocation import Invocation, shared_options
-from stoker.cli.jobs import job_named
+from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
 from stoker.cli.terminal import display_for_errors
 
@@ -17,7 +17,7 @@ def _leave() -> Wish:
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @shared_options
 def wait(invocation: Invocation, job: str) -> int:
     """Watch a job until it ends; the exit code tells how. Ctrl-C leaves it running."""

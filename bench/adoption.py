@@ -1,0 +1,98 @@
+"""How soon fifty running jobs are adopted by the next leader, over the embedded coordinator.
+
+Their tasks sleep: what is measured are the masters, not Spark.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.http_polling import first_answer, leader_and_others
+from bench.measure import Sample, Verdict
+from stoker import Pipeline
+from stoker.client.blocking import BlockingClient
+from stoker.core.graph import JobGraph
+from stoker.core.ids import Ids
+from stoker.processes.local_cluster import LocalCluster
+
+JOBS = 50
+ROUNDS = 3
+AIM_SECONDS = 2.5
+"""The answer within 0.5 s of the kill, the adoption at most 2 s later."""
+_BEGIN_SECONDS = 120.0
+_REST_SECONDS = 5.0
+
+
+def run() -> list[Verdict]:
+    with _cluster() as cluster, _sleeping_executor(cluster.directory):
+        client = BlockingClient(cluster.masters)
+        for _ in range(JOBS):
+            client.submit(_endless_job())
+        _wait_until_all_run(cluster)
+        values = tuple(_adoption(cluster) * 1000 for _ in range(ROUNDS))
+    sample = Sample(f"kill -9, embedded: {JOBS} running jobs adopted", values)
+    print(sample, flush=True)
+    return [Verdict(sample.name, sample.median / 1000, AIM_SECONDS, "s")]
+
+
+def _endless_job() -> JobGraph:
+    pipeline = Pipeline("sleep", configuration={"fake.seconds": "1e6"})
+    pipeline.source("ticks", format="rate", streaming=True)
+    pipeline.sink("ticks", name="out", format="noop", trigger="1 second")
+    return pipeline.build(job_id=Ids().job())
+
+
+def _adoption(cluster: LocalCluster) -> float:
+    leader, others = leader_and_others(cluster)
+    begin = time.perf_counter()
+    os.kill(leader, signal.SIGKILL)
+    seconds = first_answer(others, begin, "/jobs/overview", _all_run)
+    _mend(cluster)
+    return seconds
+
+
+def _all_run(answer: Any) -> bool:
+    """Their attempts, under a leader that has heard of each of them."""
+    return sum(job["tasks"]["running"] for job in answer["jobs"]) == JOBS
+
+
+def _wait_until_all_run(cluster: LocalCluster) -> None:
+    _, others = leader_and_others(cluster)
+    first_answer(others, time.perf_counter(), "/jobs/overview", _all_run, _BEGIN_SECONDS)
+
+
+def _mend(cluster: LocalCluster) -> None:
+    while (state := cluster.state) is not None and not state.dead:
+        time.sleep(0.05)
+    cluster.start_missing()
+    cluster.wait_until_ready()
+    time.sleep(_REST_SECONDS)
+
+
+@contextmanager
+def _cluster() -> Iterator[LocalCluster]:
+    with (
+        tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
+        LocalCluster(Path(folder), tied=True) as cluster,
+    ):
+        cluster.start(masters=3, task_executors=0, configuration="{rest.bind-port: '0'}")
+        cluster.wait_until_ready()
+        yield cluster
+
+
+@contextmanager
+def _sleeping_executor(directory: Path) -> Iterator[None]:
+    command = [sys.executable, "-m", "bench.sleeping_executor", str(directory), str(JOBS)]
+    process = subprocess.Popen(command)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,109 @@
+"""From the start of a program to its first ten counted rows: a warm driver against spark-submit.
+
+The script writes down when it has counted. It is handed to the engine of a task executor, since
+what lies before that is measured by the small job.
+"""
+
+import asyncio
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from bench.measure import Sample, Verdict
+from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Program
+from stoker.core.ids import AttemptId, Ids
+from stoker.core.regions import regions_of
+from stoker.core.states import ExecutionState
+from stoker.engine.classic_engine import ClassicEngine
+from stoker.engine.classic_options import ClassicOptions
+from stoker.engine.contract import Task
+from stoker.engine.options import EngineOptions
+from stoker.engine.server import spark_home
+
+ROUNDS = 5
+AIM = 20.0
+SCRIPT = """
+import sys, time
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.appName("ten-rows").getOrCreate()
+assert spark.range(10).count() == 10
+open(sys.argv[1], "w").write(str(time.time()))
+spark.stop()
+"""
+
+
+def run() -> list[Verdict]:
+    return asyncio.run(_run())
+
+
+async def _run() -> list[Verdict]:
+    bare: list[float] = []
+    ours: list[float] = []
+    # No spare is made while something is measured.
+    classic = ClassicOptions(warm_drivers=1, replenish_delay=timedelta(seconds=30))
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        script = root / "job.py"
+        script.write_text(SCRIPT)
+        async with ClassicEngine.open(
+            EngineOptions(), classic, root / "work", root / "logs"
+        ) as engine:
+            for number in range(ROUNDS):
+                await engine.wait_until_ready()
+                ours.append(await _in_warm_driver(engine, script, root / f"ours-{number}"))
+                bare.append(await asyncio.to_thread(_submitted, script, root / f"bare-{number}"))
+    reference = Sample("spark-submit", tuple(bare))
+    sample = Sample("warm classic driver", tuple(ours))
+    print(f"{reference}\n{sample}")
+    ratio = reference.median / sample.median
+    return [Verdict("start of a program, times faster", ratio, AIM, "times", at_least=True)]
+
+
+async def _in_warm_driver(engine: ClassicEngine, script: Path, stamp: Path) -> float:
+    task = _task(script, stamp)
+    begin = time.time()
+    outcome = await (await engine.launch(task, lambda _event: None)).outcome()
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+    return _milliseconds_until(stamp, begin)
+
+
+def _task(script: Path, stamp: Path) -> Task:
+    ids = Ids()
+    artifact = Artifact(
+        name=script.name,
+        kind=ArtifactKind.FILE,
+        sha256=hashlib.sha256(script.read_bytes()).hexdigest(),
+        size=script.stat().st_size,
+    )
+    program = Program(name="program", script=script.name, arguments=(str(stamp),))
+    graph = JobGraph(job_id=ids.job(), name="job", vertices=(program,), artifacts=(artifact,))
+    work = stamp.with_suffix(".work")
+    work.mkdir()
+    return Task(
+        graph=graph,
+        region=regions_of(graph)[0],
+        attempt=AttemptId(ids.nonce()),
+        attempt_number=0,
+        directory=work,
+        materialized_root="",
+        checkpoint_root="",
+        artifacts={script.name: script},
+    )
+
+
+def _submitted(script: Path, stamp: Path) -> float:
+    command = [str(spark_home() / "bin" / "spark-submit"), str(script), str(stamp)]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    begin = time.time()
+    subprocess.run(command, check=True, env=environment, stderr=subprocess.DEVNULL)
+    return _milliseconds_until(stamp, begin)
+
+
+def _milliseconds_until(stamp: Path, begin: float) -> float:
+    return (float(stamp.read_text()) - begin) * 1000

@@ -1,0 +1,60 @@
+"""Asking masters again and again, as cheaply as can be, to see when one answers."""
+
+import http.client
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local_cluster_state import url_of
+
+_POLL_SECONDS = 0.01
+_LIMIT_SECONDS = 60.0
+
+
+def first_answer(
+    urls: list[str],
+    begin: float,
+    path: str,
+    is_wanted: Callable[[Any], bool],
+    limit: float = _LIMIT_SECONDS,
+) -> float:
+    """Seconds from `begin` until any of them answers as wanted."""
+    while True:
+        for url in urls:
+            answer = _get(url, path)
+            if answer is not None and is_wanted(answer):
+                return time.perf_counter() - begin
+        passed = time.perf_counter() - begin
+        assert passed < limit, f"no answer within {limit:g} s"
+        time.sleep(_POLL_SECONDS)
+
+
+def leader_and_others(cluster: LocalCluster) -> tuple[int, list[str]]:
+    """Pid of the leader, whose log speaks of the highest epoch, and the URLs of the others."""
+    state = cluster.state
+    assert state is not None
+    leader = max(state.masters, key=lambda master: _last_epoch(Path(master.log)))
+    urls = [url_of(cluster.directory, m) for m in state.masters if m is not leader]
+    return leader.pid, [url for url in urls if url]
+
+
+def _last_epoch(log: Path) -> int:
+    lines = [line for line in log.read_text().splitlines() if " leads, epoch " in line]
+    return int(lines[-1].rpartition(" ")[2]) if lines else -1
+
+
+def _get(url: str, path: str) -> Any:
+    """None when it does not answer, or answers that nobody leads."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=2)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return json.loads(body) if response.status == 200 else None

@@ -1,0 +1,65 @@
+"""`python -m bench.sleeping_executor DIRECTORY SLOTS`: a task executor whose tasks only sleep.
+
+Everything but the engine is real, so that many running jobs cost a machine nothing.
+"""
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from stoker.aio.clock import system_wall_clock
+from stoker.blob.cache import BlobCache
+from stoker.blob.options import BlobOptions
+from stoker.core.ids import Ids, ResourceId
+from stoker.ha.embedded.coordinator import EmbeddedCoordinator
+from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.rpc.grpc_transport import open_grpc
+from stoker.storage.open import open_storage
+from stoker.taskexecutor.endpoint import TaskExecutorServices
+from stoker.taskexecutor.options import TaskExecutorOptions
+from stoker.taskexecutor.run import running_task_executor
+from stoker.taskexecutor.tasks import TaskServices
+from stoker.testing.fake_engine import FakeEngine
+from stoker.testing.history import History
+
+NAME = "sleeping-executor"
+
+
+async def run(directory: Path, slots: int) -> None:
+    """On the embedded coordinator of the local cluster in this directory, until killed."""
+    ids = Ids()
+    storage = open_storage(str(directory / "storage"))
+    work = directory / NAME
+    async with AsyncExitStack() as stack:
+        rpc = await open_grpc("127.0.0.1", ids=ids)
+        stack.push_async_callback(rpc.close)
+        coordinator = await EmbeddedCoordinator.open(
+            directory / "storage" / "coordinator", session=ids.session(), lasting=True
+        )
+        stack.push_async_callback(coordinator.close)
+        blobs = await stack.enter_async_context(
+            BlobCache(work / "artifacts", BlobOptions(), storage=storage)
+        )
+        services = TaskExecutorServices(
+            rpc=rpc,
+            coordinator=coordinator,
+            tasks=TaskServices(
+                engine=FakeEngine(NAME, History(), system_wall_clock),
+                blobs=blobs,
+                storage=storage,
+                outcomes=OutcomeStore(storage),
+                wall_clock=system_wall_clock,
+                work_dir=work,
+                log_dir=work / "log",
+            ),
+            resource_id=ResourceId(NAME),
+            instance=ids.instance(),
+            options=TaskExecutorOptions(slots=slots),
+        )
+        await stack.enter_async_context(running_task_executor(services))
+        await asyncio.get_running_loop().create_future()
+
+
+if __name__ == "__main__":
+    asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,147 @@
+"""A savepoint with another number of state partitions, made by a Spark of its own."""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from stoker import __version__
+from stoker.aio.clock import system_wall_clock
+from stoker.core.errors import InvalidInput, SavepointFailed
+from stoker.core.graph import FormatWrite, JobGraph, PythonFunction, Sink
+from stoker.core.ids import Ids
+from stoker.engine.java import bundled_java_home, find_java
+from stoker.engine.places import local_path
+from stoker.savepoints.copying import for_all
+from stoker.savepoints.locations import Location, locate, parent_and_name, read_manifest
+from stoker.savepoints.manifest import Manifest, SavedFile, SavedQuery
+from stoker.savepoints.origin import saved_graph
+from stoker.savepoints.restore import restore
+from stoker.savepoints.take import Occasion, Taking, checkpoint_folder
+from stoker.storage.contract import Storage
+from stoker.storage.open import open_storage
+
+_MODULE = "stoker.engine.repartition_states"
+_CAN_BE_DIVIDED = "RocksDBStateStoreProvider"
+
+
+async def repartition_savepoint(path: str, partitions: int, target: str | None) -> str:
+    """Where the new savepoint is; the old one stays as it is. Refused with the reason."""
+    location = locate(path, open_storage)
+    manifest = await read_manifest(location)
+    graph = await saved_graph(location)
+    stateful = [query for query in manifest.queries if query.operators]
+    _check(location, manifest, graph, partitions)
+    above, _ = parent_and_name(path)
+    ids = Ids()
+    savepoint_id = ids.nonce()[:12]
+    made = locate(
+        f"{(target or above).rstrip('/')}/savepoint-{manifest.job_id[:6]}-{savepoint_id}",
+        open_storage,
+    )
+    with tempfile.TemporaryDirectory(prefix="stoker-repartition-") as folder:
+        work = open_storage(folder)
+        regions = [query.region for query in manifest.queries]
+        now = system_wall_clock()
+        await restore(location, manifest, work, graph.job_id, regions=regions, now=now)
+        folders = [Path(folder) / checkpoint_folder(graph.job_id, q.region) for q in stateful]
+        for query, checkpoint in zip(stateful, folders, strict=True):
+            _forget_plan(query, checkpoint)
+        await _divide(partitions, folders, Path(folder))
+        artifacts = await _artifacts(location, manifest, work)
+        occasion = Occasion(
+            savepoint_id=savepoint_id,
+            kind=manifest.kind,
+            at=now,
+            stoker_version=__version__,
+            spark_version=manifest.spark_version,
+            stopped=manifest.stopped,
+        )
+        await Taking(work, graph, made, occasion, artifacts).take(regions)
+    return made.url
+
+
+def _check(location: Location, manifest: Manifest, graph: JobGraph, partitions: int) -> None:
+    for query in manifest.queries:
+        if not query.operators:
+            continue
+        if query.state_provider != _CAN_BE_DIVIDED:
+            raise InvalidInput(
+                f"the state of {query.region} is kept by {query.state_provider}, which Spark "
+                f"cannot divide anew; only {_CAN_BE_DIVIDED} can be: begin the query anew with it"
+            )
+        if query.shuffle_partitions == partitions:
+            raise InvalidInput(f"the state of {query.region} has {partitions} partitions already")
+        if query.pending and not _plan_had_no_effect(manifest, query, graph):
+            raise InvalidInput(
+                f"{location.url} holds a batch of {query.region} that was planned and may be "
+                "written already; take the savepoint with stoker stop while the stream is idle"
+            )
+    if not any(query.operators for query in manifest.queries):
+        raise InvalidInput(f"{location.url} has no state that could be divided")
+
+
+def _plan_had_no_effect(manifest: Manifest, query: SavedQuery, graph: JobGraph) -> bool:
+    if not manifest.stopped or query.batch_id is None:
+        return False
+    sink = graph.vertex(query.region)
+    if not isinstance(sink, Sink):
+        return False
+    if isinstance(sink.write, PythonFunction):
+        return True
+    return _written_up_to(sink.write) <= query.batch_id
+
+
+def _written_up_to(write: FormatWrite) -> float:
+    """The last batch in the log of a file sink; endless where that cannot be known."""
+    target = local_path(write.path) if write.path is not None else None
+    if target is None or not (target / "_spark_metadata").is_dir():
+        return float("inf")
+    names = [path.name.removesuffix(".compact") for path in (target / "_spark_metadata").glob("*")]
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+
+def _forget_plan(query: SavedQuery, checkpoint: Path) -> None:
+    if query.pending and query.batch_id is not None:
+        following = query.batch_id + 1
+        for name in (f"{following}", f".{following}.crc"):
+            (checkpoint / "offsets" / name).unlink(missing_ok=True)
+
+
+async def _divide(partitions: int, folders: list[Path], work: Path) -> None:
+    java = await find_java(os.environ, work / "java", bundled_home=bundled_java_home())
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        _MODULE,
+        str(partitions),
+        *map(str, folders),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "JAVA_HOME": str(java.home)},
+    )
+    output, _ = await process.communicate()
+    if process.returncode != 0:
+        raise SavepointFailed(f"Spark could not divide the state: {_reason(output)}")
+
+
+def _reason(output: bytes) -> str:
+    for line in reversed(output.decode(errors="replace").splitlines()):
+        try:
+            return str(json.loads(line)["error"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return "it ended without a word"
+
+
+async def _artifacts(location: Location, manifest: Manifest, work: Storage) -> dict[str, str]:
+    files = [file for file in manifest.files if file.path.startswith("artifacts/")]
+
+    async def fetch(file: SavedFile) -> tuple[str, str]:
+        content = await location.parent.read(location.inside(file.path))
+        await work.write(file.path, content)
+        return file.sha256, file.path
+
+    return dict(await for_all(files, fetch))

@@ -1,0 +1,63 @@
+"""PySpark scripts that know nothing of Stoker, through the command line."""
+
+import json
+import urllib.request
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+ENDS_WITH_SEVEN = """
+import os, sys
+print("to stdout", sys.argv[1:], os.environ["DAY"])
+print("to stderr", file=sys.stderr)
+sys.exit(7)
+"""
+ON_CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+print("counted", spark.range(int(sys.argv[1])).count())
+if len(sys.argv) > 2:
+    sys.exit(int(sys.argv[2]))
+"""
+
+
+def test_the_example_runs_in_a_driver_of_its_own(stoker) -> None:
+    done = stoker("run", EXAMPLES / "estimate_pi.py", "2")
+    assert done.stdout.startswith("pi is about 3.")
+    assert "classic engine: line 26 uses parallelize" in done.stderr
+    assert "FINISHED after" in done.stderr
+
+
+def test_output_and_exit_code_of_a_program_are_those_of_the_command(stoker, tmp_path: Path) -> None:
+    script = tmp_path / "seven.py"
+    script.write_text(ENDS_WITH_SEVEN)
+    done = stoker("run", script, "--env", "DAY=monday", "a", "b c", expect=7)
+    assert done.stdout == "to stdout ['a', 'b c'] monday\n"
+    assert "to stderr\n" in done.stderr
+    assert "the program ended with exit code 7" in done.stderr
+
+    (job,) = [job for job in json.loads(stoker("list", "--all", "--json").stdout) if _is(job)]
+    url = f"{stoker.state.masters.split(',')[0]}/v1/jobs/{job['jid']}"
+    (region,) = _get(f"{url}/details")["regions"]
+    log = f"{url}/attempts/{region['current']['attempt']}/stdout"
+    with urllib.request.urlopen(log, timeout=30) as answer:
+        assert answer.read() == b"to stdout ['a', 'b c'] monday\n"
+
+
+def test_a_program_can_run_on_the_shared_server(stoker, tmp_path: Path) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(ON_CONNECT)
+    done = stoker("run", script, "--engine", "connect", "12")
+    assert done.stdout == "counted 12\n"
+    stoker("run", script, "--engine", "connect", "3", "5", expect=5)
+
+
+def _is(job: dict[str, object]) -> bool:
+    return job["name"] == "seven"
+
+
+def _get(url: str) -> dict[str, list[dict[str, dict[str, str]]]]:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        found: dict[str, list[dict[str, dict[str, str]]]] = json.load(answer)
+        return found

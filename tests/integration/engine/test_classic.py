@@ -1,0 +1,281 @@
+"""Programs and pipelines in drivers of their own: real JVMs, each used once.
+
+Every test costs a JVM. Those of the long form run with STOKER_CLASSIC=long.
+"""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from stoker.core.graph import (
+    Artifact,
+    ArtifactKind,
+    EngineKind,
+    FormatWrite,
+    JobGraph,
+    Program,
+    Sink,
+    Source,
+    Sql,
+)
+from stoker.core.ids import AttemptId, Ids, JobId
+from stoker.core.options import ByteSize
+from stoker.core.regions import regions_of
+from stoker.core.states import ExecutionState
+from stoker.engine.classic_engine import ClassicEngine
+from stoker.engine.classic_options import ClassicOptions
+from stoker.engine.classic_task import ClassicTask
+from stoker.engine.contract import StateChanged, Task, TaskEvent
+from stoker.engine.options import EngineOptions
+from stoker.engine.process_tree import descendants_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+long = pytest.mark.skipif(
+    os.environ.get("STOKER_CLASSIC") != "long", reason="needs STOKER_CLASSIC=long"
+)
+OPTIONS = EngineOptions(
+    cancellation_grace=timedelta(seconds=2),
+    start_timeout=timedelta(minutes=5),
+    runner_log_size=ByteSize(1_000_000),
+    runner_memory=ByteSize(400 * 1024**2),
+)
+CANCEL_SECONDS = 10.0
+"""The product's promise."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ClassicEngine]:
+    root = tmp_path_factory.mktemp("classic")
+    options = ClassicOptions(warm_drivers=1, replenish_delay=timedelta(0))
+    async with ClassicEngine.open(OPTIONS, options, root / "work", root / "logs") as opened:
+        yield opened
+    assert descendants_of(os.getpid()) == []
+
+
+class Launched:
+    def __init__(self, running: ClassicTask, directory: Path, events: list[TaskEvent]) -> None:
+        self.running = running
+        self.directory = directory
+        self.events = events
+
+    def log(self, stream: str) -> str:
+        path = self.directory / f"{stream}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(300):
+            while not condition():
+                assert not self.running.following.done(), self.log("stderr")
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def launch(engine: ClassicEngine, tmp_path: Path) -> Any:
+    async def start(source: str, *files: Path, **more: Any) -> Launched:
+        script = tmp_path / "job.py"
+        script.write_text(source)
+        artifacts = tuple(_artifact(path) for path in (script, *files))
+        fields = {key: more.pop(key) for key in list(more) if key in ("arguments", "environment")}
+        graph = JobGraph(
+            job_id=JobId("0" * 32),
+            name="job",
+            vertices=(Program(name="program", script="job.py", **fields),),
+            artifacts=artifacts,
+            **more,
+        )
+        return await _launched(
+            engine, graph, tmp_path, {path.name: path for path in (script, *files)}
+        )
+
+    return start
+
+
+def _artifact(path: Path) -> Artifact:
+    content = path.read_bytes()
+    kind = ArtifactKind.PYTHON if path.name.startswith("module") else ArtifactKind.FILE
+    digest = hashlib.sha256(content).hexdigest()
+    return Artifact(name=path.name, kind=kind, sha256=digest, size=len(content))
+
+
+async def _launched(
+    engine: ClassicEngine, graph: JobGraph, root: Path, artifacts: dict[str, Path]
+) -> Launched:
+    attempt = AttemptId(Ids().nonce())
+    directory = root / attempt
+    directory.mkdir()
+    events: list[TaskEvent] = []
+    task = Task(
+        graph=graph,
+        region=regions_of(graph)[0],
+        attempt=attempt,
+        attempt_number=0,
+        directory=directory,
+        materialized_root=str(root / "materialized"),
+        checkpoint_root=str(root / "checkpoints"),
+        artifacts=artifacts,
+    )
+    return Launched(await engine.launch(task, events.append), directory, events)
+
+
+ORDINARY = """
+import os, sys, module_of_mine
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+spark = SparkSession.builder.appName("mine").getOrCreate()
+print("arguments", sys.argv[1:], os.environ["DAY"], spark.sparkContext.appName)
+numbers = spark.sparkContext.parallelize([1, 2, 3])
+print("rdd", numbers.map(lambda n: module_of_mine.twice(n)).sum())
+day = udf(lambda n: os.environ["DAY"])
+print("udf", spark.range(3).select(day("id").alias("day")).collect()[0].day)
+print("file", open(SparkFiles.get("data.txt")).read())
+print("partitions", spark.conf.get("spark.sql.shuffle.partitions"))
+spark.range(3).write.csv("relative")
+print("written", os.path.exists("relative/_SUCCESS"))
+spark.stop()
+small = SparkSession.builder.master("local[1]").config("spark.executor.memory", "600m")
+again = small.getOrCreate()
+print("again", again.sparkContext.master, again.range(7).count())
+sys.exit(7)
+"""
+
+
+async def test_an_unmodified_script_finds_all_that_it_would_under_spark_submit(
+    launch: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "module_of_mine.py").write_text("def twice(n):\n    return 2 * n\n")
+    (tmp_path / "data.txt").write_text("hello")
+    launched = await launch(
+        ORDINARY,
+        tmp_path / "module_of_mine.py",
+        tmp_path / "data.txt",
+        arguments=("a", "b c"),
+        environment={"DAY": "monday"},
+        configuration={"spark.sql.shuffle.partitions": "3"},
+    )
+    outcome = await launched.running.outcome()
+    assert launched.log("stdout").splitlines() == [
+        "arguments ['a', 'b c'] monday mine",
+        "rdd 12",
+        "udf monday",
+        "file hello",
+        "partitions 3",
+        "written True",
+        "again local[1] 7",
+    ], launched.log("stderr")
+    assert outcome.state is ExecutionState.FAILED
+    assert outcome.failure is not None
+    assert outcome.failure.message == "the program ended with exit code 7"
+    assert outcome.failure.labels == {"exit-code": "7"}
+    states = [event.state for event in launched.events if isinstance(event, StateChanged)]
+    assert states[-1] is ExecutionState.RUNNING
+
+
+STUBBORN = """
+import signal, threading, time
+from pyspark.sql import SparkSession
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+spark = SparkSession.builder.getOrCreate()
+threading.Thread(target=lambda: spark.range(10**13).selectExpr("sum(id * id)").collect()).start()
+print("here", flush=True)
+while True:
+    pass
+"""
+
+
+async def test_cancel_ends_a_program_that_ignores_it_and_its_jvm(launch: Any) -> None:
+    launched = await launch(STUBBORN)
+    await launched.until(lambda: "here" in launched.log("stdout"))
+    driver = launched.running._driver
+    assert driver is not None
+    processes = descendants_of(driver.pid)
+    assert len(processes) >= 2
+    async with asyncio.timeout(CANCEL_SECONDS):
+        await launched.running.cancel()
+    assert (await launched.running.outcome()).state is ExecutionState.CANCELED
+    assert not any(Path(f"/proc/{pid}").exists() for pid in (driver.pid, *processes))
+
+
+async def test_a_pipeline_with_static_settings_runs_in_a_driver_of_its_own(
+    engine: ClassicEngine, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    graph = JobGraph(
+        job_id=JobId("0" * 32),
+        name="job",
+        vertices=(
+            Source(name="numbers", read=Sql(query="SELECT id FROM range(10)")),
+            Sink(name="out", input="numbers", write=FormatWrite(format="parquet", path=str(out))),
+        ),
+        configuration={"spark.executor.memory": "600m", "spark.sql.ansi.enabled": "true"},
+        engine=EngineKind.CLASSIC,
+    )
+    launched = await _launched(engine, graph, tmp_path, {})
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.FINISHED, launched.log("stderr")
+    assert list(out.glob("*.parquet"))
+
+
+BAD = [
+    ("def f():\n    raise ValueError('boo')\nf()", "ValueError", "boo"),
+    ("import os; os._exit(3)", "ProgramFailed", "exit code 3"),
+    ("import sys; sys.exit('no data')", "ProgramFailed", "exit code 1: no data"),
+    ("import ctypes; ctypes.string_at(0)", "ProgramCrashed", "SIGSEGV"),
+    ("x = []\nwhile True: x.append(bytearray(10**7))", "OutOfMemory", "runner.memory"),
+    ("import os, shutil; shutil.rmtree(os.getcwd()); 1 / 0", "ZeroDivisionError", "division"),
+    (
+        "from pyspark.sql import SparkSession\n"
+        "SparkSession.builder.master('nonsense://x').getOrCreate()",
+        "Py4JJavaError",
+        "Could not parse Master URL",
+    ),
+]
+
+
+@long
+@pytest.mark.parametrize(("source", "error", "words"), BAD)
+async def test_a_bad_program_fails_with_its_cause_and_its_log(
+    launch: Any, source: str, error: str, words: str
+) -> None:
+    launched = await launch("print('begun', flush=True)\n" + source)
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.FAILED
+    assert outcome.failure is not None
+    assert outcome.failure.error == error, outcome.failure
+    assert words in outcome.failure.message
+    assert launched.log("stdout") == "begun\n"
+
+
+@long
+async def test_a_gigabyte_of_output_is_cut_and_the_program_goes_on(launch: Any) -> None:
+    source = "line = 'x' * 999\nfor _ in range(10**6): print(line)\nprint('the end')\n"
+    launched = await launch(source)
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.FINISHED
+    log = launched.log("stdout")
+    assert len(log) < 1_200_000
+    assert "bytes are left out here" in log
+    assert log.endswith("the end\n")
+
+
+@long
+async def test_what_runs_out_of_memory_in_java_is_told_as_such(launch: Any) -> None:
+    source = (
+        "from pyspark.sql import SparkSession\n"
+        "jvm = SparkSession.builder.getOrCreate()._jvm\n"
+        "held = jvm.java.util.ArrayList()\n"
+        "while True: held.add(jvm.java.lang.String('x').repeat(10**8))\n"
+    )
+    launched = await launch(source)
+    outcome = await launched.running.outcome()
+    assert outcome.failure is not None
+    assert outcome.failure.error == "OutOfMemory", outcome.failure
+    assert "spark.driver.memory" in outcome.failure.message

@@ -1,0 +1,135 @@
+"""Requirements are installed once, whole or not at all."""
+
+import asyncio
+import hashlib
+import zipfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from stoker.core.failpoints import armed
+from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Program
+from stoker.core.ids import AttemptId, Ids, JobId
+from stoker.core.regions import regions_of
+from stoker.engine.contract import Task
+from stoker.engine.python_environments import PythonEnvironments, RequirementsNotInstalled
+
+
+def wheel(directory: Path, version: str, name: str = "thing") -> Path:
+    path = directory / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": f"VERSION = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{file},,\n" for file in [*files, f"{info}/RECORD"])
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, content in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(file, content)
+    return path
+
+
+def task(root: Path, *files: Path, requirements: str | None = None) -> Task:
+    script = root / "job.py"
+    script.write_text("")
+    listed = [script, *files]
+    if requirements is not None:
+        (root / "needs.txt").write_text(requirements)
+        listed.append(root / "needs.txt")
+    artifacts = tuple(
+        Artifact(
+            name=path.name,
+            kind=ArtifactKind.WHEEL if path.suffix == ".whl" else ArtifactKind.FILE,
+            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+            size=path.stat().st_size,
+        )
+        for path in listed
+    )
+    program = Program(
+        name="program", script="job.py", requirements="needs.txt" if requirements else None
+    )
+    graph = JobGraph(job_id=JobId("0" * 32), name="job", vertices=(program,), artifacts=artifacts)
+    attempt = AttemptId(Ids().nonce())
+    directory = root / attempt
+    directory.mkdir()
+    return Task(
+        graph=graph,
+        region=regions_of(graph)[0],
+        attempt=attempt,
+        attempt_number=0,
+        directory=directory,
+        materialized_root="",
+        checkpoint_root="",
+        artifacts={path.name: path for path in listed},
+    )
+
+
+@pytest.fixture
+def environments(tmp_path: Path) -> PythonEnvironments:
+    return PythonEnvironments(
+        tmp_path / "environments", Ids(), timeout=timedelta(minutes=2), kept=2
+    )
+
+
+def whole(root: Path) -> list[Path]:
+    return [path for path in (root / "environments").iterdir() if path.is_dir()]
+
+
+async def test_a_program_that_needs_nothing_gets_nothing(
+    tmp_path: Path, environments: PythonEnvironments
+) -> None:
+    assert await environments.install_for(task(tmp_path)) == ()
+
+
+async def test_two_jobs_with_different_versions_have_environments_of_their_own(
+    tmp_path: Path, environments: PythonEnvironments
+) -> None:
+    tasks = [task(tmp_path, wheel(tmp_path, version)) for version in ("1.0", "2.0")]
+    first, second = await asyncio.gather(*map(environments.install_for, tasks))
+    for (place,), version in ((first, "1.0"), (second, "2.0")):
+        assert (Path(place) / "thing.py").read_text() == f"VERSION = '{version}'\n"
+
+
+async def test_the_same_requirements_are_installed_once(
+    tmp_path: Path, environments: PythonEnvironments
+) -> None:
+    wheel(tmp_path, "1.0")
+    listed = f"--no-index\n--find-links {tmp_path}\nthing==1.0\n"
+    tasks = [task(tmp_path, requirements=listed) for _ in range(3)]
+    built = []
+    with armed("environment.before-publishing", lambda: built.append(1)):
+        places = await asyncio.gather(*map(environments.install_for, tasks))
+    assert len(set(places)) == 1
+    assert len(built) == 1
+
+
+async def test_what_cannot_be_installed_is_said_in_the_words_of_the_installer(
+    tmp_path: Path, environments: PythonEnvironments
+) -> None:
+    listed = f"--no-index\n--find-links {tmp_path}\nno-such-thing==1.0\n"
+    with pytest.raises(RequirementsNotInstalled, match="no-such-thing"):
+        await environments.install_for(task(tmp_path, requirements=listed))
+    assert whole(tmp_path) == []
+
+
+async def test_a_half_built_environment_is_never_used(
+    tmp_path: Path, environments: PythonEnvironments
+) -> None:
+    def die() -> None:
+        raise asyncio.CancelledError
+
+    wanted = task(tmp_path, wheel(tmp_path, "1.0"))
+    with armed("environment.before-publishing", die), pytest.raises(asyncio.CancelledError):
+        await environments.install_for(wanted)
+    assert whole(tmp_path) == []
+    again = task(tmp_path, tmp_path / "thing-1.0-py3-none-any.whl")
+    (place,) = await environments.install_for(again)
+    assert (Path(place) / "thing.py").exists()
+
+
+async def test_old_environments_make_room(tmp_path: Path, environments: PythonEnvironments) -> None:
+    for version in ("1.0", "2.0", "3.0"):
+        await environments.install_for(task(tmp_path, wheel(tmp_path, version)))
+    assert len(whole(tmp_path)) == 2

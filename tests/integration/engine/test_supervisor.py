@@ -1,0 +1,101 @@
+"""Nothing that a program starts outlives it, and how it ended is known."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+DAEMON = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open(sys.argv[1], "w").write(str(os.getpid()))
+        time.sleep(1000)
+    os._exit(0)
+while not os.path.exists(sys.argv[1]) or not open(sys.argv[1]).read():
+    time.sleep(0.01)
+"""
+STUBBORN = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(sys.argv[1], "w").write("ready")
+while True:
+    pass
+"""
+PARENT = """
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-m", "stoker.engine.supervisor", str(os.getpid()), "60", "--",
+                  sys.executable, "-c", sys.argv[1], sys.argv[2]])
+time.sleep(1000)
+"""
+LIMIT = 60.0
+
+
+def supervised(source: str, *arguments: str, grace: float = 60.0) -> "subprocess.Popen[bytes]":
+    own = [sys.executable, "-m", "stoker.engine.supervisor", str(os.getpid()), str(grace), "--"]
+    return subprocess.Popen([*own, sys.executable, "-c", source, *arguments])
+
+
+def wait_for(path: Path) -> str:
+    deadline = time.monotonic() + LIMIT
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < deadline, f"{path.name} was not written"
+        time.sleep(0.02)
+    return path.read_text()
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + LIMIT
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline, f"process {pid} is still there"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("pass", 0),
+        ("raise SystemExit(7)", 7),
+        ("import os; os._exit(3)", 3),
+        ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL),
+        ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
+    ],
+)
+def test_it_ends_as_the_program_ended(source: str, code: int) -> None:
+    assert supervised(source).wait(LIMIT) == code
+
+
+def test_a_daemon_that_left_its_session_and_ignores_signals_is_gone(tmp_path: Path) -> None:
+    process = supervised(DAEMON, str(tmp_path / "pid"))
+    assert process.wait(LIMIT) == 0
+    assert not Path(f"/proc/{int((tmp_path / 'pid').read_text())}").exists()
+
+
+def test_a_program_that_ignores_the_signal_is_killed_when_its_grace_is_over(tmp_path: Path) -> None:
+    process = supervised(STUBBORN, str(tmp_path / "ready"), grace=0.5)
+    wait_for(tmp_path / "ready")
+    process.terminate()
+    assert process.wait(LIMIT) == -signal.SIGKILL
+
+
+def test_a_program_can_be_killed_at_once(tmp_path: Path) -> None:
+    process = supervised(STUBBORN, str(tmp_path / "ready"), grace=1000)
+    wait_for(tmp_path / "ready")
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(LIMIT) == -signal.SIGKILL
+
+
+def test_all_is_killed_when_the_task_executor_is_killed(tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    source = STUBBORN.replace('"ready"', "str(__import__('os').getpid())")
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, source, str(marker)])
+    pid = int(wait_for(marker))
+    parent.kill()
+    parent.wait()
+    wait_until_gone(pid)

@@ -1,0 +1,126 @@
+"""Uploaded programs: kept, described in a process of their own, run as jobs (REST-24)."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import httpx
+import pytest
+
+from contract.rest_cluster import Master
+from stoker.core.ids import JobId
+from stoker.rest.options import RestOptions
+
+SQL = "CREATE OR REPLACE TEMP VIEW v AS SELECT 1 AS x;\nINSERT INTO t SELECT x FROM v;\n"
+PYTHON = """
+import os, sys
+from stoker import Pipeline
+
+assert "STOKER_SECRET" not in os.environ
+p = Pipeline("copy-" + (sys.argv[1] if len(sys.argv) > 1 else "none"))
+p.source("numbers", format="json", path="/in")
+p.sink("copies", "numbers", format="json", path="/out")
+"""
+
+
+async def upload(http: httpx.AsyncClient, name: str, content: bytes | str) -> str:
+    answer = await http.post("/jars/upload", files={"jarfile": (name, content)})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["status"] == "success"
+    return str(answer.json()["filename"]).rpartition("/")[2]
+
+
+@pytest.fixture
+def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Master:
+    monkeypatch.setenv("STOKER_SECRET", "hunter2")
+    return Master(options=RestOptions(bind_port="0", upload_directory=tmp_path / "uploads"))
+
+
+async def test_a_program_is_uploaded_planned_run_and_deleted(
+    master: Master, tmp_path: Path
+) -> None:
+    async with master.in_process() as http:
+        program = await upload(http, "copy.py", PYTHON)
+        (listed,) = (await http.get("/jars")).json()["files"]
+        plan = await http.get(f"/jars/{program}/plan", params={"programArg": "a"})
+        run = await http.post(
+            f"/jars/{program}/run",
+            json={"programArgsList": ["b"], "parallelism": 3, "nope": 1},
+        )
+        deleted = await http.delete(f"/jars/{program}")
+        again = await http.delete(f"/jars/{program}")
+    assert listed["id"] == program
+    assert listed["name"] == "copy.py"
+    assert plan.status_code == 200, plan.text
+    assert plan.json()["plan"]["name"] == "copy-a"
+    assert len(plan.json()["plan"]["nodes"]) == 2
+    assert run.status_code == 200, run.text
+    assert run.json()["jobid"] == run.json()["applicationId"]
+    graph = master.dispatcher.graphs[JobId(run.json()["jobid"])]
+    assert graph.name == "copy-b"
+    assert graph.configuration["spark.sql.shuffle.partitions"] == "3"
+    assert (deleted.status_code, again.status_code) == (200, 400)
+    assert await master.storage.list("programs") == []
+    assert list((tmp_path / "uploads").iterdir()) == []
+
+
+async def test_a_zip_has_its_job_file_inside(master: Master) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("jobs/__init__.py", "")
+        archive.writestr("jobs/copy.py", PYTHON)
+    async with master.in_process() as http:
+        program = await upload(http, "jobs.zip", packed.getvalue())
+        plan = await http.post(f"/jars/{program}/plan", json={"entryClass": "jobs.copy"})
+        without = await http.post(f"/jars/{program}/plan", json={})
+    assert plan.status_code == 200, plan.text
+    assert (without.status_code, "entryClass" in without.text) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("import os; os._exit(3)", "ended before it had described its job"),
+        ("raise ValueError('oh no')", "oh no"),
+        ("x = 1", "cannot be run"),
+    ],
+)
+async def test_a_program_that_cannot_be_run_is_told_why_and_harms_nobody(
+    master: Master, content: str, words: str
+) -> None:
+    async with master.in_process() as http:
+        program = await upload(http, "bad.py", content)
+        answer = await http.post(f"/jars/{program}/run", json={})
+    assert answer.status_code == 400
+    assert words in answer.text
+
+
+@pytest.mark.parametrize("name", ["job.jar", "../../etc/passwd", "", ".py", "x.py\x00.exe"])
+async def test_a_file_of_another_kind_is_refused_and_nothing_is_kept(
+    master: Master, name: str
+) -> None:
+    async with master.in_process() as http:
+        answer = await http.post("/jars/upload", files={"jarfile": (name, b"x")})
+    assert answer.status_code == 400, answer.text
+    assert await master.storage.list("programs") == []
+
+
+async def test_a_name_with_directories_becomes_a_plain_one(master: Master) -> None:
+    """REST-10"""
+    async with master.in_process() as http:
+        program = await upload(http, "../../tmp/evil.sql", SQL)
+        refused = await http.delete("/jars/..%2f..%2fjobs")
+    assert program.endswith("_evil.sql")
+    assert refused.status_code in (400, 404)
+
+
+async def test_the_same_content_is_kept_once_until_its_last_program_goes(master: Master) -> None:
+    async with master.in_process() as http:
+        first, second = [await upload(http, "a.sql", SQL) for _ in range(2)]
+        contents = await master.storage.list("programs/contents")
+        await http.delete(f"/jars/{first}")
+        kept = await master.storage.list("programs/contents")
+        await http.delete(f"/jars/{second}")
+    assert len(contents) == 1
+    assert kept == contents
+    assert await master.storage.list("programs") == []

@@ -1,0 +1,88 @@
+"""Five kinds of poison at once, while twenty other jobs are recovered and go on (RUN-12)."""
+
+import asyncio
+import errno
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from simulation.stories import FOREVER, job, simulate
+from stoker.blob.keys import folder_of
+from stoker.core.graph import Artifact, ArtifactKind, JobGraph
+from stoker.core.ids import JobId
+from stoker.core.states import JobStatus
+from stoker.storage.failures import storage_unavailable
+from stoker.storage.memory import MemoryStorage
+from stoker.testing.simulated_cluster import SimulatedCluster
+
+FILE = b"print('hello')"
+HUGE = b"[" * (64 * 1024 * 1024)
+EXECUTORS = 5
+
+
+class Permissions:
+    """Of a storage in which some files may not be read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.denied: set[str] = set()
+        read = MemoryStorage.read
+
+        async def read_unless_denied(storage: MemoryStorage, path: str) -> bytes:
+            if path in self.denied:
+                error = PermissionError(errno.EACCES, "Permission denied")
+                raise storage_unavailable("read", path, error)
+            return await read(storage, path)
+
+        monkeypatch.setattr(MemoryStorage, "read", read_unless_denied)
+
+
+def graph_of(cluster: SimulatedCluster, job_id: JobId) -> str:
+    [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
+    return path
+
+
+def with_file(cluster: SimulatedCluster, graph: JobGraph) -> tuple[JobGraph, str]:
+    """The job with a file that is uploaded, and where the file is."""
+    digest = hashlib.sha256(FILE).hexdigest()
+    path = f"{folder_of(graph.job_id)}/{digest}"
+    cluster.storage.files[path] = FILE
+    artifact = Artifact(name="hello.py", kind=ArtifactKind.FILE, size=len(FILE), sha256=digest)
+    return msgspec.structs.replace(graph, artifacts=(artifact,)), path
+
+
+def test_twenty_jobs_recover_beside_every_kind_of_poison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Corrupt bytes, content that is gone, a huge graph, permission denied, a missing file."""
+    permissions = Permissions(monkeypatch)
+
+    async def story(cluster: SimulatedCluster) -> None:
+        good = [await cluster.submit(job(cluster, seconds=30)) for _ in range(20)]
+        bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(4)]
+        graph, file = with_file(cluster, job(cluster))
+        without_file = await cluster.submit(graph)
+        await asyncio.sleep(1)
+        files = cluster.storage.files
+        files[graph_of(cluster, bad[0])] = b"\x00 not a graph"
+        del files[graph_of(cluster, bad[1])]
+        files[graph_of(cluster, bad[2])] = HUGE
+        permissions.denied.add(graph_of(cluster, bad[3]))
+        del files[file]
+        leader = cluster.leader()
+        assert leader is not None
+        await cluster.kill(leader)
+        for each in good:
+            assert await cluster.wait_for_end(each) is JobStatus.FINISHED
+        assert await cluster.wait_for_end(without_file) is JobStatus.FAILED
+        shown = await cluster.ask(lambda dispatcher: dispatcher.quarantined())
+        assert {each.job_id for each in shown} == set(bad)
+        permissions.denied.clear()
+        for each in bad:
+            await cluster.ask(lambda dispatcher, id=each: dispatcher.drop_quarantined(id))
+            assert await cluster.wait_for_end(each) is JobStatus.FAILED
+
+    cluster = simulate(tmp_path, story, executors=EXECUTORS)
+    begun = [span.job_id for span in cluster.history.attempts]
+    assert len(begun) == 20, "each good job ran once, and no other"

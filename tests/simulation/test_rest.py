@@ -1,0 +1,137 @@
+"""The REST API in front of a whole simulated cluster: real parts, a fake engine, virtual time."""
+
+from pathlib import Path
+
+import httpx
+
+from contract import flink_facts
+from simulation.stories import FOREVER, job, simulate
+from stoker.core.ids import Ids, JobId, vertex_hex_id
+from stoker.core.states import JobStatus
+from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.gateways.inspection import InspectionGateway
+from stoker.processes.inspection import Inspection, inspection_at
+from stoker.rest.app import build_app
+from stoker.rest.flink_operations import OPERATIONS, Class
+from stoker.rest.options import RestOptions
+from stoker.rest.program_store import ProgramStore
+from stoker.rest.services import RestServices
+from stoker.storage.memory import MemoryStorage
+from stoker.testing.simulated_cluster import SimulatedCluster
+
+
+class NoBlobs:
+    async def put(self, job_id: JobId, sha256: str, size: int, local_path: Path) -> None:
+        raise AssertionError("nothing with files is submitted here")
+
+    async def delete_job(self, job_id: JobId) -> None:
+        return
+
+
+def client_of(cluster: SimulatedCluster, inspection: InspectionGateway) -> httpx.AsyncClient:
+    async def dispatcher() -> DispatcherGateway:
+        leader = await cluster._dispatcher.wait_for_leader()
+        return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
+
+    async def process_at(address: str) -> InspectionGateway:
+        return inspection
+
+    services = RestServices(
+        dispatcher=dispatcher,
+        blobs=NoBlobs(),  # type: ignore[arg-type]
+        leads=lambda: True,
+        leader_url=lambda: "http://127.0.0.1:8081",
+        options=RestOptions(bind_port="0"),
+        version="0",
+        clock=cluster.wall_clock,
+        ids=Ids(cluster.random),
+        configuration={"rest.bind-port": "0"},
+        inspection=inspection,
+        process_at=process_at,
+        programs=ProgramStore(MemoryStorage(cluster.wall_clock), Ids(cluster.random)),
+    )
+    transport = httpx.ASGITransport(build_app(services))
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081")
+
+
+def test_every_answer_about_real_jobs_has_the_fields_and_types_of_flinks(tmp_path: Path) -> None:
+    kinds = {(each.method, each.path): each.kind for each in OPERATIONS}
+    unfit = ("{triggerid}", "{checkpointid}", "{jarid}", "{rescaleuuid}", "environment")
+    operations = [
+        each
+        for each in flink_facts.read_table()
+        if each.method == "GET"
+        and kinds[each.method, each.path] is not Class.OFF
+        and not any(name in each.path for name in unfit)
+    ]
+
+    async def story(cluster: SimulatedCluster) -> None:
+        stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        finished = await cluster.submit(job(cluster, sinks=2))
+        failed = await cluster.submit(job(cluster, fails=9))
+        canceled = await cluster.submit(job(cluster, seconds=FOREVER))
+        assert await cluster.wait_for_end(finished) is JobStatus.FINISHED
+        assert await cluster.wait_for_end(failed) is JobStatus.FAILED
+        await cluster.cancel(canceled)
+        assert await cluster.wait_for_end(canceled) is JobStatus.CANCELED
+        rpc = cluster.network.service("inspected")
+        async with rpc.running(Inspection(None)) as address:
+            inspection = await inspection_at(rpc, address)
+            async with client_of(cluster, inspection) as http:
+                for operation in operations:
+                    for each in (stream, finished, failed, canceled):
+                        await check(http, operation, each, streams=each == stream)
+        await rpc.close()
+        await cluster.cancel(stream)
+        assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)
+
+
+async def check(
+    http: httpx.AsyncClient, operation: flink_facts.Operation, job_id: JobId, *, streams: bool
+) -> None:
+    values = {
+        "jobid": job_id,
+        "applicationid": job_id,
+        "vertexid": vertex_hex_id(job_id, "numbers"),
+        "subtaskindex": "0",
+        "attempt": "0",
+        "taskmanagerid": "executor-0",
+    }
+    path = operation.path.format_map(values)
+    answer = await http.get(path)
+    if "checkpoints" in path and not streams:
+        assert answer.status_code == 404, path
+        return
+    assert answer.status_code == operation.status, (path, answer.text)
+    faults = flink_facts.differences(answer.json(), operation)
+    allowed = (".job-execution-result", "job-execution-result", ".backpressure", ".end-timestamp")
+    left = [
+        each
+        for each in faults
+        if not each.startswith(allowed) and "serialized-throwable" not in each
+    ]
+    assert left == [], path
+
+
+def test_events_tell_of_a_job_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        rpc = cluster.network.service("inspected")
+        async with rpc.running(Inspection(None)) as address:
+            inspection = await inspection_at(rpc, address)
+            async with client_of(cluster, inspection) as http:
+                job_id = await cluster.submit(job(cluster, seconds=3))
+                answer = await http.get(f"/jobs/{job_id}/events")
+        await rpc.close()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = [
+            line.removeprefix("event: ")
+            for line in answer.text.splitlines()
+            if line.startswith("event: ")
+        ]
+        assert events[-1] == "end"
+        assert events.count("job") >= 2
+        assert '"state":"FINISHED"' in answer.text
+
+    simulate(tmp_path, story)

@@ -1,0 +1,85 @@
+"""Which job is meant by what was typed, and how the shell completes it."""
+
+import asyncio
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from contract.rest_cluster import RUNNING
+from stoker.api.jobs import JobOverview, TaskCounts
+from stoker.cli.jobs import chosen
+from stoker.cli.main import cli
+from stoker.core.errors import InvalidInput, JobNotFound
+from stoker.core.graph import JobType
+from stoker.core.ids import JobId
+from stoker.core.states import JobStatus
+
+
+def job(digit: str, name: str, state: JobStatus = JobStatus.RUNNING) -> JobOverview:
+    return JobOverview(
+        jid=JobId(digit * 32),
+        name=name,
+        job_type=JobType.BATCH,
+        start_time=0,
+        end_time=-1,
+        duration=0,
+        state=state,
+        last_modification=0,
+        tasks=TaskCounts(),
+    )
+
+
+JOBS = [
+    job("a", "nightly"),
+    job("b", "nightly", JobStatus.FINISHED),
+    job("c", "clicks"),
+    job("d", "clicks"),
+    job("e", "abc"),
+]
+
+
+def test_a_beginning_of_an_id_is_enough() -> None:
+    assert chosen(JOBS, "Bb") == "b" * 32
+
+
+def test_of_one_name_the_job_that_has_not_ended_is_meant() -> None:
+    assert chosen(JOBS, "nightly") == "a" * 32
+
+
+def test_a_name_goes_before_the_beginning_of_an_id() -> None:
+    assert chosen([*JOBS, job("a", "a" * 3)], "abc") == "e" * 32
+
+
+def test_several_that_run_are_listed() -> None:
+    with pytest.raises(InvalidInput, match="several jobs are named clicks") as caught:
+        chosen(JOBS, "clicks")
+    assert "c" * 32 in caught.value.message
+    assert "d" * 32 in caught.value.message
+
+
+def test_a_name_that_is_almost_right_is_guessed() -> None:
+    with pytest.raises(JobNotFound, match=r"did you mean nightly\?"):
+        chosen(JOBS, "nihgtly")
+    with pytest.raises(JobNotFound, match="stoker list --all"):
+        chosen(JOBS, "")
+
+
+async def test_the_shell_completes_names_of_jobs_that_run(served) -> None:
+    def complete(*words: str) -> list[str]:
+        arguments = ["-m", served.url, *words[:-1]]
+        completion = ShellComplete(cli, {}, "stoker", "_STOKER_COMPLETE")
+        return [item.value for item in completion.get_completions(arguments, words[-1])]
+
+    name = served.master.dispatcher.jobs[RUNNING].name
+    assert name in await asyncio.to_thread(complete, "status", name[:2])
+    assert RUNNING in await asyncio.to_thread(complete, "cancel", RUNNING[:5])
+    assert await asyncio.to_thread(complete, "status", "zzz") == []
+
+
+def test_a_shell_gets_its_script(stoker) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        result = stoker("completion", shell)
+        assert result.exit_code == 0
+        assert "_STOKER_COMPLETE" in result.stdout
+    assert "'tcsh' is not one of" in click.unstyle(stoker("completion", "tcsh").stderr)

@@ -1,0 +1,44 @@
+"""`stoker token`."""
+
+import json
+
+
+def test_a_token_is_shown_once_and_kept_as_a_hash(stoker, tmp_path) -> None:
+    file = tmp_path / "tokens.json"
+    made = stoker("token", "create", "nightly", "--role", "submit", "--file", file)
+    assert made.exit_code == 0
+    token = made.stdout.strip()
+    assert token.startswith("stk_")
+    assert token not in file.read_text()
+    listed = stoker("token", "list", "--file", file)
+    assert "nightly" in listed.stdout
+    assert "submit" in listed.stdout
+    assert token not in listed.stdout
+    [shown] = json.loads(stoker("token", "list", "--json", "--file", file).stdout)
+    assert (shown["name"], shown["role"], shown["expires"]) == ("nightly", "submit", None)
+
+
+def test_a_token_is_revoked_by_name(stoker, tmp_path) -> None:
+    file = tmp_path / "tokens.json"
+    stoker("token", "create", "nightly", "--file", file)
+    assert "is revoked" in stoker("token", "revoke", "nightly", "--file", file).stdout
+    assert "There are no tokens." in stoker("token", "list", "--file", file).stdout
+    again = stoker("token", "revoke", "nightly", "--file", file)
+    assert again.exit_code == 1
+    assert "there is no token nightly" in again.stderr
+
+
+def test_the_file_is_the_one_of_the_configuration(stoker, tmp_path) -> None:
+    setting = f"security.rest.tokens={tmp_path / 't.json'}"
+    assert stoker("token", "create", "a", "-D", setting, "--json").exit_code == 0
+    assert "a" in (tmp_path / "t.json").read_text()
+
+
+def test_what_is_missing_or_wrong_is_told(stoker, tmp_path) -> None:
+    nowhere = stoker("token", "list")
+    assert nowhere.exit_code == 2
+    assert "set security.rest.tokens" in nowhere.stderr
+    odd = stoker("token", "create", "a", "--expires", "3parsecs", "--file", tmp_path / "t")
+    assert "is no duration" in odd.stderr
+    nothing = stoker("token", "create", "a", "--expires", "0s", "--file", tmp_path / "t")
+    assert "good for some time" in nothing.stderr

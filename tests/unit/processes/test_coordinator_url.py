@@ -1,0 +1,36 @@
+"""Which coordinator a configuration names."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker.config.processes import ClusterOptions
+from stoker.core.errors import InvalidOption, StartupFailed
+from stoker.core.ids import Ids
+from stoker.ha.open import open_coordinator
+from stoker.processes.directories import coordinator_url
+
+
+def test_without_a_word_the_coordinator_is_embedded_below_the_storage(tmp_path: Path) -> None:
+    """ENTRY-11, LEAD-16 as this design has it"""
+    assert coordinator_url(ClusterOptions(storage=str(tmp_path))) == (
+        f"embedded://{tmp_path}/coordinator"
+    )
+
+
+def test_a_coordinator_that_is_named_is_taken_as_it_is() -> None:
+    """ENTRY-11"""
+    named = "zookeeper://a:1,b:2/root"
+    assert coordinator_url(ClusterOptions(storage="s3://bucket", high_availability=named)) == named
+
+
+def test_a_storage_elsewhere_cannot_hold_an_embedded_coordinator() -> None:
+    """ENTRY-11"""
+    with pytest.raises(StartupFailed, match="set high-availability"):
+        coordinator_url(ClusterOptions(storage="s3://bucket/stoker"))
+
+
+async def test_a_coordinator_of_an_unknown_kind_stops_the_start() -> None:
+    """ENTRY-11, X-ENTRY-05"""
+    with pytest.raises(InvalidOption, match="etcd"):
+        await open_coordinator("etcd://host", ids=Ids())

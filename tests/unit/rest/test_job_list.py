@@ -1,0 +1,148 @@
+"""The list of jobs by differences, and what can be asked of it."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.core.errors import InvalidInput
+from stoker.core.graph import JobType
+from stoker.core.ids import JobId, SessionId
+from stoker.core.results import JobResult, JobSummary
+from stoker.core.states import JobStatus
+from stoker.dispatcher.ended_jobs import EndedJobs
+from stoker.gateways.dispatcher import JobsSince
+from stoker.rest.job_list import JobList
+from stoker.rest.job_query import JobQuery, chosen, parse_query
+
+LEADER = SessionId("leader")
+
+
+def job_id(number: int) -> JobId:
+    return JobId(f"{number:032x}")
+
+
+def ended(number: int, start: int = 0, **changes: object) -> JobResult:
+    facts = {
+        "job_id": job_id(number),
+        "name": f"job {number}",
+        "job_type": JobType.BATCH,
+        "status": JobStatus.FINISHED,
+        "start": start,
+        "end": start + 10,
+    }
+    return JobResult(**(facts | changes))  # type: ignore[arg-type]
+
+
+def live(number: int, start: int = 0) -> JobSummary:
+    return JobSummary(
+        job_id=job_id(number),
+        name=f"Live {number}",
+        job_type=JobType.STREAMING,
+        status=JobStatus.RUNNING,
+        start=start,
+        last_change=start,
+    )
+
+
+def news(jobs: EndedJobs, known: int | None, running: list[JobSummary]) -> JobsSince:
+    """As the dispatcher tells it."""
+    changed = None if known is None else jobs.changed_since(known)
+    found = {each: jobs.summary(each) for each in changed or ()}
+    return JobsSince(
+        leader=LEADER,
+        revision=jobs.revision,
+        live=tuple(running),
+        ended=tuple(jobs.summaries())
+        if changed is None
+        else tuple(each for each in found.values() if each is not None),
+        removed=tuple(each for each, job in found.items() if job is None),
+        whole=changed is None,
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "remove", "look"]), st.integers(0, 9), st.integers(0, 99)
+        )
+    ),
+    st.lists(st.integers(0, 12), max_size=4, unique=True),
+)
+def test_a_list_that_follows_by_differences_is_the_list_itself(
+    steps: list[tuple[str, int, int]], running: list[int]
+) -> None:
+    jobs, followed = EndedJobs(), JobList()
+    lives = [live(number, start=number * 7) for number in running]
+    for step, number, start in [*steps, ("look", 0, 0)]:
+        if step == "add":
+            jobs.add(ended(number, start))
+        elif step == "remove":
+            jobs.remove([job_id(number)])
+        else:
+            followed.apply(news(jobs, followed.revision if followed.leader else None, lives))
+    known = {each.job_id for each in lives}
+    expected = [*lives, *(each for each in jobs.summaries() if each.job_id not in known)]
+    expected.sort(key=lambda each: (-each.start, each.job_id))
+    assert followed.all() == expected
+    assert followed.encoded_whole(500) == followed.encoded(expected, 500)
+    assert [each["jid"] for each in msgspec.json.decode(followed.encoded_whole(500))] == [
+        each.job_id for each in expected
+    ]
+
+
+def test_changes_that_are_too_long_ago_are_told_as_the_whole() -> None:
+    jobs = EndedJobs([ended(1)])
+    jobs.add(ended(2))
+    assert jobs.changed_since(0) == {job_id(2)}
+    assert jobs.changed_since(1) == set()
+    assert jobs.changed_since(2) is None
+    assert jobs.changed_since(-1) is None
+
+
+def test_an_answer_to_an_earlier_question_that_comes_late_changes_nothing() -> None:
+    followed = JobList()
+    followed.apply(JobsSince(leader=LEADER, revision=5, live=(live(1),), whole=True))
+    followed.apply(JobsSince(leader=LEADER, revision=4, whole=True))
+    assert list(followed.live) == [job_id(1)]
+
+
+def query(**changes: object) -> JobQuery:
+    none = dict.fromkeys(("state", "type_", "name", "sort", "offset", "limit"))
+    return parse_query(**(none | changes))  # type: ignore[arg-type]
+
+
+def test_a_query_that_asks_for_nothing_is_the_whole_list() -> None:
+    assert query().is_plain
+    assert not query(limit=10).is_plain
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, [3, 2, 1]),
+        ({"state": "running"}, [3]),
+        ({"state": "FINISHED,RUNNING"}, [3, 2, 1]),
+        ({"type_": "batch"}, [2, 1]),
+        ({"name": "LIVE"}, [3]),
+        ({"name": "0" * 31 + "2"}, [2]),
+        ({"sort": "name"}, [1, 2, 3]),
+        ({"sort": "-name"}, [3, 2, 1]),
+        ({"sort": "start-time"}, [1, 2, 3]),
+        ({"offset": 1, "limit": 1}, [2]),
+        ({"offset": 7}, []),
+        ({"limit": 0}, []),
+    ],
+)
+def test_jobs_are_filtered_sorted_and_cut(asked: dict[str, object], found: list[int]) -> None:
+    jobs = EndedJobs([ended(1, 10), ended(2, 20)])
+    everything = [live(3, 30), *reversed(jobs.summaries())]
+    page, total = chosen(everything, query(**asked), now=100)
+    assert [each.job_id for each in page] == [job_id(number) for number in found]
+    assert total >= len(page)
+
+
+@pytest.mark.parametrize("asked", [{"state": "DONE"}, {"sort": "size"}, {"type_": "both"}])
+def test_a_query_that_means_nothing_is_told_what_there_is(asked: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match="must be"):
+        query(**asked)

@@ -1,0 +1,102 @@
+"""What may change between a savepoint and the job that begins from it. CKPT-13."""
+
+import msgspec
+import pytest
+
+from stoker.core.errors import IncompatibleSavepoint
+from stoker.core.graph import FormatWrite, JobGraph, Sink, Sql, Transform
+from stoker.savepoints.compatibility import Verdict, compare
+from stoker.savepoints.manifest import Manifest, SavedOperator, SavedQuery
+from unit.savepoints.checkpoint_files import JOB, graph_of
+
+
+def manifest_of(*regions: str, stateful: bool = True) -> Manifest:
+    operators = (SavedOperator(id=0, name="stateStoreSave", partitions=2),) if stateful else ()
+    queries = [
+        SavedQuery(
+            region=region,
+            directory=f"queries/{region}",
+            batch_id=3,
+            shuffle_partitions=2,
+            state_provider="RocksDBStateStoreProvider",
+            operators=operators,
+        )
+        for region in regions
+    ]
+    return Manifest(
+        savepoint_id="one",
+        kind="savepoint",
+        job_id=JOB,
+        job_name="words",
+        created_at=1,
+        queries=tuple(queries),
+        files=(),
+    )
+
+
+def refusals(saved: JobGraph, new: JobGraph, *, stateful: bool = True, allow: bool = False):
+    regions = [vertex.name for vertex in saved.vertices if isinstance(vertex, Sink)]
+    found = compare(manifest_of(*regions, stateful=stateful), saved, new)
+    return [str(each) for each in found.refusals(allow_non_restored_state=allow)]
+
+
+def grouped(keys: str, mode: str = "update") -> JobGraph:
+    query = f"SELECT word, count(*) FROM raw GROUP BY {keys}"
+    transform = Transform(name="counted", inputs=("raw",), compute=Sql(query=query))
+    sink = Sink(name="out", input="counted", write=FormatWrite(format="noop"), mode=mode)
+    base = graph_of()
+    return msgspec.structs.replace(base, vertices=(*base.vertices, transform, sink))
+
+
+def test_the_same_job_fits():
+    found = compare(manifest_of("out"), graph_of("out"), graph_of("out"))
+    assert [finding.verdict for finding in found.findings] == [Verdict.FITS]
+
+
+def test_a_sink_that_is_gone_leaves_state_behind_only_when_that_is_allowed():
+    saved, new = graph_of("out", "more"), graph_of("out")
+    assert "no sink of that name" in refusals(saved, new)[0]
+    assert refusals(saved, new, allow=True) == []
+
+
+def test_a_new_sink_begins_anew():
+    found = compare(manifest_of("out"), graph_of("out"), graph_of("out", "more"))
+    assert "begins anew" in next(str(f) for f in found.findings if f.verdict is Verdict.NOTE)
+    assert found.refusals(allow_non_restored_state=False) == []
+
+
+def test_a_source_cannot_come_or_go():
+    one = graph_of("out")
+    joined = Transform(name="both", inputs=("raw", "more"), compute=Sql(query="SELECT 1"))
+    sink = Sink(name="out", input="both", write=FormatWrite(format="noop"))
+    sources = graph_of(sources=("raw", "more")).vertices
+    two = msgspec.structs.replace(one, vertices=(*sources, joined, sink))
+    assert any("source more is new" in words for words in refusals(one, two))
+    assert any("source more is gone" in words for words in refusals(two, one))
+
+
+def test_grouping_keys_must_stay():
+    assert refusals(grouped("word"), grouped("WORD")) == []
+    assert "groups by word,n" in refusals(grouped("word"), grouped("word, n"))[0]
+    assert refusals(grouped("word"), grouped("word, n"), stateful=False) == []
+
+
+def test_the_output_mode_of_a_stateful_query_must_stay():
+    assert "output mode is complete" in refusals(grouped("word"), grouped("word", "complete"))[0]
+
+
+def test_another_number_of_partitions_needs_the_state_to_be_divided_anew():
+    saved = graph_of("out")
+    new = graph_of("out", configuration={"spark.sql.shuffle.partitions": "8"})
+    assert "stoker savepoint repartition PATH 8" in refusals(saved, new)[0]
+    assert refusals(saved, new, stateful=False) == []
+    same = graph_of("out", configuration={"spark.sql.shuffle.partitions": "2"})
+    assert refusals(saved, same) == []
+
+
+def test_a_batch_job_has_nothing_to_begin_from():
+    batch = msgspec.structs.replace(graph_of(), vertices=())
+    with pytest.raises(IncompatibleSavepoint, match="no streaming query"):
+        compare(manifest_of("out"), graph_of("out"), batch).check(
+            "/saved/one", allow_non_restored_state=True
+        )

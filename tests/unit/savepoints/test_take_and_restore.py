@@ -1,0 +1,281 @@
+"""Taking and restoring on a storage in memory, while the query goes on."""
+
+import asyncio
+import errno
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.core.errors import SavepointFailed, StorageUnavailable, UnusableSavepoint
+from stoker.core.failpoints import SAVEPOINT_FAILPOINTS, armed
+from stoker.core.ids import JobId, RegionId
+from stoker.savepoints.catalog import dispose, list_savepoints
+from stoker.savepoints.layout import cut_at, layout_of
+from stoker.savepoints.locations import locate, parent_and_name, read_manifest
+from stoker.savepoints.manifest import MANIFEST, decode_manifest
+from stoker.savepoints.restore import restore, restored_before, verify
+from stoker.savepoints.take import Occasion, Taking, checkpoint_folder
+from stoker.storage.memory import MemoryStorage
+from unit.savepoints.checkpoint_files import JOB, FakeQuery, graph_of
+
+OTHER = JobId("b" * 32)
+PATH = "/saved/one"
+
+
+class World:
+    """A cluster's storage, and another one for savepoints."""
+
+    def __init__(self) -> None:
+        self.storage = MemoryStorage()
+        self.saved = MemoryStorage()
+
+    def open(self, _url: str) -> MemoryStorage:
+        return self.saved
+
+    async def take(self, *regions: str, path: str = PATH):
+        taking = Taking(
+            self.storage,
+            graph_of(*regions),
+            locate(path, self.open),
+            Occasion(savepoint_id="one", kind="savepoint", at=1),
+        )
+        return await taking.take([RegionId(region) for region in regions])
+
+    async def restore(self, *regions: str, path: str = PATH):
+        location = locate(path, self.open)
+        manifest = await read_manifest(location)
+        return await restore(location, manifest, self.storage, OTHER, regions=regions, now=2)
+
+    def checkpoint(self, job_id: JobId, region: str) -> dict[str, bytes]:
+        folder = checkpoint_folder(job_id, region)
+        found = [path for path in self.storage.files if path.startswith(f"{folder}/")]
+        return {path.removeprefix(f"{folder}/"): self.storage.files[path] for path in found}
+
+
+async def test_a_savepoint_names_batches_positions_and_files_with_checksums():
+    world = World()
+    query = FakeQuery(world.storage, "out")
+    query.run(3)
+    manifest = await world.take("out")
+    (saved,) = manifest.queries
+    assert (saved.batch_id, saved.query_id, saved.pending) == (2, "id-of-out", False)
+    assert saved.offsets == ('{"logOffset": 2}',)
+    assert saved.shuffle_partitions == 2
+    assert [operator.name for operator in saved.operators] == ["stateStoreSave"]
+    assert {file.path for file in manifest.files} == {
+        path.removeprefix("one/") for path in world.saved.files if not path.endswith(MANIFEST)
+    }
+    assert await verify(locate(PATH, world.open), manifest) == []
+    assert not [path for path in world.storage.files if "/pins/" in path]
+
+
+async def test_a_restored_checkpoint_is_the_saved_one_under_an_id_of_its_own():
+    world = World()
+    query = FakeQuery(world.storage, "out")
+    query.run(2)
+    query.snapshot()
+    query.run(2)
+    await world.take("out")
+    record = await world.restore("out")
+    assert record.batches == {"out": 3}
+    restored = world.checkpoint(OTHER, "out")
+    assert cut_at(layout_of(restored), 3).gaps == ()
+    assert json.loads(restored.pop("metadata"))["id"] != "id-of-out"
+    original = world.checkpoint(JOB, "out")
+    assert all(original[path] == content for path, content in restored.items())
+    assert await restored_before(world.storage, OTHER) == record
+
+
+class PurgingStorage(MemoryStorage):
+    """Spark goes on with every access, and removes what it does not need any more."""
+
+    query: FakeQuery | None = None
+    left = 0
+
+    async def _turn(self, operation: str, path: str) -> None:
+        await super()._turn(operation, path)
+        if self.query is not None and self.left > 0 and operation in ("list", "pin"):
+            self.left -= 1
+            self.query.run(2)
+            self.query.snapshot()
+            self.query.purge(1)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 60))
+async def test_batches_that_commit_and_purges_leave_a_savepoint_whole_or_none(turns: int):
+    world = World()
+    storage = world.storage = PurgingStorage()
+    query = storage.query = FakeQuery(storage, "out")
+    query.run(3)
+    storage.left = turns
+    try:
+        manifest = await world.take("out")
+    except SavepointFailed:
+        # Purged faster than it could be pinned, eight times: nothing usable may be there.
+        assert world.saved.files == {}
+        return
+    storage.left = 0
+    batch = manifest.queries[0].batch_id
+    assert batch is not None
+    await world.restore("out")
+    restored = world.checkpoint(OTHER, "out")
+    layout = layout_of(restored)
+    assert layout.last_commit == batch
+    cut = cut_at(layout, batch)
+    assert cut.gaps == ()
+    for snapshot in cut.snapshots:
+        assert any(path.startswith(f"{snapshot.rpartition('/')[0]}/SSTs/") for path in restored)
+
+
+async def test_a_query_without_a_batch_is_saved_as_one_that_begins_anew():
+    world = World()
+    FakeQuery(world.storage, "out")
+    manifest = await world.take("out", "never-started")
+    assert [query.batch_id for query in manifest.queries] == [None, None]
+    assert (await world.restore("out")).batches == {}
+
+
+async def test_a_damaged_checkpoint_gives_no_savepoint_and_says_which_file():
+    world = World()
+    query = FakeQuery(world.storage, "out")
+    query.run(3)
+    del world.storage.files[f"{query.root}/state/0/1/2.changelog"]
+    with pytest.raises(SavepointFailed, match=r"state/0/1 lacks .* version 2"):
+        await world.take("out")
+    assert world.saved.files == {}
+
+
+async def test_a_directory_without_space_fails_the_operation_and_leaves_nothing():
+    world = World()
+    FakeQuery(world.storage, "out").run(2)
+    world.saved.fail_next("write", errno.ENOSPC)
+    with pytest.raises(StorageUnavailable, match="the disk is full"):
+        await world.take("out")
+    assert world.saved.files == {}
+    assert not [path for path in world.storage.files if "/pins/" in path]
+
+
+TAKING = sorted(name for name in SAVEPOINT_FAILPOINTS if name.startswith("savepoint."))
+
+
+class Crash(BaseException):
+    pass
+
+
+def crash() -> None:
+    raise Crash
+
+
+@pytest.mark.parametrize("name", TAKING)
+async def test_a_crash_leaves_a_whole_savepoint_or_none(name: str):
+    world = World()
+    FakeQuery(world.storage, "out").run(3)
+    with armed(name, crash), pytest.raises(BaseException):  # noqa: B017
+        await world.take("out")
+    location = locate(PATH, world.open)
+    try:
+        manifest = await read_manifest(location)
+    except UnusableSavepoint:
+        assert await list_savepoints("/saved", world.open) == []
+    else:
+        assert await verify(location, manifest) == []
+    # And whatever is left does not stand in the way of the next one.
+    await world.take("out", path="/saved/two")
+    assert (await world.restore("out", path="/saved/two")).batches == {"out": 2}
+
+
+@pytest.mark.parametrize("name", sorted(n for n in SAVEPOINT_FAILPOINTS if "restore." in n))
+async def test_a_crashed_restore_is_simply_repeated(name: str):
+    world = World()
+    FakeQuery(world.storage, "out").run(3)
+    await world.take("out")
+    with armed(name, crash), pytest.raises(BaseException):  # noqa: B017
+        await world.restore("out")
+    await world.restore("out")
+    restored = world.checkpoint(OTHER, "out")
+    assert cut_at(layout_of(restored), 2).gaps == ()
+
+
+@pytest.mark.parametrize("name", ["dispose.before-manifest", "dispose.after-manifest"])
+async def test_half_a_disposal_never_looks_like_a_savepoint(name: str):
+    world = World()
+    FakeQuery(world.storage, "out").run(1)
+    await world.take("out")
+    with armed(name, crash), pytest.raises(Crash):
+        await dispose(PATH, world.open, world.storage)
+    listed = await list_savepoints("/saved", world.open)
+    assert len(listed) == (1 if name == "dispose.before-manifest" else 0)
+
+
+async def test_a_changed_file_is_found_before_it_is_used():
+    world = World()
+    FakeQuery(world.storage, "out").run(2)
+    await world.take("out")
+    (changed,) = [path for path in world.saved.files if path.endswith("state/0/0/1.changelog")]
+    world.saved.files[changed] = b"CHANGES 1"
+    with pytest.raises(UnusableSavepoint, match=r"is not what was saved"):
+        await world.restore("out")
+    assert await restored_before(world.storage, OTHER) is None
+    world.saved.files[changed] = b"changes"
+    with pytest.raises(UnusableSavepoint, match=r"has 7 bytes instead of 9"):
+        await world.restore("out")
+    del world.saved.files[changed]
+    with pytest.raises(UnusableSavepoint, match=r"changelog is missing"):
+        await world.restore("out")
+
+
+async def test_bad_savepoints_are_refused_with_the_reason():
+    world = World()
+    FakeQuery(world.storage, "out").run(1)
+    with pytest.raises(UnusableSavepoint, match="there is no such directory"):
+        await read_manifest(locate(PATH, world.open))
+    world.saved.files["one/notes.txt"] = b"mine"
+    with pytest.raises(UnusableSavepoint, match="never completed"):
+        await read_manifest(locate(PATH, world.open))
+    await world.take("out")
+    whole = world.saved.files[f"one/{MANIFEST}"]
+    with pytest.raises(UnusableSavepoint, match="cut off"):
+        decode_manifest(whole[:-40], PATH)
+    with pytest.raises(UnusableSavepoint, match="has version 99"):
+        decode_manifest(whole.replace(b'"version": 1', b'"version": 99'), PATH)
+    with pytest.raises(UnusableSavepoint, match="outside"):
+        decode_manifest(whole.replace(b'"graph.json"', b'"../../graph.json"'), PATH)
+
+
+async def test_a_disposal_touches_neither_live_checkpoints_nor_other_directories():
+    world = World()
+    FakeQuery(world.storage, "out").run(1)
+    before = dict(world.storage.files)
+    live = world.storage.url(checkpoint_folder(JOB, "out"))
+    with pytest.raises(Exception, match="belongs to a job of this cluster"):
+        await dispose(live, world.open, world.storage)
+    world.saved.files["precious/data"] = b"1"
+    with pytest.raises(UnusableSavepoint):
+        await dispose("/saved/precious", world.open, world.storage)
+    assert world.storage.files == before
+    assert world.saved.files == {"precious/data": b"1"}
+
+
+def test_a_savepoint_is_named_by_its_directory_or_its_manifest():
+    assert parent_and_name("file:///d/s-1/") == ("file:///d", "s-1")
+    assert parent_and_name("/d/s-1/manifest.json") == ("/d", "s-1")
+    for bad in ("", "/", "s-1", "file:///", "s3://bucket"):
+        with pytest.raises(Exception, match="not the directory of a savepoint"):
+            parent_and_name(bad)
+
+
+async def test_two_savepoints_at_the_same_time_do_not_disturb_each_other():
+    world = World()
+    query = FakeQuery(world.storage, "out")
+    query.run(3)
+
+    async def take(number: int) -> None:
+        occasion = Occasion(savepoint_id=f"s{number}", kind="savepoint", at=1)
+        location = locate(f"/saved/{number}", world.open)
+        await Taking(world.storage, graph_of("out"), location, occasion).take([RegionId("out")])
+
+    await asyncio.gather(*(take(number) for number in range(4)))
+    assert len(await list_savepoints("/saved", world.open)) == 4
