@@ -7,9 +7,11 @@ from bench import (
     classic_start,
     command_line,
     failover,
+    job_list,
     master,
     memory,
     restart,
+    savepoint,
     small_job,
     throughput,
 )
@@ -19,9 +21,11 @@ CASES = {
     "burst": burst.run,
     "command-line": command_line.run,
     "failover": failover.run,
+    "job-list": job_list.run,
     "master": master.run,
     "memory": memory.run,
     "restart": restart.run,
+    "savepoint": savepoint.run,
     "small-job": small_job.run,
     "throughput": throughput.run,
 }

@@ -24,9 +24,7 @@ def whole_cluster(configuration: str = CONFIGURATION) -> Iterator[LocalCluster]:
 
 
 @contextmanager
-def _cluster(
-    *, task_executors: int, configuration: str = CONFIGURATION
-) -> Iterator[LocalCluster]:
+def _cluster(*, task_executors: int, configuration: str = CONFIGURATION) -> Iterator[LocalCluster]:
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
         LocalCluster(Path(folder), tied=True) as cluster,

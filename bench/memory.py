@@ -23,6 +23,7 @@ def is_zygote(pid: int) -> bool:
 
 def run() -> list[Verdict]:
     with whole_cluster() as cluster:
+        assert cluster.state is not None
         pid = cluster.state.task_executors[0].pid
         zygote = next(each for each in children_of(pid) if is_zygote(each))
         own = proportional_megabytes(pid)

@@ -24,8 +24,7 @@ ROWS_IN_A_MEGABYTE = 16_000
 """Of 64 bytes: a key and a text that hardly compresses."""
 AIM = 0.97
 AGGREGATION = (
-    "SELECT key, count(*) AS n, max(text) AS text, sum(length(text)) AS total "
-    "FROM {} GROUP BY key"
+    "SELECT key, count(*) AS n, max(text) AS text, sum(length(text)) AS total FROM {} GROUP BY key"
 )
 
 

@@ -67,9 +67,9 @@ from stoker.rest.options import RestOptions
 from stoker.rest.program_store import ProgramStore
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
-from stoker.storage.memory import MemoryStorage
 from stoker.security.material import TlsMaterial, client_context
 from stoker.security.tokens import TokenFile
+from stoker.storage.memory import MemoryStorage
 
 RUNNING = JobId("1" * 32)
 FINISHED = JobId("2" * 32)

@@ -28,6 +28,8 @@ NOT_AT_ONCE = {name for name in BEFORE_WRITES if name.endswith("content")} | {
 }
 """The content of a record comes before the record itself; what is removed is read first."""
 LONGER_THAN_A_LEASE = 100.0
+MORE_THAN_HALF = 25.0
+"""Of the shorter work, so that its last step comes due while it is frozen."""
 
 
 class LateWrites:
@@ -130,7 +132,7 @@ def test_work_that_was_frozen_for_longer_than_its_lease_counts_for_nothing(
         streaming = seconds == FOREVER
         graph = job(cluster, seconds=seconds, streaming=streaming, restart=AGAIN_AND_AGAIN)
         job_id = await cluster.submit(graph)
-        await asyncio.sleep(5)
+        await asyncio.sleep(MORE_THAN_HALF)
         (first,) = cluster.history.attempts
         cluster.freeze(first.executor)
         await asyncio.sleep(LONGER_THAN_A_LEASE)

@@ -102,6 +102,9 @@ def _all_run(details: JobDetails) -> bool:
 
 def _reason(details: JobDetails) -> str:
     if details.failures:
-        failure = details.failures[0].failure
-        return f"{failure.error}: {failure.message}"
+        # The oldest: what comes after it may be its consequence. The rest of a long message is in
+        # the job's exceptions.
+        failure = details.failures[-1].failure
+        first = failure.message.strip().splitlines() or [""]
+        return f"{failure.error}: {first[0]}"
     return f"it ended as {details.status.value}"

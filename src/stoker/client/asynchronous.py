@@ -175,7 +175,7 @@ class StokerClient:
 
     async def _located(self, question: Call[SavepointOutcome]) -> str:
         while not (outcome := await self._call(question)).done:
-            await self._sleep(OPERATION_POLL_SECONDS)
+            await asyncio.sleep(OPERATION_POLL_SECONDS)
         if outcome.failure is not None:
             raise SavepointFailed(outcome.failure)
         return outcome.location or ""

@@ -171,7 +171,7 @@ class BlockingClient:
 
     def _located(self, question: Call[SavepointOutcome]) -> str:
         while not (outcome := self._call(question)).done:
-            self._sleep(OPERATION_POLL_SECONDS)
+            time.sleep(OPERATION_POLL_SECONDS)
         if outcome.failure is not None:
             raise SavepointFailed(outcome.failure)
         return outcome.location or ""

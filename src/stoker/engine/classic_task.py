@@ -83,19 +83,24 @@ class ClassicTask:
         )
 
     async def _end(self) -> End:
+        try:
+            return await self._work()
+        finally:
+            if self._driver is not None:
+                await self._driver.kill()
+
+    async def _work(self) -> End:
         await asyncio.wait([self._preparing])
         if self._preparing.cancelled():
             return End(state=ExecutionState.CANCELED)
         prepared = self._preparing.result()
         if isinstance(prepared, Failure):
             return End(state=ExecutionState.FAILED, failure=prepared)
-        driver = self._driver = prepared
         if self._cancel_asked:
-            await driver.kill()
             return End(state=ExecutionState.CANCELED)
-        ended = await self._run_in_time(driver)
-        code = await asyncio.shield(driver.exited)
-        return end_of(code, ended, driver.last_words, cancelled=self._cancel_asked)
+        ended = await self._run_in_time(prepared)
+        code = await asyncio.shield(prepared.exited)
+        return end_of(code, ended, prepared.last_words, cancelled=self._cancel_asked)
 
     async def _prepare(self) -> DriverProcess | Failure:
         task = self._task
@@ -105,6 +110,7 @@ class ClassicTask:
         try:
             python_path = await self._install(task)
             driver = await self._pool.take(task.graph.configuration, environment)
+            self._driver = driver
         except StokerError as error:
             return Failure(
                 error=type(error).__name__, message=str(error), retriable=error.retriable

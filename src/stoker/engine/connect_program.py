@@ -16,7 +16,7 @@ class ProgramFailed(StokerError):
 
 
 def run_on_connect(program: Program, task: RunTask) -> None:
-    """Raises what the program raises; ProgramFailed when it ends itself with another code than 0."""
+    """Raises what the program raises; ProgramFailed when it exits with another code than 0."""
     directory = Path(task.directory)
     enter(program.directory, directory / "work", program.environment)
     try:

@@ -106,6 +106,8 @@ class DriverProcess:
 
     async def kill(self) -> int:
         """Returns when no process of it is left."""
+        if self.exited.done():
+            return self.exited.result()
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGUSR1)
         await asyncio.wait([self.exited], timeout=_DYING_SECONDS)

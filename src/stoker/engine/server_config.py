@@ -24,6 +24,9 @@ logger.ui.level = info
 # Says the same harmless thing at every start.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
+# Says that a pool of ours is not in a file of pools, which it need not be.
+logger.pools.name = org.apache.spark.scheduler.FairSchedulableBuilder
+logger.pools.level = error
 """
 
 

@@ -56,22 +56,19 @@ def kill_marked(name: str, mark: str) -> int:
 
 
 def _kill_marked(name: str, is_meant: Callable[[str], bool]) -> int:
-    killed: set[int] = set()
+    killed: dict[int, int] = {}
+    """With their start times: an id may be given again."""
     for _ in range(_ROUNDS):
-        found = [
-            pid
-            for pid in all_processes()
-            if pid != os.getpid()
-            and (mark := environment_value(pid, name)) is not None
-            and is_meant(mark)
-            and start_time(pid) is not None
-        ]
-        if not found:
+        for pid in all_processes():
+            mark = environment_value(pid, name) if pid != os.getpid() else None
+            began = start_time(pid) if mark is not None and is_meant(mark) else None
+            if began is not None:
+                killed[pid] = began
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        # One that is about to end has no environment any more, but is still there.
+        if not any(start_time(pid) == began for pid, began in killed.items()):
             break
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        killed.update(found)
         time.sleep(_PAUSE_SECONDS)
     return len(killed)
 

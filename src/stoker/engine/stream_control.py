@@ -82,7 +82,8 @@ class StreamControl:
         self.order_file.unlink(missing_ok=True)
 
     def _write(self, name: str, value: Value) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        # Not its parents: the directory of an attempt that is over stays gone.
+        self._directory.mkdir(exist_ok=True)
         unfinished = self._directory / f".{name}"
         unfinished.write_bytes(msgspec.json.encode(value))
         os.replace(unfinished, self._directory / name)

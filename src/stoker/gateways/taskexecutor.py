@@ -8,7 +8,6 @@ from stoker.core.tokens import FencingToken
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.resourcemanager import SlotReport
 
-
 MOVED = "moved"
 """Cause of the end of an attempt that is begun again elsewhere, through no fault of its job."""
 

@@ -18,7 +18,7 @@ from stoker.aio.retry import retry
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, StokerError, StorageUnavailable
 from stoker.core.failpoints import failpoint
-from stoker.core.ids import AttemptId, Ids, InstanceId, ResourceId
+from stoker.core.ids import AttemptId, Ids, InstanceId, RegionId, ResourceId
 from stoker.core.results import AttemptOutcome, Failure, FailureRecord, JobDetails, Millis
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.gateways.job import JobEnd
@@ -198,7 +198,7 @@ class LiveJob:
                 await executor.gateway.submit_task(self.token, deployment)
             except NotFound as error:
                 log.info("%s has no such slot any more: %s", executor.resource_id, error)
-                self.act(self.graph.deployment_refused(deployment.attempt, self.now))
+                await self._slot_is_gone(deployment)
             except StokerError as error:
                 log.warning("no deployment to %s: %s", executor.resource_id, error)
                 if not error.retriable:
@@ -206,6 +206,14 @@ class LiveJob:
                 await asyncio.sleep(DEPLOY_RETRY_SECONDS)
             else:
                 return
+
+    async def _slot_is_gone(self, deployment: TaskDeployment) -> None:
+        """A deployment before, whose answer was lost, may have run to its end there."""
+        outcome = await self._recorded(deployment.region, deployment.attempt)
+        if outcome is not None:
+            self.ended(outcome)
+        else:
+            self.act(self.graph.deployment_refused(deployment.attempt, self.now))
 
     def _wants_to_deploy(self, attempt_id: AttemptId, executor: KnownExecutor) -> bool:
         attempt = self.graph.attempt(attempt_id)
@@ -277,11 +285,7 @@ class LiveJob:
         if attempt is None or attempt.state.terminal:
             return
         region = attempt.region
-        outcome = await retry(
-            lambda: self.outcomes.read(self.job_id, region, attempt_id),
-            on=StorageUnavailable,
-            backoff=BACKOFF,
-        )
+        outcome = await self._recorded(region, attempt_id)
         if outcome is not None:
             self.ended(outcome)
             return
@@ -294,6 +298,13 @@ class LiveJob:
         else:
             self.act(self.graph.former_is_gone(attempt_id, failure, self.now))
         self._label_later(attempt_id)
+
+    async def _recorded(self, region: RegionId, attempt: AttemptId) -> AttemptOutcome | None:
+        return await retry(
+            lambda: self.outcomes.read(self.job_id, region, attempt),
+            on=StorageUnavailable,
+            backoff=BACKOFF,
+        )
 
     def ended(self, outcome: AttemptOutcome) -> bool:
         self.checkpoints.committed(outcome.region, outcome.progress.recent_batches)

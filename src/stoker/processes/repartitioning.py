@@ -25,6 +25,8 @@ from stoker.storage.open import open_storage
 
 _MODULE = "stoker.engine.repartition_states"
 _CAN_BE_DIVIDED = "RocksDBStateStoreProvider"
+_LEAVES_NOTHING = ("console", "memory", "noop")
+"""Sinks in which a batch that is run again cannot be found twice later."""
 
 
 async def repartition_savepoint(path: str, partitions: int, target: str | None) -> str:
@@ -96,6 +98,8 @@ def _plan_had_no_effect(manifest: Manifest, query: SavedQuery, graph: JobGraph) 
 
 def _written_up_to(write: FormatWrite) -> float:
     """The last batch in the log of a file sink; endless where that cannot be known."""
+    if write.format in _LEAVES_NOTHING:
+        return -1
     target = local_path(write.path) if write.path is not None else None
     if target is None or not (target / "_spark_metadata").is_dir():
         return float("inf")

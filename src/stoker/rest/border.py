@@ -8,8 +8,9 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from stoker.core.errors import Unavailable
 from stoker.rest.access import Access, RateLimit, Uploads
+from stoker.rest.compression import Compressing, accepts_gzip
 from stoker.rest.error_answers import ErrorAnswer, unavailable
-from stoker.rest.origin import preflight_headers, refusal
+from stoker.rest.origin import access_headers, is_allowed, preflight_headers, refusal
 from stoker.rest.services import RestServices
 from stoker.web.pages import PAGES
 
@@ -88,6 +89,14 @@ class Border:
     async def _route(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         path = _without_prefix(scope["path"])
+        origin = _text(headers.get(b"origin"))
+        send = _with_headers(send, access_headers(origin, self._services.options))
+        if accepts_gzip(headers.get(b"accept-encoding")):
+            send = Compressing(send)
+        # A browser asks beforehand without its token; the answer tells nothing of the cluster.
+        if scope["method"] == "OPTIONS" and origin and is_allowed(origin, self._services.options):
+            await _answer_preflight(headers.get(b"access-control-request-headers"), send)
+            return
         refused = self._refused(scope, headers, path)
         if refused is not None:
             await _answer(refused, send)

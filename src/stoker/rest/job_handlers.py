@@ -72,7 +72,7 @@ async def overview_of_jobs(
     await services.jobs.update(await services.dispatcher())
     now = services.clock()
     if query.is_plain:
-        body = b'{"jobs":%s}' % services.jobs.encoded_whole(now)
+        body = services.jobs.encoded_whole(now, b'{"jobs":', b"}")
     else:
         page, total = chosen(services.jobs.all(), query, now)
         body = b'{"jobs":%s,"total":%d}' % (services.jobs.encoded(page, now), total)

@@ -41,6 +41,9 @@ class JobList:
     live: dict[JobId, JobSummary] = field(default_factory=dict)
     _ended: dict[JobId, EndedJob] = field(default_factory=dict)
     _order: list[EndedJob] = field(default_factory=list)
+    _summaries: list[JobSummary] = field(default_factory=list)
+    _encoded: list[bytes] = field(default_factory=list)
+    """What the ended ones are, in their order, for lists that are asked for often."""
 
     async def update(self, dispatcher: "DispatcherGateway") -> None:
         self.apply(await dispatcher.jobs_since(self.leader, self.revision))
@@ -50,11 +53,13 @@ class JobList:
             # The answer to an earlier question came later.
             return
         if news.whole:
-            kept = {job.job_id: self._kept(job) for job in news.ended}
-            self._ended = kept
-            self._order = sorted(kept.values(), key=lambda job: job.place)
+            self._ended = {job.job_id: self._kept(job) for job in news.ended}
+            self._order = sorted(self._ended.values(), key=lambda job: job.place)
         else:
             self._change(news.ended, news.removed)
+        if news.whole or news.ended or news.removed:
+            self._summaries = [job.summary for job in self._order]
+            self._encoded = [job.encoded for job in self._order]
         self.live = {job.job_id: job for job in sorted(news.live, key=place_of)}
         self.leader, self.revision = news.leader, news.revision
 
@@ -76,8 +81,13 @@ class JobList:
 
     def all(self) -> list[JobSummary]:
         """Newest first, each once."""
-        ended = [job.summary for job in self._order if job.summary.job_id not in self.live]
-        return sorted([*self.live.values(), *ended], key=place_of) if self.live else ended
+        if self.live.keys() & self._ended.keys():
+            jobs = [job for job in self._summaries if job.job_id not in self.live]
+        else:
+            jobs = self._summaries.copy()
+        for job in self.live.values():
+            insort(jobs, job, key=place_of)
+        return jobs
 
     def encoded(self, jobs: Sequence[JobSummary], now: Millis) -> bytes:
         return b"[" + b",".join(self._each(jobs, now)) + b"]"
@@ -90,24 +100,23 @@ class JobList:
             else:
                 yield ended[job.job_id].encoded
 
-    def encoded_whole(self, now: Millis) -> bytes:
-        """As `encoded(all())`, for a list of thousands that is asked for many times a second."""
-        if not self.live:
-            return b"[" + b",".join([job.encoded for job in self._order]) + b"]"
-        waiting = sorted(self.live.values(), key=place_of)
+    def encoded_whole(self, now: Millis, before: bytes = b"", after: bytes = b"") -> bytes:
+        """As `encoded(all())`, for a list of thousands that is asked for many times a second.
+
+        What stands before and after it is given here, since every copy of megabytes is felt.
+        """
+        if self.live.keys() & self._ended.keys():
+            return before + self.encoded(self.all(), now) + after
         pieces: list[bytes] = []
         start = 0
-        for job in waiting:
-            place = place_of(job)
-            end = _first_after(self._order, place, start)
-            pieces += [each.encoded for each in self._order[start:end]]
+        for job in self.live.values():
+            end = bisect_left(self._order, place_of(job), lo=start, key=lambda each: each.place)
+            pieces += self._encoded[start:end]
             pieces.append(_encode(job_overview(job, now)))
             start = end
-        pieces += [each.encoded for each in self._order[start:]]
-        if self.live.keys() & self._ended.keys():
-            return self.encoded(self.all(), now)
-        return b"[" + b",".join(pieces) + b"]"
-
-
-def _first_after(order: list[EndedJob], place: tuple[int, str], start: int) -> int:
-    return bisect_left(order, place, lo=start, key=lambda job: job.place)
+        pieces += self._encoded[start:]
+        if not pieces:
+            return before + b"[]" + after
+        pieces[0] = before + b"[" + pieces[0]
+        pieces[-1] += b"]" + after
+        return b",".join(pieces)

@@ -125,12 +125,14 @@ def _result(directory: Path, program: StoredProgram) -> CompiledProgram:
         raise InvalidInput(
             f"{program.name} ended before it had described its job" + (f": {said}" if said else "")
         ) from None
-    raise InvalidInput(f"{program.name} cannot be run: {answer.error}")
+    # Where the master keeps it for the moment is of no use to anybody.
+    reason = answer.error.replace(f"{directory}/", "")
+    raise InvalidInput(f"{program.name} cannot be run: {reason}")
 
 
 def _tail(output: Path) -> str:
     try:
-        text = output.read_bytes()[-_TAIL:].decode(errors="replace").strip()
+        text = output.read_bytes()[-_TAIL:].decode(errors="replace")
     except OSError:
         return ""
-    return text
+    return text.replace(f"{output.parent}/", "").strip()

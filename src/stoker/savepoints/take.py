@@ -4,6 +4,7 @@ Spark commits and purges while this goes on. Pinned files stay whatever Spark do
 gone before it is pinned, the same begins again with the batch that is the last one by then.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -95,7 +96,7 @@ class Taking:
             cuts = [await self._pin(region) for region in regions]
             failpoint("savepoint.after-pins")
             manifest = await self._copy(cuts)
-        except StokerError:
+        except (StokerError, asyncio.CancelledError):
             await self._discard(self._target.parent, self._target.name)
             raise
         finally:

@@ -1,5 +1,7 @@
 """Streams that are ended at a batch boundary for a savepoint, and then finished or let go on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from stoker.core.errors import NotFound
@@ -7,6 +9,8 @@ from stoker.core.ids import AttemptId
 from stoker.engine.stream_control import Decision, StreamControl, SuspendOrder
 from stoker.gateways.taskexecutor import Suspension
 from stoker.taskexecutor.held_task import HeldTask
+
+_OVER = "the attempt is not here, or is over"
 
 
 def attempt_directory(work_dir: Path, attempt: AttemptId) -> Path:
@@ -21,7 +25,9 @@ class Suspensions:
         control = self._control(held)
         current = control.order()
         if current is None or current.order_id != order:
-            control.suspend(SuspendOrder(order_id=order, limit_seconds=limit, hold_seconds=hold))
+            wanted = SuspendOrder(order_id=order, limit_seconds=limit, hold_seconds=hold)
+            with _as_over():
+                control.suspend(wanted)
 
     def state_of(self, held: HeldTask | None, order: str) -> Suspension:
         control = self._control(held)
@@ -36,9 +42,19 @@ class Suspensions:
         return Suspension(asked=asked, reached=asked, batch_id=boundary.batch_id)
 
     def decide(self, held: HeldTask | None, order: str, finish: bool) -> None:
-        self._control(held).decide(Decision(order_id=order, finish=finish))
+        with _as_over():
+            self._control(held).decide(Decision(order_id=order, finish=finish))
 
     def _control(self, held: HeldTask | None) -> StreamControl:
         if held is None or held.over.is_set():
-            raise NotFound("the attempt is not here, or is over")
+            raise NotFound(_OVER)
         return StreamControl(attempt_directory(self._work_dir, held.attempt))
+
+
+@contextmanager
+def _as_over() -> Iterator[None]:
+    """The directory of an attempt goes a moment before its outcome is known."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise NotFound(_OVER) from None

@@ -15,11 +15,12 @@ import random
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, ContextVar
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack, cast
 
 from stoker.aio.clock import WallClock
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 running_process: ContextVar[str] = ContextVar("running_process")
 """The simulated process whose code runs: what it starts inherits it."""
@@ -136,8 +137,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def call_at(
         self,
         when: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         timer = _Timer(when, callback, args, self, context)

@@ -4,6 +4,8 @@ import json
 import urllib.request
 from pathlib import Path
 
+from stoker.processes.local_cluster_state import url_of
+
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 ENDS_WITH_SEVEN = """
@@ -25,7 +27,7 @@ if len(sys.argv) > 2:
 def test_the_example_runs_in_a_driver_of_its_own(stoker) -> None:
     done = stoker("run", EXAMPLES / "estimate_pi.py", "2")
     assert done.stdout.startswith("pi is about 3.")
-    assert "classic engine: line 26 uses parallelize" in done.stderr
+    assert "classic engine: line 24 uses parallelize" in done.stderr
     assert "FINISHED after" in done.stderr
 
 
@@ -38,7 +40,7 @@ def test_output_and_exit_code_of_a_program_are_those_of_the_command(stoker, tmp_
     assert "the program ended with exit code 7" in done.stderr
 
     (job,) = [job for job in json.loads(stoker("list", "--all", "--json").stdout) if _is(job)]
-    url = f"{stoker.state.masters.split(',')[0]}/v1/jobs/{job['jid']}"
+    url = f"{url_of(stoker.directory, stoker.state.masters[0])}/v1/jobs/{job['jid']}"
     (region,) = _get(f"{url}/details")["regions"]
     log = f"{url}/attempts/{region['current']['attempt']}/stdout"
     with urllib.request.urlopen(log, timeout=30) as answer:

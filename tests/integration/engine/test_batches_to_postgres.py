@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pgserver
 import psycopg
 import pytest
 
 from integration.engine.bench import Bench, function, job
+from integration.postgres import postgres
 from stoker.core.graph import FormatRead, Sink, Source
 from stoker.sinks import append_to_postgres
 
@@ -20,12 +20,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[str]:
-    server = pgserver.get_server(tmp_path / "pg", cleanup_mode="delete")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
+def database() -> Iterator[str]:
+    with postgres() as url:
+        yield url
 
 
 def failing_after_its_effects(

@@ -11,7 +11,7 @@ import pytest
 
 from integration.engine.bench import TO_NOWHERE, Bench, Launched, function, job
 from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, until
-from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, SqlScript
+from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, Sql, SqlScript
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.process_tree import living_children_of
@@ -107,9 +107,9 @@ async def test_a_small_task_does_not_wait_for_a_huge_one(bench: Bench, tmp_path:
     begun = tmp_path / "begun"
     large: Launched = await bench.launch(huge(begun))
     await until(begun.exists)
-    small = SqlScript(name="script", statements=("SELECT sum(id) FROM range(1000)",))
+    small = Source(name="numbers", read=Sql(query="SELECT sum(id) FROM range(1000)"))
     async with asyncio.timeout(PATIENCE):
-        outcome = await bench.run(job(small))
+        outcome = await bench.run(job(small, TO_NOWHERE))
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
     assert not large.running.following.done()
     await cancel_within_ten_seconds(large)

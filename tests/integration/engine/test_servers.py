@@ -16,13 +16,14 @@ import pytest_asyncio
 
 from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function, job
 from integration.engine.processes import is_gone, until
-from stoker.core.graph import JobGraph, Source, SqlScript
+from stoker.core.graph import JobGraph, Source, Sql
 from stoker.core.options import ByteSize
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.strays import OWNER, kill_orphans, owner_mark
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+# Several JVMs start here, which takes long on a busy machine.
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -70,8 +71,7 @@ async def test_a_server_out_of_memory_is_named_and_another_comes_up(
     bench = Bench(short_lived, tmp_path)
     # One array that is larger than the heap: no long struggle before the end.
     query = "SELECT length(repeat(CAST(id AS STRING), 1000000000)) FROM range(1)"
-    hungry = SqlScript(name="hungry", statements=(query,))
-    outcome = await bench.run(job(hungry))
+    outcome = await bench.run(job(Source(name="numbers", read=Sql(query=query)), TO_NOWHERE))
     assert outcome.state is ExecutionState.FAILED
     assert outcome.failure is not None
     assert outcome.failure.error == "SparkServerDied"

@@ -17,7 +17,8 @@ from stoker.core.options import ByteSize
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+# Several JVMs start here, which takes long on a busy machine.
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 
 
 def artifact(name: str, kind: ArtifactKind) -> Artifact:

@@ -1,40 +1,49 @@
-"""A master that starts its task executors by itself: real processes, real Spark."""
+"""A master that starts task executors by itself: real processes and RPC, a fake engine."""
 
-import json
-import time
-from collections.abc import Callable, Iterator
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from stoker.client.blocking import BlockingClient
-from stoker.core.graph import FormatWrite, JobGraph, ResourceProfile, Sink, Source, Sql
-from stoker.core.ids import Ids
-from stoker.core.states import JobStatus
-from stoker.processes.local_cluster import LocalCluster
-from stoker.processes.local_cluster_process import ProcessRecord, processes_of
+from stoker.client.asynchronous import StokerClient
+from stoker.config.load import configuration_from
+from stoker.config.options import ALL
+from stoker.config.sources import settings_on_command_line
+from stoker.config.tree import OptionTree
+from stoker.core.graph import (
+    FormatWrite,
+    JobGraph,
+    ResourceProfile,
+    RestartPolicy,
+    Sink,
+    Source,
+    Sql,
+)
+from stoker.core.ids import Ids, JobId, ResourceId
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.processes import local_provider
+from stoker.processes.local_cluster_process import start_time_of
+from stoker.processes.master import running_master
 
-PATIENCE = 170.0
-CONFIGURATION = {
+PATIENCE = 60.0
+LIGHT = str(Path(__file__).with_name("light_executor.py"))
+SETTINGS = {
     "rest.bind-port": "0",
     "resourcemanager.provider": "local-process",
     "resourcemanager.local-process.max-task-executors": "1",
-    "resourcemanager.taskmanager-timeout": "2 s",
-    "resourcemanager.check-interval": "1 s",
+    "resourcemanager.taskmanager-timeout": "1 s",
+    "resourcemanager.check-interval": "200 ms",
     "taskmanager.numberOfTaskSlots": "1",
-    "slot.request.timeout": "2 s",
+    "slot.request.timeout": "3 s",
+    "task.death-grace": "100 ms",
     "queues.running-jobs": "nightly:1",
 }
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.1)
-
-
-def graph(**more: object) -> JobGraph:
+def graph(seconds: float = 0.1, **more: object) -> JobGraph:
     return JobGraph(
         job_id=Ids().job(),
         name="on demand",
@@ -42,54 +51,144 @@ def graph(**more: object) -> JobGraph:
             Source(name="numbers", read=Sql(query="select 1 as id")),
             Sink(name="out", input="numbers", write=FormatWrite(format="noop"), mode="overwrite"),
         ),
+        configuration={"fake.seconds": str(seconds)},
         **more,  # type: ignore[arg-type]
     )
 
 
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    for _ in iter(lambda: asyncio.get_running_loop().time() < deadline, False):
+        if await condition():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("it took too long")
+
+
+async def is_running(client: StokerClient, job_id: JobId) -> bool:
+    """Its task is; there are no regions to see before its master has begun."""
+    regions = (await client.job(job_id)).regions
+    return [region.current.state for region in regions] == [ExecutionState.RUNNING]
+
+
+class Watched:
+    """The task executors that the master ever had, by their pids."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pids: set[int] = set()
+
+    def look(self) -> list[int]:
+        """Those that run now."""
+        marker = str(self.folder).encode()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    words = (entry / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if marker in words and b"task-executor" in words:
+                    self.pids.add(int(entry.name))
+        return [pid for pid in sorted(self.pids) if start_time_of(pid) is not None]
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Nobody but the master starts task executors."""
-    with LocalCluster(tmp_path / "cluster", tied=True) as local:
-        local.start(masters=1, task_executors=0, configuration=json.dumps(CONFIGURATION))
-        local.wait_until_ready()
-        yield local
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
 
 
-def others(cluster: LocalCluster) -> list[ProcessRecord]:
-    """All that descends from the cluster but its master."""
-    masters = {record.pid for record in cluster.state.masters} if cluster.state else set()
-    return [record for record in processes_of(cluster.directory) if record.pid not in masters]
+@pytest.fixture
+async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StokerClient]:
+    original = local_provider._command
+
+    def light_command(*arguments: object) -> list[str]:
+        python, _dash_m, _module, *rest = original(*arguments)  # type: ignore[arg-type]
+        return [python, LIGHT, *rest]
+
+    monkeypatch.setattr(local_provider, "_command", light_command)
+    settings = SETTINGS | {
+        "high-availability.storageDir": str(watched.folder / "storage"),
+        "process.working-dir": str(watched.folder / "work"),
+        "process.log-dir": str(watched.folder / "log"),
+    }
+    texts = [f"{key}={value}" for key, value in settings.items()]
+    configuration = configuration_from(OptionTree(ALL), settings_on_command_line(texts))
+    async with running_master(configuration) as master, StokerClient(master.rest_url) as client:
+        yield client
+    assert watched.look() == [], "nothing is left when the master has ended"
 
 
-@pytest.mark.timeout(420)
-def test_task_executors_come_when_jobs_need_them_and_go_with_the_need_and_with_the_master(
-    cluster: LocalCluster,
+@pytest.mark.timeout(240)
+async def test_executors_come_with_the_need_and_go_with_it(
+    client: StokerClient, watched: Watched
 ) -> None:
-    """RM-18, SM-03, SM-11; a job that nothing could ever serve ends with the reason (POOL-07)."""
-    client = BlockingClient(cluster.masters)
-    assert others(cluster) == []
-
-    huge = client.submit(graph(profile=ResourceProfile(cores=4096)))
-    assert client.wait(huge.job_id) is JobStatus.FAILED
-    reason = client.job(huge.job_id).failures[0].failure.message
-    assert "needs 1 more slot of 4096 cores" in reason
-    assert others(cluster) == [], "nobody was started for it"
-
-    first = client.submit(graph(queue="nightly"))
-    second = client.submit(graph(queue="nightly"))
-    words = client.job(second.job_id).waiting or ""
+    """RM-18, SM-03, SM-11, SM-13"""
+    assert watched.look() == []
+    first = await client.submit(graph(seconds=2, queue="nightly"))
+    second = await client.submit(graph(queue="nightly"))
+    words = (await client.job(second.job_id)).waiting or ""
     assert "queue nightly is at its limit of 1 running job" in words
-    [nightly] = [queue for queue in client.queues() if queue.name == "nightly"]
-    assert (nightly.running, nightly.waiting) == (1, [second.job_id])
+    [nightly] = [queue for queue in await client.queues() if queue.name == "nightly"]
+    assert (nightly.running, nightly.max_running, nightly.waiting) == (1, 1, [second.job_id])
     for submitted in (first, second):
-        assert client.wait(submitted.job_id) is JobStatus.FINISHED, client.job(submitted.job_id)
+        assert await client.wait(submitted.job_id) is JobStatus.FINISHED
 
-    wait_until(lambda: client.overview().taskmanagers == 0)
-    wait_until(lambda: others(cluster) == [])
+    async def all_gone() -> bool:
+        return watched.look() == [] and (await client.overview()).taskmanagers == 0
 
-    client.submit(graph())
-    wait_until(lambda: len(others(cluster)) > 0)
-    assert cluster.state is not None
-    [master] = cluster.state.masters
-    cluster.kill(master)
-    wait_until(lambda: processes_of(cluster.directory) == [], seconds=60)
+    await until(all_gone)
+    assert len(watched.pids) >= 1
+    third = await client.submit(graph())
+    assert await client.wait(third.job_id) is JobStatus.FINISHED
+
+
+@pytest.mark.timeout(240)
+async def test_one_that_is_killed_is_noticed_and_replaced(
+    client: StokerClient, watched: Watched
+) -> None:
+    """RM-12, RM-18"""
+    again = RestartPolicy(strategy="fixed-delay", attempts=5, delay_seconds=0.1)
+    submitted = await client.submit(graph(seconds=3, restart=again))
+
+    async def runs() -> bool:
+        return await is_running(client, submitted.job_id)
+
+    await until(runs)
+    [victim] = watched.look()
+    os.kill(victim, signal.SIGKILL)
+    assert await client.wait(submitted.job_id) is JobStatus.FINISHED
+    assert len(watched.pids | set(watched.look())) == 2
+    assert len((await client.job(submitted.job_id)).failures) == 1
+
+
+@pytest.mark.timeout(240)
+async def test_a_job_that_nothing_could_serve_fails_with_the_reason(
+    client: StokerClient, watched: Watched
+) -> None:
+    """POOL-06, RM-16"""
+    submitted = await client.submit(graph(profile=ResourceProfile(cores=4096)))
+    assert await client.wait(submitted.job_id) is JobStatus.FAILED
+    details = await client.job(submitted.job_id)
+    assert "needs 1 more slot of 4096 cores" in details.failures[0].failure.message
+    assert watched.look() == [], "nobody was started for it"
+
+
+@pytest.mark.timeout(240)
+async def test_a_drained_one_finishes_its_task_and_ends(
+    client: StokerClient, watched: Watched
+) -> None:
+    submitted = await client.submit(graph(seconds=3))
+
+    async def runs() -> bool:
+        return await is_running(client, submitted.job_id)
+
+    await until(runs)
+    [executor] = await client.task_executors()
+    await client.drain(ResourceId(executor.id))
+    assert await client.wait(submitted.job_id) is JobStatus.FINISHED
+    assert (await client.job(submitted.job_id)).failures == ()
+
+    async def gone() -> bool:
+        return watched.look() == []
+
+    await until(gone)

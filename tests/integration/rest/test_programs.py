@@ -19,7 +19,7 @@ from stoker import Pipeline
 assert "STOKER_SECRET" not in os.environ
 p = Pipeline("copy-" + (sys.argv[1] if len(sys.argv) > 1 else "none"))
 p.source("numbers", format="json", path="/in")
-p.sink("copies", "numbers", format="json", path="/out")
+p.sink("numbers", name="copies", format="json", path="/out")
 """
 
 

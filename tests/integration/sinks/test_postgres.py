@@ -3,20 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pgserver
 import psycopg
 import pytest
 
+from integration.postgres import postgres
 from stoker.sinks import append_to_postgres, upsert_to_postgres
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
+def database() -> Iterator[str]:
+    with postgres() as url:
+        yield url
 
 
 class Rows:

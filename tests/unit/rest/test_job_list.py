@@ -63,9 +63,7 @@ def news(jobs: EndedJobs, known: int | None, running: list[JobSummary]) -> JobsS
 
 @given(
     st.lists(
-        st.tuples(
-            st.sampled_from(["add", "remove", "look"]), st.integers(0, 9), st.integers(0, 99)
-        )
+        st.tuples(st.sampled_from(["add", "remove", "look"]), st.integers(0, 9), st.integers(0, 99))
     ),
     st.lists(st.integers(0, 12), max_size=4, unique=True),
 )

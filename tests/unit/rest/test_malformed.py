@@ -42,11 +42,13 @@ HEADERS = st.dictionaries(
     st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40),
     max_size=3,
 )
+QUERY_NAMES = (
+    *("get", "agg", "jobs", "subtasks", "mode", "wait", "known", "offset", "limit", "sort"),
+    *("state", "type", "name", "parallelism", "maxExceptions", "failureLabelFilter"),
+    *("includeSerializedValue", "entry-class", "programArg", "savepointPath"),
+)
 PARAMETERS = st.dictionaries(
-    st.sampled_from(
-        "get agg jobs subtasks mode wait known offset limit sort state type name parallelism "
-        "maxExceptions failureLabelFilter includeSerializedValue entry-class programArg".split()
-    ),
+    st.sampled_from(QUERY_NAMES),
     TEXTS,
     max_size=3,
 )
@@ -83,9 +85,7 @@ async def test_no_request_makes_an_error_of_the_server(data: st.DataObject) -> N
     if "wait" in query:
         query["wait"] = "0"
     headers = data.draw(HEADERS)
-    status = await status_of(
-        method, path, params=query, headers=headers, content=data.draw(BODIES)
-    )
+    status = await status_of(method, path, params=query, headers=headers, content=data.draw(BODIES))
     assert status < 500 or status == 503
 
 

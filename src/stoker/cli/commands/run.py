@@ -67,9 +67,7 @@ def run(
     with ExitStack() as stack:
         own = masters is None
         if masters is None:
-            masters = stack.enter_context(
-                cluster_for_command(invocation, engine_of(loaded.graph))
-            )
+            masters = stack.enter_context(cluster_for_command(invocation, engine_of(loaded.graph)))
         client = connect_patiently(masters, invocation)
         try:
             job_id = submit(client, loaded)

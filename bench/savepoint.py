@@ -1,0 +1,122 @@
+"""What a savepoint takes, and what it costs the query that runs on, for small and large state.
+
+`STOKER_BENCH_STATE=1,100,1000` says which sizes, in MB; without it the small ones.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+
+from bench.cluster import whole_cluster
+from bench.measure import Sample, Verdict, milliseconds
+from stoker import Pipeline
+from stoker.client.blocking import BlockingClient
+from stoker.core.ids import Ids, JobId
+from stoker.core.results import JobDetails
+
+DEFAULT_SIZES = "1,100"
+PAYLOAD_BYTES = 1000
+ROUNDS = 5
+QUIET_SECONDS = 20.0
+PATIENCE_SECONDS = 1800.0
+
+
+def run() -> list[Verdict]:
+    sizes = [int(text) for text in os.environ.get("STOKER_BENCH_STATE", DEFAULT_SIZES).split(",")]
+    verdicts: list[Verdict] = []
+    with whole_cluster() as cluster:
+        client = BlockingClient(cluster.masters)
+        for megabytes in sizes:
+            with tempfile.TemporaryDirectory(prefix="stoker-bench-state-") as folder:
+                verdicts += _measure(client, Path(folder), megabytes)
+    return verdicts
+
+
+def _measure(client: BlockingClient, root: Path, megabytes: int) -> list[Verdict]:
+    (root / "in").mkdir()
+    rows = megabytes * 1_000_000 // PAYLOAD_BYTES
+    _write(root, 0, rows)
+    job_id = _submit(client, root)
+    _until(lambda: _state_rows(client.job(job_id)) >= rows)
+    quiet = _batches(client, job_id, root, during=lambda: time.sleep(QUIET_SECONDS / ROUNDS))
+    taken: list[float] = []
+
+    def take() -> None:
+        taken.append(milliseconds(lambda: client.savepoint(job_id, str(root / "saved"))))
+
+    busy = _batches(client, job_id, root, during=take)
+    stopped = milliseconds(lambda: client.stop(job_id, str(root / "saved")))
+    client.wait(job_id)
+    for sample in (
+        Sample(f"{megabytes} MB: savepoint", tuple(taken)),
+        Sample(f"{megabytes} MB: batches without one", quiet),
+        Sample(f"{megabytes} MB: batches while one is taken", busy),
+        Sample(f"{megabytes} MB: stop with savepoint", (stopped,)),
+    ):
+        print(f"  {sample}")
+    slower = Sample("", busy).median / max(1.0, Sample("", quiet).median)
+    return [Verdict(f"{megabytes} MB: batches beside a savepoint, times as long", slower, 2, "x")]
+
+
+def _write(root: Path, number: int, rows: int) -> None:
+    first = number * 10_000_000
+    table = pyarrow.table(
+        {
+            "id": pyarrow.array(range(first, first + rows), pyarrow.int64()),
+            "payload": [os.urandom(PAYLOAD_BYTES // 2).hex() for _ in range(rows)],
+        }
+    )
+    unfinished = root / f".{number}.parquet"
+    pyarrow.parquet.write_table(table, unfinished)
+    unfinished.rename(root / "in" / f"{number}.parquet")
+
+
+def _submit(client: BlockingClient, root: Path) -> JobId:
+    pipeline = Pipeline("state")
+    pipeline.source(
+        "raw",
+        format="parquet",
+        path=str(root / "in"),
+        schema="id LONG, payload STRING",
+        streaming=True,
+    )
+    pipeline.transform("kept", sql="SELECT id, first(payload) AS payload FROM raw GROUP BY id")
+    pipeline.sink("kept", name="out", format="noop", mode="update", trigger="500 milliseconds")
+    return client.submit(pipeline.build(job_id=Ids().job()), {}).job_id
+
+
+def _batches(
+    client: BlockingClient, job_id: JobId, root: Path, *, during: Callable[[], None]
+) -> tuple[float, ...]:
+    """Durations of batches that ran beside the work."""
+    before = _last_batch(client.job(job_id))
+    for _ in range(ROUNDS):
+        _write(root, int(time.time() * 1000) % 900 + 1, 10)
+        during()
+    _until(lambda: _last_batch(client.job(job_id)) > before)
+    entries = client.job(job_id).checkpoints.history
+    figures = [entry.figures for entry in entries if entry.figures is not None]
+    return tuple(float(each.duration_ms) for each in figures if each.batch_id > before)
+
+
+def _state_rows(details: JobDetails) -> int:
+    latest = details.checkpoints.latest_completed
+    return latest.figures.state_rows if latest is not None and latest.figures is not None else 0
+
+
+def _last_batch(details: JobDetails) -> int:
+    latest = details.checkpoints.latest_completed
+    return latest.figures.batch_id if latest is not None and latest.figures is not None else -1
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the state was not built in time")
+        time.sleep(0.5)

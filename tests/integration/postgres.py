@@ -1,0 +1,19 @@
+"""A real PostgreSQL for the length of a test."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pgserver
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """Yields its URL. In a directory with a short name, since its socket stands there."""
+    with tempfile.TemporaryDirectory(prefix="stoker-pg-", ignore_cleanup_errors=True) as folder:
+        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()

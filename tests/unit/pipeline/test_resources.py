@@ -1,0 +1,79 @@
+"""What a job asks of the cluster, in Python and in YAML."""
+
+from typing import Any
+
+import pytest
+
+from stoker import Pipeline
+from stoker.core.errors import InvalidJobGraph
+from stoker.core.graph import ResourceProfile
+from stoker.pipeline.building import assemble
+from stoker.pipeline.drafts import JobDraft
+from stoker.pipeline.yaml_job import yaml_draft
+
+VERTICES = """
+sources:
+  one: {sql: "select 1 as id"}
+sinks:
+  out: {input: one, format: noop, mode: overwrite}
+"""
+
+
+def pipeline(**more: Any) -> Pipeline:
+    made = Pipeline("job", **more)
+    made.source("one", sql="select 1 as id")
+    made.sink("one", format="noop", mode="overwrite")
+    return made
+
+
+def draft(text: str) -> JobDraft:
+    def no_functions(_: str) -> Any:
+        raise AssertionError
+
+    return yaml_draft(
+        text + VERTICES, file="job.yml", default_name="job", load_function=no_functions
+    )
+
+
+def test_python_and_yaml_say_the_same(tmp_path: Any) -> None:
+    graph = pipeline(
+        queue="nightly", priority=3, slots=2, resources={"cores": 0.5, "memory": "2 gb"}
+    ).build()
+    written = assemble(
+        draft("queue: nightly\npriority: 3\nslots: 2\nresources: {cores: 0.5, memory: 2 gb}\n"),
+        job_id=None,
+        params={},
+        base_directory=tmp_path,
+    ).graph
+    for each in (graph, written):
+        assert (each.queue, each.priority, each.slots) == ("nightly", 3, 2)
+        assert each.profile == ResourceProfile(cores=0.5, memory_bytes=2 * 2**30)
+
+
+def test_without_a_word_a_job_has_the_default_queue_and_no_limits() -> None:
+    graph = pipeline().build()
+    assert (graph.queue, graph.priority, graph.slots) == ("default", 0, None)
+    assert graph.profile == ResourceProfile()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"priority": "high"}, "whole number"),
+        ({"slots": 1.5}, "whole number"),
+        ({"slots": 0}, "at least 1"),
+        ({"queue": "two words"}, "not the name of a queue"),
+        ({"resources": {"core": 1}}, "did you mean"),
+        ({"resources": {"memory": "2 parsecs"}}, "give a size"),
+        ({"resources": {"cores": -1}}, "numbers from 0"),
+        ({"priority": 5000}, "from -1000 to 1000"),
+    ],
+)
+def test_faults_say_what_is_wrong_and_what_to_write(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=told):
+        pipeline(**wrong).build()
+
+
+def test_a_fault_in_yaml_has_its_line() -> None:
+    with pytest.raises(InvalidJobGraph, match=r"job.yml line 1: slots is no whole number"):
+        draft("slots: 1.5\n")

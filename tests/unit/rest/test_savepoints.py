@@ -1,0 +1,147 @@
+"""Savepoints over REST: triggers, outcomes, disposal. OPS-01, OPS-02, OPS-07, OPS-08."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from contract.rest_cluster import RUNNING, Master
+from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
+from stoker.core.errors import CannotTakeSavepoint, NotFound, UnusableSavepoint
+from stoker.gateways.dispatcher import SavepointStatus
+
+TRIGGER = "7" * 32
+
+
+class Saving:
+    """The dispatcher's part of savepoints: each trigger gets the answer that is set."""
+
+    def __init__(self, master: Master, answer: SavepointStatus | Exception) -> None:
+        self.requests: list[SavepointRequest] = []
+        self.disposed: list[str] = []
+        self.answer = answer
+        for name in ("trigger_savepoint", "savepoint_status", "savepoints", "dispose_savepoint"):
+            setattr(master.dispatcher, name, getattr(self, name))
+
+    async def trigger_savepoint(
+        self, job_id: str, trigger_id: str, request: SavepointRequest
+    ) -> None:
+        self.requests.append(request)
+        if isinstance(self.answer, CannotTakeSavepoint):
+            raise self.answer
+
+    async def savepoint_status(
+        self, job_id: str, trigger_id: str, seconds: float
+    ) -> SavepointStatus:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def savepoints(self, directory: str | None) -> list[SavepointSummary]:
+        return [
+            SavepointSummary(
+                path=f"{directory}/one",
+                job_id=RUNNING,
+                job_name="n",
+                created_at=1,
+                kind="savepoint",
+                size_bytes=2,
+            )
+        ]
+
+    async def dispose_savepoint(self, path: str) -> None:
+        if path == "/gone":
+            raise UnusableSavepoint(path, "there is no such directory")
+        self.disposed.append(path)
+
+
+DONE = SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
+
+
+async def outcome(http: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    while True:
+        answer = (await http.get(path)).json()
+        if answer["status"]["id"] == "COMPLETED":
+            return dict(answer["operation"])
+        await asyncio.sleep(0)
+
+
+async def with_master(
+    answer: SavepointStatus | Exception, story: Callable[[httpx.AsyncClient, Saving], Any]
+) -> None:
+    master = Master()
+    saving = Saving(master, answer)
+    async with master.in_process() as http:
+        await story(http, saving)
+
+
+async def test_flinks_request_is_understood_and_the_place_is_told() -> None:
+    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+        body = {"target-directory": "/saved", "cancel-job": False, "triggerId": TRIGGER}
+        answer = await http.post(f"/jobs/{RUNNING}/savepoints", json=body)
+        assert (answer.status_code, answer.json()) == (202, {"request-id": TRIGGER})
+        assert saving.requests == [SavepointRequest(directory="/saved")]
+        path = f"/jobs/{RUNNING}/savepoints/{TRIGGER}"
+        assert await outcome(http, path) == {"location": "/saved/one"}
+
+    await with_master(DONE, story)
+
+
+async def test_a_stop_names_its_directory_in_the_other_form() -> None:
+    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+        body = {"targetDirectory": "/saved", "drain": False}
+        answer = await http.post(f"/jobs/{RUNNING}/stop", json=body)
+        assert answer.status_code == 202
+        assert saving.requests == [SavepointRequest(directory="/saved", stop=True)]
+        drained = await http.post(f"/jobs/{RUNNING}/stop", json={"drain": True})
+        assert drained.status_code == 400
+
+    await with_master(DONE, story)
+
+
+async def test_a_failed_operation_is_completed_with_its_cause() -> None:
+    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+        query = f"triggerId={TRIGGER}"
+        assert (await http.post(f"/jobs/{RUNNING}/savepoints?{query}")).status_code == 202
+        operation = await outcome(http, f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
+        assert "no space" in operation["failure-cause"]["stack-trace"]
+
+    failed = SavepointStatus(done=True, error="StorageUnavailable", message="no space")
+    await with_master(failed, story)
+
+
+async def test_a_lost_master_fails_the_operation_instead_of_leaving_it_open() -> None:
+    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+        await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")
+        operation = await outcome(http, f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
+        assert "was lost before it was done" in operation["failure-cause"]["stack-trace"]
+
+    await with_master(NotFound("unknown here"), story)
+
+
+async def test_what_is_refused_is_refused_at_once() -> None:
+    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+        answer = await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")
+        assert answer.status_code == 409
+        assert "a batch job" in answer.text
+        unknown = await http.get(f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
+        assert unknown.status_code == 404
+
+    await with_master(CannotTakeSavepoint("it is a batch job"), story)
+
+
+async def test_savepoints_are_listed_and_disposed_of() -> None:
+    async def story(http: httpx.AsyncClient, saving: Saving) -> None:
+        listed = (await http.get("/savepoints?directory=/saved")).json()["savepoints"]
+        assert [each["path"] for each in listed] == ["/saved/one"]
+        for path, trigger in (("/saved/one", "1" * 32), ("/gone", "2" * 32)):
+            body = {"savepoint-path": path, "triggerId": trigger}
+            assert (await http.post("/savepoint-disposal", json=body)).status_code == 200
+        assert await outcome(http, f"/savepoint-disposal/{'1' * 32}") == {}
+        failed = await outcome(http, f"/savepoint-disposal/{'2' * 32}")
+        assert "there is no such directory" in failed["failure-cause"]["stack-trace"]
+        assert saving.disposed == ["/saved/one"]
+        assert (await http.post("/savepoint-disposal")).status_code == 400
+
+    await with_master(DONE, story)
