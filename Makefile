@@ -68,6 +68,11 @@ chaos: $(STAMP) ## real processes killed and frozen at length (ROUNDS=5, SEED=1)
 	STOKER_CHAOS=long STOKER_CHAOS_ROUNDS=$(or $(ROUNDS),5) STOKER_CHAOS_SEED=$(or $(SEED),1) \
 		$(PYTEST) -s tests/chaos
 
+.PHONY: savepoints
+savepoints: $(STAMP) ## savepoints of real jobs at length: joins, windows, large state, a whole cluster
+	STOKER_SAVEPOINTS=long $(PYTEST) tests/integration/engine/test_savepoints.py \
+		tests/integration/cli/test_savepoints.py
+
 .PHONY: bench
 bench: $(STAMP) ## measure, and print ratios
 	$(BIN)/python -m bench

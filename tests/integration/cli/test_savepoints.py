@@ -1,6 +1,7 @@
 """Savepoints of a real streaming job, from trigger to the job that goes on. CKPT-12, CKPT-15."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,11 @@ import pyarrow.dataset
 import pytest
 
 from integration.cli.conftest import CommandLine, Eventually
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("STOKER_SAVEPOINTS") != "long",
+    reason="minutes on a busy machine: STOKER_SAVEPOINTS=long",
+)
 
 
 class Stream:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.server import spark_home
+from stoker.engine.tether import tethered
 
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
@@ -50,7 +51,7 @@ async def spark_cluster(folder: Path, *, workers: int) -> AsyncIterator[str]:
 def _start(stack: AsyncExitStack, environment: dict[str, str], log: Path, *command: str) -> None:
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(spark_home() / "bin" / "spark-class"), *command],
+            tethered(str(spark_home() / "bin" / "spark-class"), *command),
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
