@@ -129,7 +129,7 @@ class SubtasksAccumulators(Answer, frozen=True, kw_only=True):
 
 
 class BackPressure(Answer, frozen=True, kw_only=True):
-    """GET …/backpressure: Spark pulls its input, so nothing presses back and nothing is measured."""
+    """GET …/backpressure: Spark pulls its input, so nothing presses back, nor is measured."""
 
     status: str = "deprecated"
 

@@ -174,7 +174,8 @@ class StokerClient:
         await self._located(calls.disposal_outcome(trigger_id))
 
     async def _located(self, question: Call[SavepointOutcome]) -> str:
-        while not (outcome := await self._call(question)).done:
+        # The answer is at the master: only asking again tells.
+        while not (outcome := await self._call(question)).done:  # noqa: ASYNC110
             await asyncio.sleep(OPERATION_POLL_SECONDS)
         if outcome.failure is not None:
             raise SavepointFailed(outcome.failure)

@@ -1,7 +1,7 @@
 """Cutting a job graph into regions, the units that are scheduled.
 
-A region is a sink (or a script, a program, or a materialized vertex) with the ancestors it needs, cut at
-materialized vertices, which are regions of their own and are read back instead of computed.
+A region is a sink (or a script, a program, or a materialized vertex) with the ancestors it needs,
+cut at materialized vertices, which are regions of their own and are read back instead of computed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

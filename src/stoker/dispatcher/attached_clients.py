@@ -1,4 +1,4 @@
-"""Jobs that are bound to the client which submitted them: cancelled when it is gone for too long."""
+"""Jobs that are bound to the client which submitted them: cancelled when it is gone too long."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ async def cancel_abandoned(
     bound: Callable[[], Mapping[JobId, float]],
     cancel: Callable[[JobId], Awaitable[None]],
 ) -> None:
-    """For as long as the dispatcher leads. A cancel that fails is tried again with the next look."""
+    """For as long as the dispatcher leads. A cancel that fails is tried at the next look."""
     while True:
         for job_id in clients.overdue(bound(), asyncio.get_running_loop().time()):
             log.warning("job %s is cancelled: its client has not been heard of", job_id)

@@ -6,6 +6,8 @@ import zlib
 from litestar.types import HTTPResponseStartEvent, Message, Send
 
 MINIMUM = 1024
+MAXIMUM = 1024 * 1024
+"""Larger ones would take more of the processor than their way takes time: pages are for them."""
 _IN_THE_LOOP = 64 * 1024
 _LEVEL = 1
 """Answers repeat themselves so much that more effort gains little."""
@@ -36,7 +38,7 @@ class Compressing:
         if message["type"] == "http.response.body" and self._start is not None:
             start, self._start = self._start, None
             body = message["body"]
-            if not message["more_body"] and len(body) >= MINIMUM:
+            if not message["more_body"] and MINIMUM <= len(body) <= MAXIMUM:
                 body = await _compressed(body)
                 kept = [each for each in start["headers"] if each[0] != b"content-length"]
                 start["headers"] = [

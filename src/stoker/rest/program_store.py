@@ -37,9 +37,7 @@ def program_name(given: str) -> str:
     bare = PureWindowsPath(PurePosixPath(given).name).name
     name = _UNSAFE.sub("_", bare).strip(" .")[-200:]
     if not name.lower().endswith(SUFFIXES) or name.startswith("."):
-        raise InvalidInput(
-            f"a program is a file of {', '.join(SUFFIXES)}, found {given!r}"
-        )
+        raise InvalidInput(f"a program is a file of {', '.join(SUFFIXES)}, found {given!r}")
     return name
 
 

@@ -15,7 +15,7 @@ import random
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, ContextVar
-from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack, cast
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, cast
 
 from stoker.aio.clock import WallClock
 
@@ -137,8 +137,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def call_at(
         self,
         when: float,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: Unpack[Ts],
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         timer = _Timer(when, callback, args, self, context)

@@ -119,7 +119,7 @@ def test_a_failure_in_the_moment_in_which_the_body_ends_does_not_cancel_the_owne
         with pytest.raises(RecipientUnreachable):
             async with TaskScope("keeper") as scope:
                 bad = scope.spawn("bad", fail_after(1, RecipientUnreachable("bad")))
-                while not bad.done():
+                while not bad.done():  # noqa: ASYNC110
                     await asyncio.sleep(0.5)
         current = asyncio.current_task()
         assert current is not None

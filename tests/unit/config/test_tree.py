@@ -68,10 +68,14 @@ def test_all_options_of_stoker_make_one_tree_with_a_meaning_for_each() -> None:
     assert [key for key, each in tree.by_key.items() if not each.meaning.strip()] == []
 
 
+OWN_OPTIONS = {"core", "config"}
+"""How options are declared and joined; what they are is in the other parts."""
+
+
 def options_classes_on_disk() -> set[type]:
     package = Path(stoker.__file__).parent
-    parts = {path.parent.name for path in package.glob("*/options.py")} - {"core", "config"}
-    names = [f"stoker.{part}.options" for part in parts]
+    files = [path for path in package.glob("*/*options.py") if path.parent.name not in OWN_OPTIONS]
+    names = [f"stoker.{path.parent.name}.{path.stem}" for path in files]
     # Those of whole processes, and those that both sides of a gateway must agree on.
     names += ["stoker.config.processes", "stoker.gateways.leases", "stoker.ha.zookeeper.options"]
     modules = [importlib.import_module(name) for name in names]

@@ -78,7 +78,9 @@ def test_a_script_that_does_not_parse_is_refused_with_its_line() -> None:
 
 @given(st.text())
 def test_any_text_is_parsed_or_refused(source: str) -> None:
+    refusal = ""
     try:
         parse(source, Path("job.py"))
     except InvalidInput as error:
-        assert "job.py" in str(error)
+        refusal = str(error)
+    assert refusal == "" or "job.py" in refusal
