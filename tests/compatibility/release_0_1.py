@@ -33,6 +33,7 @@ from stoker.core.ids import (
     ResourceId,
     SessionId,
 )
+from stoker.core.manifests import Manifest, Publication, ResultFile
 from stoker.core.results import (
     AttemptDetails,
     AttemptOutcome,
@@ -54,6 +55,7 @@ from stoker.ha.stores.attempts import AttemptRecord
 from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
 from stoker.ha.stores.job_results import ResultRecord
 from stoker.ha.stores.outcomes import _OutcomeRecord
+from stoker.ha.stores.publications import _PublicationRecord
 from stoker.ha.stores.wishes import Wish, WishRecord
 
 BATCH = JobId("1" * 32)
@@ -67,6 +69,7 @@ INSTANCE = InstanceId("e" * 32)
 LIBRARY = b"def double(x):\n    return 2 * x\n"
 LIBRARY_SHA256 = hashlib.sha256(LIBRARY).hexdigest()
 DONE_REGION = RegionId("cleaned")
+SINK_REGION = RegionId("report")
 DONE_ATTEMPT = AttemptId("a" * 32)
 
 BATCH_GRAPH = JobGraph(
@@ -295,6 +298,17 @@ STORAGE: dict[str, Value | bytes] = {
             state=ExecutionState.FINISHED,
             at=NOW + 100,
             progress=Progress(rows_written=40),
+        )
+    ),
+    f"{keys.results_folder(BATCH)}/{keys.publication(SINK_REGION)}": _PublicationRecord(
+        publication=Publication(
+            manifest=Manifest(
+                attempt=AttemptId("9" * 32),
+                directory="file:///staged",
+                files=(ResultFile(path="day=1/part-0.parquet", size=7, checksum="0a", rows=2),),
+            ),
+            target="file:///out",
+            replaces=("day=1/part-former.parquet",),
         )
     ),
     DETAILS_POINTER: DETAILS,

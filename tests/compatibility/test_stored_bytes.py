@@ -30,6 +30,7 @@ from stoker.ha.stores.attempts import AttemptRecord
 from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
 from stoker.ha.stores.job_results import ResultRecord, _AcceptedJob
 from stoker.ha.stores.outcomes import _OutcomeRecord
+from stoker.ha.stores.publications import _PublicationRecord
 from stoker.ha.stores.wishes import WishRecord
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
@@ -67,6 +68,8 @@ def stored(release: str, where: str) -> dict[str, bytes]:
 def kind_in_storage(path: str) -> type[Value] | None:
     """None for artifacts, which are the user's bytes."""
     folder, _, inside = path.split("/", 2)
+    if folder == "jobs" and "/.publications/" in inside:
+        return _PublicationRecord
     if folder == "jobs":
         return JobGraph if inside.startswith("graph/") else _OutcomeRecord
     return JobDetails if folder == "results" else None

@@ -63,6 +63,8 @@ RUNNER_FAILPOINTS: Final = frozenset(
         "materialized.before-content",
         "materialized.before-manifest",
         "materialized.after-manifest",
+        "lease.before-ending",
+        "lease.before-killing",
     }
 )
 """Reached only where Spark writes: in the runner of a real engine."""

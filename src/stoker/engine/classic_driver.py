@@ -20,12 +20,16 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from stoker.core.failpoints import failpoint
 from stoker.core.graph import Artifact, ArtifactKind, Program
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.driver_settings import Fit, fit_of, stream_settings
 from stoker.engine.failures import failure_of
+from stoker.engine.lease import LeaseStep
+from stoker.engine.lease_watch import LeaseWatch
 from stoker.engine.limits import let_go, out_of_memory, take_on
+from stoker.engine.process_tree import kill_tree
 from stoker.engine.program import (
     enter,
     execute,
@@ -38,6 +42,7 @@ from stoker.engine.program_progress import look
 from stoker.engine.region_run import RegionRun
 from stoker.engine.runner_protocol import (
     Ended,
+    LeaseRenewed,
     NotReady,
     ProgressReport,
     Ready,
@@ -58,9 +63,23 @@ class Driver:
         self._task = task
         self._directory = Path(task.directory)
         self._progress = Progress()
+        self._supervisor = os.getppid()
+        self._lease = LeaseWatch(
+            task.lease,
+            {
+                LeaseStep.END: self._end_by_itself,
+                LeaseStep.FORCE: self._end_by_force,
+                LeaseStep.KILL: self._end_at_any_price,
+            },
+        )
 
     def run(self) -> int:
         """The exit code; what happens to a job's program happens to this process."""
+        if self._lease.due is not LeaseStep.GO_ON:
+            # The task was sent, and then its task executor or the machine was frozen.
+            return 1
+        self._lease.start()
+        threading.Thread(target=self._listen, name="stoker-control", daemon=True).start()
         self._state(ExecutionState.INITIALIZING)
         _use_temporary_files_in(self._directory / "tmp")
         for path in reversed(self._task.python_path):
@@ -188,6 +207,30 @@ class Driver:
             self._progress = progress
             with suppress(OSError):
                 self._end.send(ProgressReport(progress=progress))
+
+    def _listen(self) -> None:
+        # Its end is the supervisor's business, which sees whether the task executor lives.
+        while (message := self._end.receive()) is not None:
+            if isinstance(message, LeaseRenewed):
+                self._lease.renew(message.until)
+
+    # The lease runs out: what the task executor does else, which may be frozen
+
+    def _end_by_itself(self) -> None:
+        failpoint("lease.before-ending")
+        self._tell_supervisor(signal.SIGTERM)
+
+    def _end_by_force(self) -> None:
+        failpoint("lease.before-killing")
+        self._tell_supervisor(signal.SIGUSR1)
+
+    def _end_at_any_price(self) -> None:
+        kill_tree(self._supervisor)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _tell_supervisor(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self._supervisor, number)
 
     def _report_progress(self) -> None:
         threading.Thread(target=self._watch, name="stoker-progress", daemon=True).start()

@@ -14,8 +14,15 @@ from stoker.engine.contract import Listener, Progressed, StateChanged, Task
 from stoker.engine.driver_ends import End, end_of
 from stoker.engine.driver_pool import DriverPool
 from stoker.engine.driver_process import DriverProcess
+from stoker.engine.lease import Lease, LeaseStep, lease_ran_out
 from stoker.engine.limits import RunnerLimits, too_slow
-from stoker.engine.runner_protocol import Ended, ProgressReport, RunTask, StateReport
+from stoker.engine.runner_protocol import (
+    Ended,
+    LeaseRenewed,
+    ProgressReport,
+    RunTask,
+    StateReport,
+)
 
 Install = Callable[[Task], Awaitable[tuple[str, ...]]]
 """Makes what the task must find installed; the directories that Python is to search."""
@@ -45,6 +52,9 @@ class ClassicTask:
         self._grace = grace.total_seconds()
         self._wall_clock = wall_clock
         self._driver: DriverProcess | None = None
+        self._lease = Lease(until=task.lease_until, margin=task.lease_margin)
+        self._has_task = False
+        """The driver was given the task, and with it the lease."""
         self._cancel_asked = False
         self._progress = Progress()
         self._preparing = asyncio.create_task(self._prepare(), name=f"prepare-{task.attempt}")
@@ -52,6 +62,11 @@ class ClassicTask:
 
     async def outcome(self) -> AttemptOutcome:
         return await asyncio.shield(self.following)
+
+    def renew_lease(self, until: float) -> None:
+        self._lease = self._lease.renewed(until)
+        if self._has_task and self._driver is not None and self._driver.is_alive:
+            self._driver.post(LeaseRenewed(until=self._lease.until))
 
     async def cancel(self) -> None:
         self._cancel_asked = True
@@ -100,6 +115,9 @@ class ClassicTask:
             return End(state=ExecutionState.CANCELED)
         ended = await self._run_in_time(prepared)
         code = await asyncio.shield(prepared.exited)
+        now = asyncio.get_running_loop().time()
+        if code != 0 and not self._cancel_asked and self._lease.due(now) is not LeaseStep.GO_ON:
+            return End(state=ExecutionState.CANCELED, failure=lease_ran_out())
         return end_of(code, ended, prepared.last_words, cancelled=self._cancel_asked)
 
     async def _prepare(self) -> DriverProcess | Failure:
@@ -116,6 +134,7 @@ class ClassicTask:
                 error=type(error).__name__, message=str(error), retriable=error.retriable
             )
         driver.log_to(task.directory)
+        self._has_task = True
         await driver.send(self._message(python_path))
         return driver
 
@@ -131,6 +150,7 @@ class ClassicTask:
             artifacts={name: os.path.abspath(path) for name, path in task.artifacts.items()},
             python_path=python_path,
             limits=self._limits,
+            lease=self._lease,
         )
 
     async def _run_in_time(self, driver: DriverProcess) -> Ended | None:

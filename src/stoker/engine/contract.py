@@ -4,6 +4,7 @@ Implementations: `connect` (shared warm Spark Connect server, a runner process f
 the fake of `stoker.testing`. A task is one attempt of one region.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -31,6 +32,10 @@ class Task:
     """URL below which the job's streaming checkpoints stand, one directory for each region."""
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     """Artifact name to local file, already checked."""
+    lease_until: float = math.inf
+    """By the loop's time: its process ends it before, unless the lease is renewed."""
+    lease_margin: float = 0.0
+    """Seconds before that, at which it begins to end."""
 
     @property
     def region_id(self) -> RegionId:
@@ -62,6 +67,10 @@ class EngineState(Enum):
 
 
 class RunningTask(Protocol):
+    def renew_lease(self, until: float) -> None:
+        """The task may go on until then, by the loop's time; moments of the past do no harm."""
+        ...
+
     async def outcome(self) -> AttemptOutcome:
         """Wait for the end. Never raises for the task's own failure; may be awaited many times."""
         ...

@@ -4,7 +4,9 @@ Processes come and go while this reads: whatever cannot be read is not there any
 """
 
 import os
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -37,6 +39,17 @@ def descendants_of(pid: int) -> list[int]:
             found.append(child)
             waiting += children_of(child)
     return found
+
+
+def kill_tree(pid: int) -> None:
+    """With the process itself last, on whose end others may depend, this one among them."""
+    with suppress(ProcessLookupError, PermissionError):
+        # So that it starts no more of them.
+        os.kill(pid, signal.SIGSTOP)
+    for each in (*descendants_of(pid), pid):
+        with suppress(ProcessLookupError, PermissionError):
+            if each != os.getpid():
+                os.kill(each, signal.SIGKILL)
 
 
 def own_bytes(pid: int) -> int:

@@ -19,17 +19,22 @@ import numpy
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from stoker.core.failpoints import failpoint
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.classic_udfs import let_classic_udfs_run_on_connect
 from stoker.engine.failures import failure_of, is_loss_of_server
 from stoker.engine.janitor import end_all_work
+from stoker.engine.lease import LeaseStep, lease_ran_out
+from stoker.engine.lease_watch import LeaseWatch
 from stoker.engine.limits import let_go, out_of_memory, take_on
+from stoker.engine.process_tree import kill_tree
 from stoker.engine.python_workers import workers_of
 from stoker.engine.region_run import RegionRun
 from stoker.engine.runner_protocol import (
     Cancel,
     Ended,
+    LeaseRenewed,
     NotReady,
     Prepare,
     ProgressReport,
@@ -37,9 +42,11 @@ from stoker.engine.runner_protocol import (
     RunnerEnd,
     RunTask,
     SessionEnded,
+    SessionNotEnded,
     StateReport,
 )
 from stoker.engine.spark_tasks import has_active_tasks
+from stoker.engine.strays import WORKER_MARK, kill_marked
 from stoker.engine.tether import SINGLE_THREADED
 
 
@@ -98,20 +105,30 @@ class Runner:
         self._ui = prepare.ui
         self._server_pid = prepare.server_pid
         self._cancelled = threading.Event()
+        self._attended = False
+        """Its task executor has cancelled it, and sees to its end."""
+        self._lease_ran_out = False
+        self._session_closed = False
+        self._lease = LeaseWatch(
+            task.lease,
+            {
+                LeaseStep.END: self._end_by_itself,
+                LeaseStep.FORCE: self._end_by_force,
+                LeaseStep.KILL: self._end_at_any_price,
+            },
+        )
         self._ending = threading.Lock()
         self._over = False
         self._run = RegionRun(session, task, self._report, self._entered_running)
 
     def run(self) -> None:
         _move_into(Path(self._task.directory))
-        if self._task.limits is not None:
-            take_on(self._task.limits)
         signal.signal(signal.SIGTERM, self._on_cancel_signal)
-        threading.Thread(target=self._listen, name="control", daemon=True).start()
         try:
-            if self._task.resumed is None:
-                self._state(ExecutionState.INITIALIZING)
-            ended = self._run_task()
+            # The task was sent, and then its task executor or the machine was frozen.
+            self._lease_ran_out = self._lease.due is not LeaseStep.GO_ON
+            self._begin()
+            ended = self._canceled() if self._lease_ran_out else self._run_task()
         except _Cancelled:
             ended = self._canceled()
         with self._ending:
@@ -121,6 +138,23 @@ class Runner:
         self._end.send(ended)
         if ended.state is ExecutionState.FINISHED or self._end_leftovers():
             self._release_session()
+        else:
+            self._wait_for_the_end()
+
+    def _begin(self) -> None:
+        # Its threads do not count as the task's memory.
+        self._lease.start()
+        if self._task.limits is not None:
+            take_on(self._task.limits)
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
+        if self._task.resumed is None:
+            self._state(ExecutionState.INITIALIZING)
+
+    def _wait_for_the_end(self) -> None:
+        """The janitor goes on, after this process has gone; if nobody calls it, the lease ends."""
+        session = self._session.session_id
+        self._end.send(SessionNotEnded(session_id=session, reason="Spark's work goes on"))
+        threading.Event().wait()
 
     def _run_task(self) -> Ended:
         try:
@@ -153,36 +187,49 @@ class Runner:
         return failure
 
     def _canceled(self) -> Ended:
-        return Ended(state=ExecutionState.CANCELED, progress=self._run.progress)
+        failure = lease_ran_out() if self._lease_ran_out and not self._attended else None
+        return Ended(state=ExecutionState.CANCELED, failure=failure, progress=self._run.progress)
 
     def _end_leftovers(self) -> bool:
         try:
             end_all_work(self._session, self._ui)
         except (PySparkException, grpc.RpcError, OSError):
-            # The janitor does it then, after this process has gone.
             return False
         return True
 
     def _release_session(self) -> None:
         try:
-            workers = workers_of(self._session, self._server_pid)
-            self._session.client.release_session()
+            workers = self._close_session()
         except (PySparkException, grpc.RpcError):
             return
         self._end.send(SessionEnded(session_id=self._session.session_id, workers=workers))
 
+    def _close_session(self) -> str:
+        """From now on nothing can begin in it; gives the mark of its workers."""
+        workers = workers_of(self._session, self._server_pid)
+        self._session.client.release_session()
+        if self._lease_ran_out and workers:
+            # The task executor, whose business it is, may be frozen.
+            kill_marked(WORKER_MARK, workers)
+        self._session_closed = True
+        return workers
+
     def _listen(self) -> None:
         while (message := self._end.receive()) is not None:
-            if isinstance(message, Cancel) and not self._cancelled.is_set():
-                self._cancelled.set()
-                self._interrupt()
+            match message:
+                case Cancel():
+                    self._attended = True
+                    self._interrupt()
+                case LeaseRenewed(until=until):
+                    self._lease.renew(until)
         # The task executor is gone: nothing that this task started may outlive it.
         os.killpg(0, signal.SIGKILL)
 
     def _interrupt(self) -> None:
         with self._ending:
-            if self._over:
+            if self._over or self._cancelled.is_set():
                 return
+            self._cancelled.set()
             # To this thread by name: a signal to the process may land in one of gRPC's threads
             # and leave a main thread that sleeps asleep.
             main = threading.main_thread().ident
@@ -194,6 +241,32 @@ class Runner:
     def _on_cancel_signal(self, _signal: int, _frame: object) -> None:
         if self._cancelled.is_set() and not self._over:
             raise _Cancelled
+
+    # The lease runs out: its task executor may be frozen, and cannot do any of this
+
+    def _end_by_itself(self) -> None:
+        failpoint("lease.before-ending")
+        self._lease_ran_out = True
+        self._interrupt()
+
+    def _end_by_force(self) -> None:
+        """The main thread may wait for a task executor that reads nothing, or for user code."""
+        if not self._attended and self._end_leftovers():
+            with suppress(PySparkException, grpc.RpcError):
+                self._close_session()
+                os.killpg(0, signal.SIGKILL)
+
+    def _end_at_any_price(self) -> None:
+        """A task executor that could act would have cancelled the task by now.
+
+        Leases of its other tasks, whose Spark this is too, end in these seconds as well.
+        """
+        if self._attended:
+            return
+        failpoint("lease.before-killing")
+        if self._server_pid and not self._session_closed:
+            kill_tree(self._server_pid)
+        os.killpg(0, signal.SIGKILL)
 
     def _state(self, state: ExecutionState) -> None:
         self._end.send(StateReport(state=state))

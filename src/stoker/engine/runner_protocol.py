@@ -16,6 +16,7 @@ from stoker.core.ids import AttemptId
 from stoker.core.regions import Region
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
+from stoker.engine.lease import FOREVER, Lease
 from stoker.engine.limits import RunnerLimits
 
 _LENGTH = struct.Struct(">I")
@@ -50,10 +51,15 @@ class RunTask(Value, tag="run"):
     limits: RunnerLimits | None = None
     resumed: Progress | None = None
     """The task's query runs already: watch it on, from what was known of it."""
+    lease: Lease = FOREVER
 
 
 class Cancel(Value, tag="cancel"):
     pass
+
+
+class LeaseRenewed(Value, tag="lease-renewed"):
+    until: float
 
 
 class EndSession(Value, tag="end-session"):
@@ -102,7 +108,7 @@ class SessionNotEnded(Value, tag="session-not-ended"):
     reason: str
 
 
-ToRunner = Prepare | RunTask | Cancel | EndSession
+ToRunner = Prepare | RunTask | Cancel | LeaseRenewed | EndSession
 FromRunner = (
     Ready | NotReady | StateReport | ProgressReport | Ended | SessionEnded | SessionNotEnded
 )

@@ -9,15 +9,18 @@ from stoker.aio.clock import WallClock
 from stoker.core.results import AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import Listener, Progressed, StateChanged, Task
+from stoker.engine.lease import Lease, LeaseStep, lease_ran_out
 from stoker.engine.limits import limits_of, too_slow
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool, WarmRunner
 from stoker.engine.runner_protocol import (
     Cancel,
     Ended,
+    LeaseRenewed,
     ProgressReport,
     RunTask,
     SessionEnded,
+    SessionNotEnded,
     StateReport,
 )
 from stoker.engine.runner_watch import until_limit_broken
@@ -66,6 +69,9 @@ class ConnectTask:
         self._session_ended: SessionEnded | None = None
         self._last_progress = Progress()
         self._takeovers = 0
+        self._lease = Lease(until=task.lease_until, margin=task.lease_margin)
+        self._has_task = False
+        """The runner of now was given the task, and with it the lease."""
         self.server = runner.server
         self.following = asyncio.create_task(self._follow(), name=f"attempt-{task.attempt}")
 
@@ -77,7 +83,15 @@ class ConnectTask:
     async def outcome(self) -> AttemptOutcome:
         return await asyncio.shield(self.following)
 
+    def renew_lease(self, until: float) -> None:
+        self._lease = self._lease.renewed(until)
+        if self._has_task and self._runner.process.is_alive:
+            self._runner.process.post(LeaseRenewed(until=self._lease.until))
+
     async def cancel(self) -> None:
+        if self._work_over.is_set() and self._runner.process.is_alive:
+            # Nothing is left to cancel, but the runner learns that it is attended to.
+            self._runner.process.post(Cancel())
         if not self._cancel_asked and not self._work_over.is_set():
             self._cancel_asked = True
             await self._runner.process.send(Cancel())
@@ -167,6 +181,7 @@ class ConnectTask:
     async def _run(self, resumed: Progress | None) -> Ended | None:
         task = self._task
         self._runner.process.log_to(task.directory)
+        self._has_task = True
         await self._runner.process.send(
             RunTask(
                 graph=task.graph,
@@ -178,6 +193,7 @@ class ConnectTask:
                 artifacts={name: str(path.absolute()) for name, path in task.artifacts.items()},
                 limits=self._limits,
                 resumed=resumed,
+                lease=self._lease,
             )
         )
         if self._cancel_asked:
@@ -199,12 +215,17 @@ class ConnectTask:
         known = self._last_progress
         if self._cancel_asked or known.run_id is None or self._takeovers >= _TAKEOVERS:
             return False
+        if self._lease_has_run_out():
+            return False
         self._takeovers += 1
         successor = await self._means.pool.attach(self.server, self._runner.session_id)
         if not isinstance(successor, WarmRunner):
             return False
-        self._runner = successor
+        self._runner, self._has_task = successor, False
         return True
+
+    def _lease_has_run_out(self) -> bool:
+        return self._lease.due(asyncio.get_running_loop().time()) is not LeaseStep.GO_ON
 
     def _linked(self, progress: Progress) -> Progress:
         return msgspec.structs.replace(progress, spark_ui=self.server.ui or None)
@@ -226,6 +247,10 @@ class ConnectTask:
     def _failed(self, failure: Failure) -> _End:
         if self._cancel_asked:
             return _End(state=ExecutionState.CANCELED, progress=self._last_progress)
+        if self._lease_has_run_out():
+            # Whatever ended it then, another attempt may be there to go on.
+            failure, state = lease_ran_out(), ExecutionState.CANCELED
+            return _End(state=state, failure=failure, progress=self._last_progress)
         return _End(state=ExecutionState.FAILED, failure=failure, progress=self._last_progress)
 
     async def _clean_up(self) -> None:
@@ -248,4 +273,6 @@ class ConnectTask:
         while (message := await self._runner.process.receive()) is not None:
             if isinstance(message, SessionEnded):
                 self._session_ended = message
+                return
+            if isinstance(message, SessionNotEnded):
                 return

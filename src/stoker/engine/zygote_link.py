@@ -62,8 +62,12 @@ class ForkedProcess:
     async def send(self, message: ToRunner) -> None:
         # A runner that is gone shows as the end of what it says.
         with suppress(ConnectionError):
-            self._writer.write(frame(message))
+            self.post(message)
             await self._writer.drain()
+
+    def post(self, message: ToRunner) -> None:
+        """A small message, for whose way nobody waits."""
+        self._writer.write(frame(message))
 
     async def receive(self) -> FromRunner | None:
         return await receive(self._reader, self._decoder)

@@ -74,7 +74,7 @@ class TaskExecutor(Endpoint):
         self._links: dict[JobId, JobLink] = {}
         self._link_tasks: dict[JobId, asyncio.Task[None]] = {}
         self._suspensions = Suspensions(services.tasks.work_dir)
-        self._runs = TaskRuns(services.tasks, self.task_scope, self._changed)
+        self._runs = TaskRuns(services.tasks, self.task_scope, self._changed, services.lease)
         self.address = f"{services.rpc.address}/{self.name}"
         self._stopping = False
         self._draining = Draining()

@@ -30,6 +30,12 @@ class HeldTask:
     outcome: AttemptOutcome | None = None
     """Set when it is on record: it may be told from then on."""
 
+    def renew_lease(self, until: float) -> None:
+        """Its process knows the end of its lease too: it may be all that is left to end it."""
+        self.lease_until = max(self.lease_until, until)
+        if self.running is not None:
+            self.running.renew_lease(self.lease_until)
+
     @property
     def attempt(self) -> AttemptId:
         return self.deployment.attempt

@@ -215,13 +215,13 @@ class JobLink:
         self._extend(asked_at)
         for task in tasks:
             if task.attempt in renewed:
-                task.lease_until = self.leased_until
+                task.renew_lease(self.leased_until)
 
     def leased_from(self, asked_at: float) -> None:
         """All attempts of the job may go on, by the word of the coordinator or of the masters."""
         self._extend(asked_at)
         for task in self.holdings.tasks(self.job_id):
-            task.lease_until = max(task.lease_until, self.leased_until)
+            task.renew_lease(self.leased_until)
 
     def _extend(self, asked_at: float) -> None:
         """Counted from the moment at which the question was sent, never from the answer."""

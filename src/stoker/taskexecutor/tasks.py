@@ -26,6 +26,7 @@ from stoker.engine.contract import (
     Task,
     TaskEvent,
 )
+from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.taskexecutor import MOVED
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.storage.contract import Storage
@@ -54,9 +55,14 @@ class TaskServices:
 
 class TaskRuns:
     def __init__(
-        self, services: TaskServices, scope: TaskScope, changed: Callable[[HeldTask], None]
+        self,
+        services: TaskServices,
+        scope: TaskScope,
+        changed: Callable[[HeldTask], None],
+        lease: LeaseOptions,
     ) -> None:
         self._services = services
+        self._lease = lease
         self._scope = scope
         self._changed = changed
         self._files = AttemptFiles(services.work_dir, services.log_dir, services.off_loop)
@@ -106,6 +112,8 @@ class TaskRuns:
                 return held.ended(ExecutionState.CANCELED, self._services.wall_clock())
             failpoint("task.before-launch")
             held.running = await self._services.engine.launch(task, self._listener(held))
+            # As of now: the engine may have been waited for.
+            held.running.renew_lease(held.lease_until)
             failpoint("task.after-launch")
             if held.cancel_reason is not None:
                 self._scope.spawn(f"cancel {held.attempt}", _cancel(held.attempt, held.running))
@@ -139,6 +147,8 @@ class TaskRuns:
             materialized_root=self._services.storage.url(f"{root}/materialized"),
             checkpoint_root=self._services.storage.url(f"{root}/checkpoints"),
             artifacts=artifacts,
+            lease_until=held.lease_until,
+            lease_margin=self._lease.margin.total_seconds(),
         )
 
     def _listener(self, held: HeldTask) -> Callable[[TaskEvent], None]:

@@ -146,6 +146,9 @@ class FakeRunningTask:
     async def outcome(self) -> AttemptOutcome:
         return await asyncio.shield(self._outcome)
 
+    def renew_lease(self, until: float) -> None:
+        """It has no process that could outlive its task executor."""
+
     async def cancel(self) -> None:
         if self._outcome.done():
             return

@@ -25,6 +25,7 @@ from stoker.core.regions import regions_of
 from stoker.core.results import AttemptOutcome
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.contract import Progressed, StateChanged, Task, TaskEvent
+from stoker.engine.lease import FOREVER, Lease
 from stoker.engine.options import EngineOptions
 
 OPTIONS = EngineOptions(
@@ -78,7 +79,11 @@ class Bench:
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     async def launch(
-        self, graph: JobGraph, region: str | None = None, artifacts: dict[str, Path] | None = None
+        self,
+        graph: JobGraph,
+        region: str | None = None,
+        artifacts: dict[str, Path] | None = None,
+        lease: Lease = FOREVER,
     ) -> Launched:
         attempt = f"attempt-{next(self.numbers)}"
         directory = self.root / attempt
@@ -95,6 +100,8 @@ class Bench:
             materialized_root=(self.root / "materialized").as_uri(),
             checkpoint_root=(self.root / "checkpoints").as_uri(),
             artifacts=artifacts or {},
+            lease_until=lease.until,
+            lease_margin=lease.margin,
         )
         running = await self.engine.launch(task, events.append)
         return Launched(running, directory, events)

@@ -1,0 +1,69 @@
+"""How long a task may go on unheard."""
+
+import math
+import threading
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.engine.lease import FOREVER, Lease, LeaseStep
+from stoker.engine.lease_watch import LeaseWatch
+
+MOMENTS = st.floats(min_value=0, max_value=1e6)
+LEASES = st.builds(Lease, until=MOMENTS, margin=st.floats(min_value=0.1, max_value=100))
+STEPS = (LeaseStep.END, LeaseStep.FORCE, LeaseStep.KILL)
+
+
+@given(LEASES, MOMENTS)
+def test_a_step_is_due_when_nothing_is_left_of_the_time_before_it(lease: Lease, now: float) -> None:
+    due = [step for step in LeaseStep if lease.seconds_to(step, now) == 0]
+    assert lease.due(now) is max(due)
+
+
+@given(LEASES, MOMENTS)
+def test_a_task_begins_to_end_a_margin_before_its_lease_is_over(lease: Lease, now: float) -> None:
+    begins, forced, killed = (lease.seconds_to(step, 0) for step in STEPS)
+    assert begins <= forced <= killed == lease.until
+    assert (lease.due(now) is LeaseStep.GO_ON) == (now < lease.until - lease.margin)
+    assert lease.due(lease.until) is LeaseStep.KILL
+
+
+@given(LEASES, MOMENTS, MOMENTS)
+def test_a_renewal_never_shortens_a_lease(lease: Lease, first: float, second: float) -> None:
+    renewed = lease.renewed(first).renewed(second)
+    assert renewed == lease.renewed(second).renewed(first)
+    assert renewed.until == max(lease.until, first, second)
+    assert renewed.margin == lease.margin
+
+
+def test_without_a_lease_nothing_is_ever_due() -> None:
+    assert FOREVER.due(1e12) is LeaseStep.GO_ON
+    assert FOREVER.seconds_to(LeaseStep.END, 1e12) == math.inf
+
+
+def test_a_step_that_hangs_keeps_no_later_one_from_being_done() -> None:
+    done = {step: threading.Event() for step in STEPS}
+    released = threading.Event()
+
+    def hang() -> None:
+        done[LeaseStep.END].set()
+        released.wait()
+
+    steps = {
+        LeaseStep.END: hang,
+        LeaseStep.FORCE: done[LeaseStep.FORCE].set,
+        LeaseStep.KILL: done[LeaseStep.KILL].set,
+    }
+    LeaseWatch(Lease(until=time.monotonic(), margin=1), steps).start()
+    try:
+        assert all(event.wait(60) for event in done.values())
+    finally:
+        released.set()
+
+
+def test_a_renewed_lease_makes_its_steps_wait_anew() -> None:
+    watch = LeaseWatch(Lease(until=time.monotonic(), margin=1), {})
+    assert watch.due is LeaseStep.KILL
+    watch.renew(time.monotonic() + 3600)
+    assert watch.due is LeaseStep.GO_ON
