@@ -19,6 +19,14 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
+_A_JAVA_OBJECT = "a serialized Java object; nothing of Stoker's is one"
+EXCEPTIONS = {
+    "job-execution-result.failure-cause.serialized-throwable: missing": _A_JAVA_OBJECT,
+    "operation.failure-cause.serialized-throwable: missing": _A_JAVA_OBJECT,
+}
+"""Differences that are meant: the whole place and what is different, with the reason."""
+
+
 @dataclass(frozen=True)
 class Field:
     place: str
@@ -62,6 +70,10 @@ def differences(answer: Any, operation: Operation) -> list[str]:
         if each.is_certain and name not in ("", "*") and not place.endswith("[]"):
             certain[parent].add(name)
     return list(_walk(answer, "", operation.fields, certain))
+
+
+def unexcused(faults: list[str]) -> list[str]:
+    return [each for each in faults if each.removeprefix(".") not in EXCEPTIONS]
 
 
 def _walk(value: Any, place: str, fields: dict[str, Field], certain: dict[str, set[str]]) -> Any:

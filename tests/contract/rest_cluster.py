@@ -11,6 +11,12 @@ from typing import Any
 import httpx
 import msgspec
 
+from stoker.core.checkpoints import (
+    BatchFigures,
+    CheckpointKind,
+    RestoredFrom,
+    SavepointTaken,
+)
 from stoker.core.errors import (
     DuplicateJob,
     InvalidJobGraph,
@@ -62,6 +68,7 @@ from stoker.gateways.dispatcher import (
 )
 from stoker.gateways.inspection import InspectionGateway, LoggedFile, LogListing
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
+from stoker.jobmaster.checkpoints import CheckpointHistory
 from stoker.rest.app import build_app
 from stoker.rest.options import RestOptions
 from stoker.rest.program_store import ProgramStore
@@ -76,6 +83,7 @@ FINISHED = JobId("2" * 32)
 FAILED = JobId("3" * 32)
 CANCELED = JobId("4" * 32)
 BROKEN = JobId("5" * 32)
+STREAM = JobId("6" * 32)
 UNKNOWN = JobId("f" * 32)
 NEW = JobId("a" * 32)
 NOW = 1_790_000_100_000
@@ -120,6 +128,52 @@ def job_details(job_id: JobId, status: JobStatus, state: ExecutionState) -> JobD
         configuration={"spark.sql.shuffle.partitions": "4", "spark.hadoop.s3.secret": "hunter2"},
         parameters={"day": "2026-11-01", "db-password": "hunter2"},
     )
+
+
+def streaming_details() -> JobDetails:
+    """Two queries that read one source, with checkpoints and savepoints of all kinds."""
+    history = CheckpointHistory([RegionId("big"), RegionId("small")], kept=10)
+    history.restored(RestoredFrom(path="/saved/zero", at=START, batches={"big": 4, "small": 3}))
+    batches = {name: tuple(_batch(name, number) for number in range(5, 8)) for name in _STATE}
+    for name, each in batches.items():
+        history.committed(RegionId(name), each)
+    history.savepoint_begun("one", CheckpointKind.SAVEPOINT, START + 8000)
+    taken = SavepointTaken(path="/saved/one", size_bytes=4000, batches={"big": 7, "small": 7})
+    history.savepoint_taken("one", taken, START + 8500)
+    history.savepoint_begun("two", CheckpointKind.SAVEPOINT, START + 9000)
+    history.savepoint_failed("two", "the disk is full", START + 9100)
+    history.savepoint_begun("three", CheckpointKind.STOP_SAVEPOINT, START + 9500)
+    plain = job_details(STREAM, JobStatus.RUNNING, ExecutionState.RUNNING)
+    regions = tuple(_streaming(region, batches[region.id]) for region in plain.regions)
+    return msgspec.structs.replace(
+        plain, job_type=JobType.STREAMING, regions=regions, checkpoints=history.shown()
+    )
+
+
+_STATE = {"big": 1000, "small": 0}
+"""Bytes that each query keeps for every batch it has seen."""
+
+
+def _batch(region: str, number: int) -> BatchFigures:
+    return BatchFigures(
+        batch_id=number,
+        at=START + number * 1000,
+        rows=number * 10,
+        duration_ms=number * 100,
+        phases={"addBatch": 90, "walCommit": 20, "commitOffsets": 30, "queryPlanning": 7},
+        state_rows=_STATE[region] // 10,
+        state_bytes=_STATE[region] * number,
+        watermark="2026-09-21T14:13:20.000Z" if region == "big" else None,
+    )
+
+
+def _streaming(region: RegionDetails, batches: tuple[BatchFigures, ...]) -> RegionDetails:
+    progress = Progress(
+        batch_id=7, batches=3, rows_read=180, rows_per_second=12.5, recent_batches=batches
+    )
+    attempt = msgspec.structs.replace(region.current, progress=progress, number=1)
+    former = msgspec.structs.replace(region.current, progress=Progress(batch_id=6, batches=2))
+    return msgspec.structs.replace(region, streaming=True, current=attempt, former=(former,))
 
 
 def _failures() -> list[FailureRecord]:

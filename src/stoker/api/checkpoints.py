@@ -1,14 +1,16 @@
 """Answers about checkpoints, in the form of Flink's REST API."""
 
-from typing import Any
+import msgspec
 
 from stoker.api.shape import Answer
 
 NOT_A_NUMBER = "NaN"
+NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
+"""What Flink says of a checkpoint that no job can be started from by its path."""
 
 
 class Summary(Answer, frozen=True, kw_only=True):
-    """Of a figure over all checkpoints; the text NaN stands where there is none."""
+    """Of a figure over several checkpoints; the text NaN stands where there is none."""
 
     min: int = 0
     max: int = 0
@@ -20,11 +22,15 @@ class Summary(Answer, frozen=True, kw_only=True):
     p999: float | str = NOT_A_NUMBER
 
 
+NO_BUFFERS = Summary(p50=0.0, p90=0.0, p95=0.0, p99=0.0, p999=0.0)
+"""Nothing is ever buffered: Spark has no barriers that would have to be aligned."""
+
+
 class Summaries(Answer, frozen=True, kw_only=True):
     checkpointed_size: Summary = Summary()
     state_size: Summary = Summary()
     end_to_end_duration: Summary = Summary()
-    alignment_buffered: Summary = Summary(p50=0.0, p90=0.0, p95=0.0, p99=0.0, p999=0.0)
+    alignment_buffered: Summary = NO_BUFFERS
     processed_data: Summary = Summary()
     persisted_data: Summary = Summary()
 
@@ -37,11 +43,71 @@ class Counts(Answer, frozen=True, kw_only=True):
     failed: int = 0
 
 
+class TaskCheckpoint(Answer, frozen=True, kw_only=True):
+    """The part of one vertex in a checkpoint; sizes in bytes, times in milliseconds."""
+
+    id: int
+    status: str
+    latest_ack_timestamp: int
+    checkpointed_size: int
+    state_size: int
+    end_to_end_duration: int
+    alignment_buffered: int = 0
+    processed_data: int = 0
+    """Bytes in flight that were processed while a checkpoint was made: Spark has none."""
+    persisted_data: int = 0
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+
+
+class Checkpoint(
+    Answer,
+    frozen=True,
+    kw_only=True,
+    rename={"class_name": "className", "savepoint_format": "savepointFormat"},
+):
+    """One checkpoint: in the history, as the latest of its kind, or with what each vertex did."""
+
+    class_name: str
+    """completed, failed or in_progress"""
+    id: int
+    status: str
+    is_savepoint: bool
+    savepoint_format: str | None
+    trigger_timestamp: int
+    latest_ack_timestamp: int
+    checkpointed_size: int
+    state_size: int
+    end_to_end_duration: int
+    alignment_buffered: int = 0
+    processed_data: int = 0
+    persisted_data: int = 0
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+    checkpoint_type: str
+    """CHECKPOINT, SAVEPOINT or SYNC_SAVEPOINT (of a stop)"""
+    tasks: dict[str, TaskCheckpoint] = {}
+    """By the id of the vertex; only where one checkpoint is asked for."""
+    external_path: str | msgspec.UnsetType = msgspec.UNSET
+    discarded: bool | msgspec.UnsetType = msgspec.UNSET
+    failure_timestamp: int | msgspec.UnsetType = msgspec.UNSET
+    failure_message: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Restored(Answer, frozen=True, kw_only=True):
+    """What the job began from."""
+
+    id: int
+    restore_timestamp: int
+    is_savepoint: bool
+    external_path: str
+
+
 class Latest(Answer, frozen=True, kw_only=True):
-    completed: dict[str, Any] | None = None
-    savepoint: dict[str, Any] | None = None
-    failed: dict[str, Any] | None = None
-    restored: dict[str, Any] | None = None
+    completed: Checkpoint | None = None
+    savepoint: Checkpoint | None = None
+    failed: Checkpoint | None = None
+    restored: Restored | None = None
 
 
 class CheckpointStatistics(Answer, frozen=True, kw_only=True):
@@ -50,7 +116,66 @@ class CheckpointStatistics(Answer, frozen=True, kw_only=True):
     counts: Counts = Counts()
     summary: Summaries = Summaries()
     latest: Latest = Latest()
-    history: list[dict[str, Any]] = []
+    history: list[Checkpoint] = []
+
+
+class Phases(Answer, frozen=True, kw_only=True, rename={"asynchronous": "async"}):
+    sync: int = 0
+    asynchronous: int = 0
+
+
+class Alignment(Answer, frozen=True, kw_only=True):
+    buffered: int = 0
+    processed: int = 0
+    persisted: int = 0
+    duration: int = 0
+
+
+class SubtaskCheckpoint(Answer, frozen=True, kw_only=True, rename={"class_name": "className"}):
+    """The part of one region; one that is not done has only its number and its state."""
+
+    class_name: str
+    """completed or pending"""
+    index: int
+    status: str
+    """completed or pending_or_failed"""
+    ack_timestamp: int | msgspec.UnsetType = msgspec.UNSET
+    end_to_end_duration: int | msgspec.UnsetType = msgspec.UNSET
+    checkpointed_size: int | msgspec.UnsetType = msgspec.UNSET
+    state_size: int | msgspec.UnsetType = msgspec.UNSET
+    checkpoint: Phases | msgspec.UnsetType = msgspec.UNSET
+    alignment: Alignment | msgspec.UnsetType = msgspec.UNSET
+    start_delay: int | msgspec.UnsetType = msgspec.UNSET
+    unaligned_checkpoint: bool | msgspec.UnsetType = msgspec.UNSET
+    aborted: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class PhaseSummaries(Answer, frozen=True, kw_only=True, rename={"asynchronous": "async"}):
+    sync: Summary = Summary()
+    asynchronous: Summary = Summary()
+
+
+class AlignmentSummaries(Answer, frozen=True, kw_only=True):
+    buffered: Summary = NO_BUFFERS
+    processed: Summary = Summary()
+    persisted: Summary = Summary()
+    duration: Summary = Summary()
+
+
+class SubtaskSummaries(Answer, frozen=True, kw_only=True):
+    checkpointed_size: Summary = Summary()
+    state_size: Summary = Summary()
+    end_to_end_duration: Summary = Summary()
+    checkpoint_duration: PhaseSummaries = PhaseSummaries()
+    alignment: AlignmentSummaries = AlignmentSummaries()
+    start_delay: Summary = Summary()
+
+
+class VertexCheckpoint(TaskCheckpoint, frozen=True, kw_only=True):
+    """GET /jobs/:id/checkpoints/details/:checkpointid/subtasks/:vertexid"""
+
+    summary: SubtaskSummaries = SubtaskSummaries()
+    subtasks: list[SubtaskCheckpoint] = []
 
 
 class Externalization(Answer, frozen=True, kw_only=True):
@@ -63,10 +188,11 @@ class CheckpointConfig(Answer, frozen=True, kw_only=True):
 
     mode: str = "exactly_once"
     interval: int = 0
+    """0: a checkpoint is made with every batch, whenever that is."""
     timeout: int = 0
     min_pause: int = 0
     max_concurrent: int = 1
-    externalization: Externalization = Externalization(enabled=True, delete_on_cancellation=True)
+    externalization: Externalization
     state_backend: str
     checkpoint_storage: str
     unaligned_checkpoints: bool = False

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from stoker.api.shape import Answer, Dashed
 
 IN_PROGRESS = "IN_PROGRESS"
@@ -32,5 +30,5 @@ class OperationAnswer(Answer, frozen=True, kw_only=True):
     """GET …/:triggerid"""
 
     status: OperationStatus
-    operation: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    """The result; with `failure-cause` where it failed. Absent while it goes on."""
+    operation: dict[str, Any] | None = None
+    """The result; with `failure-cause` where it failed. null while it goes on, as Flink says."""

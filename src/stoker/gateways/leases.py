@@ -12,8 +12,8 @@ from stoker.core.options import option
 class LeaseOptions:
     duration: timedelta = option(
         "task.lease.duration",
-        "How long an attempt may go on without a renewal; its task executor kills it then. The "
-        "same for all processes of a cluster.",
+        "How long an attempt may go on without a renewal; its task executor, or its own process, "
+        "ends it then. The same for all processes of a cluster.",
         timedelta(seconds=60),
     )
     margin: timedelta = option(

@@ -223,6 +223,7 @@ async def _rest(
             if options.submit_enabled
             else None,
             shut_down=end_this_process,
+            savepoints=configuration.of(SavepointOptions),
             operations=Operations(options.operation_store_duration),
         )
     )

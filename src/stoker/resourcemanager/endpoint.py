@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
+from datetime import timedelta
 
 import msgspec
 
@@ -40,6 +41,8 @@ from stoker.resourcemanager.supply import Supply
 from stoker.rpc.service import Endpoint
 
 log = logging.getLogger(__name__)
+
+NAMESAKE_TIMEOUT = timedelta(seconds=2)
 
 
 class ResourceManager(Endpoint):
@@ -103,6 +106,13 @@ class ResourceManager(Endpoint):
     async def register_task_executor(
         self, registration: TaskExecutorRegistration
     ) -> RegistrationAnswer:
+        if (namesake := await self._living_namesake(registration)) is not None:
+            return Declined(
+                reason=f"a task executor with the resource id {registration.resource_id} runs "
+                f"already, at {namesake}; give each one a taskmanager.resource-id of its own, or "
+                "stop the other first",
+                final=True,
+            )
         # The newest registration of a resource id counts; an overtaken one is declined (RM-11).
         self._newest[registration.resource_id] = registration.instance
         try:
@@ -139,6 +149,25 @@ class ResourceManager(Endpoint):
         )
         self._assign()
         return Registered()
+
+    async def _living_namesake(self, registration: TaskExecutorRegistration) -> str | None:
+        """Where another process of the same id answers: each would take the other's place."""
+        for instance, known in list(self._executors.items()):
+            other = known.registration
+            if other.resource_id != registration.resource_id or instance == registration.instance:
+                continue
+            if other.address == registration.address:
+                # Who has it now is not the one that had it before.
+                continue
+            try:
+                await self._services.rpc.connect(
+                    other.address, TaskExecutorGateway, timeout=NAMESAKE_TIMEOUT
+                )
+            except StokerError:
+                continue
+            if instance in self._executors:
+                return other.address
+        return None
 
     def _drop_other_lives(self, registration: TaskExecutorRegistration) -> None:
         for instance, known in list(self._executors.items()):

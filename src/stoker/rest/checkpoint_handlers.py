@@ -6,16 +6,23 @@ from typing import Any
 from litestar import Request, get, patch, post
 from litestar.params import FromPath
 
-from stoker.api.checkpoints import CheckpointConfig, CheckpointStatistics
+from stoker.api.checkpoints import (
+    Checkpoint,
+    CheckpointConfig,
+    CheckpointStatistics,
+    VertexCheckpoint,
+)
 from stoker.api.operations import OperationAnswer, Triggered
-from stoker.api.shape import Nothing
-from stoker.core.errors import Conflict, InvalidInput, NotFound, Unavailable
+from stoker.core.errors import Conflict, InvalidInput, Unavailable
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
+from stoker.rest.checkpoint_subtasks import vertex_checkpoint
 from stoker.rest.checkpoint_views import (
     check_has_checkpoints,
     checkpoint_config,
     checkpoint_statistics,
+    checkpoint_with_tasks,
+    find_checkpoint,
     last_batch,
 )
 from stoker.rest.json_body import read_json
@@ -28,12 +35,13 @@ from stoker.rest.parameters import (
     parse_vertex_id,
 )
 from stoker.rest.services import RestServices
+from stoker.rest.subtask_views import find_vertex
 
 CHECKPOINT = "checkpoint"
 TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
 RESCALING_IS_OFF = (
-    "a job that runs cannot be rescaled; stop it with a savepoint and start it again from there "
-    "with another parallelism"
+    "rescaling over REST is switched off: state must be divided anew between a stop and a start; "
+    "stoker rescale JOB PARTITIONS does all three"
 )
 _LOOK_SECONDS = 0.5
 
@@ -46,22 +54,21 @@ async def _job(services: RestServices, jobid: str) -> JobDetails:
 
 @get("/jobs/{jobid:str}/checkpoints", summary="Checkpoints of a streaming job")
 async def checkpoints(jobid: JobIdText, services: Services) -> CheckpointStatistics:
-    return checkpoint_statistics(await _job(services, jobid))
+    return checkpoint_statistics(await _job(services, jobid), services.clock())
 
 
 @get("/jobs/{jobid:str}/checkpoints/config", summary="How a streaming job makes checkpoints")
 async def checkpoints_config(jobid: JobIdText, services: Services) -> CheckpointConfig:
-    return checkpoint_config(await _job(services, jobid))
+    return checkpoint_config(await _job(services, jobid), services.savepoints)
 
 
 @get("/jobs/{jobid:str}/checkpoints/details/{checkpointid:str}", summary="One checkpoint")
 async def checkpoint_details(
     jobid: JobIdText, checkpointid: FromPath[str], services: Services
-) -> Nothing:
+) -> Checkpoint:
     number = parse_count(checkpointid, "checkpointid")
     job = await _job(services, jobid)
-    check_has_checkpoints(job)
-    raise NotFound(f"nothing is known of checkpoint {number} of job {job.job_id}")
+    return checkpoint_with_tasks(job, find_checkpoint(job, number), services.clock())
 
 
 @get(
@@ -70,13 +77,11 @@ async def checkpoint_details(
 )
 async def checkpoint_subtasks(
     jobid: JobIdText, checkpointid: FromPath[str], vertexid: FromPath[str], services: Services
-) -> Nothing:
+) -> VertexCheckpoint:
     number, vertex_id = parse_count(checkpointid, "checkpointid"), parse_vertex_id(vertexid)
     job = await _job(services, jobid)
-    check_has_checkpoints(job)
-    raise NotFound(
-        f"nothing is known of checkpoint {number} of job {job.job_id} at vertex {vertex_id}"
-    )
+    entry = find_checkpoint(job, number)
+    return vertex_checkpoint(find_vertex(job, vertex_id), entry, services.clock())
 
 
 @post(
@@ -112,7 +117,8 @@ async def _next_checkpoint(services: RestServices, job: JobDetails) -> dict[str,
         await asyncio.sleep(_LOOK_SECONDS)
         dispatcher = await services.dispatcher()
         job = await dispatcher.job_details(JobId(job.job_id))
-    return {"checkpointId": last_batch(job)}
+    latest = job.checkpoints.latest_completed
+    return {"checkpointId": last_batch(job) if latest is None else latest.id}
 
 
 @get("/jobs/{jobid:str}/checkpoints/{triggerid:str}", summary="Whether a checkpoint was made")

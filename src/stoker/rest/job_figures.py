@@ -3,10 +3,12 @@
 Names of our own begin with `spark`: Flink has nothing like them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from stoker.core.graph import JobType
 from stoker.core.results import AttemptDetails, JobDetails, Millis, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.rest.stream_figures import joint_stream_figures, stream_figures, watermark_of
 
 _TIME_IN = {
     "initializingTime": JobStatus.INITIALIZING,
@@ -35,12 +37,39 @@ def job_figures(job: JobDetails, now: Millis) -> dict[str, str]:
         "numRescales": 0,
         "deployingTime": _time_in(job, ExecutionState.DEPLOYING, now),
         "allSubTasksRunningOrFinishedTime": _all_run_since(job, now),
-        "numberOfCompletedCheckpoints": batches,
         "sparkBatches": batches,
         "sparkTasksTotal": sum(region.current.progress.tasks_total for region in job.regions),
         "sparkTasksDone": sum(region.current.progress.tasks_done for region in job.regions),
     }
-    return {name: str(value) for name, value in figures.items()}
+    if job.job_type is not JobType.STREAMING:
+        return _texts(figures)
+    return _texts({**figures, **_checkpoint_figures(job), **joint_stream_figures(job.regions)})
+
+
+def _texts(figures: Mapping[str, float | int | str | None]) -> dict[str, str]:
+    return {name: str(value) for name, value in figures.items() if value is not None}
+
+
+def _checkpoint_figures(job: JobDetails) -> dict[str, int | str]:
+    counts, latest = job.checkpoints.counts, job.checkpoints.latest_completed
+    figures: dict[str, int | str] = {
+        "totalNumberOfCheckpoints": counts.total,
+        "numberOfInProgressCheckpoints": counts.in_progress,
+        "numberOfCompletedCheckpoints": counts.completed,
+        "numberOfFailedCheckpoints": counts.failed,
+    }
+    if latest is not None:
+        figures |= {
+            "lastCompletedCheckpointId": latest.id,
+            "lastCheckpointDuration": max(0, (latest.ended_at or latest.at) - latest.at),
+            "lastCheckpointSize": latest.size_bytes,
+            "lastCheckpointFullSize": latest.size_bytes,
+        }
+    if (savepoint := job.checkpoints.latest_savepoint) is not None and savepoint.path:
+        figures["lastCheckpointExternalPath"] = savepoint.path
+    if (restored := job.checkpoints.restored) is not None:
+        figures["lastCheckpointRestoreTimestamp"] = restored.at
+    return figures
 
 
 def _time_in(job: JobDetails, state: ExecutionState, now: Millis) -> int:
@@ -83,7 +112,10 @@ def subtask_figures(region: RegionDetails, vertex: str, *, reads: bool) -> dict[
         }
         if region.streaming:
             known |= {"sparkBatchId": progress.batch_id, "sparkBatches": progress.batches}
-    return {name: str(value) for name, value in known.items() if value is not None}
+            known |= stream_figures(progress)
+    if region.streaming:
+        known["currentInputWatermark"] = watermark_of(progress)
+    return _texts(known)
 
 
 def numbered(subtasks: Iterable[dict[str, str]]) -> dict[str, str]:

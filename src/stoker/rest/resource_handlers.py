@@ -13,8 +13,8 @@ from stoker.rest.json_body import read_body
 from stoker.rest.parameters import JobIdText, Services, parse_job_id
 
 NOT_WHILE_IT_RUNS = (
-    "what a job needs cannot be changed while it runs; stop it with a savepoint and start it "
-    "again with another parallelism"
+    "what a job needs cannot be changed while it runs; for a streaming job stoker rescale JOB "
+    "PARTITIONS stops it with a savepoint, divides its state anew and starts it again"
 )
 
 

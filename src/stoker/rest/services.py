@@ -15,6 +15,7 @@ from stoker.rest.job_list import JobList
 from stoker.rest.operations import Operations
 from stoker.rest.options import RestOptions
 from stoker.rest.program_store import ProgramStore
+from stoker.savepoints.options import SavepointOptions
 from stoker.security.tokens import TokenFile
 
 FindProcess = Callable[[str], Awaitable[InspectionGateway]]
@@ -58,6 +59,8 @@ class RestServices:
     """Tells about this process."""
     process_at: FindProcess | None = None
     programs: ProgramStore | None = None
+    savepoints: SavepointOptions = SavepointOptions()
+    """As the jobs' masters have them."""
     shut_down: Callable[[], None] | None = None
     """Ends this process in order; None where REST may not."""
     jobs: JobList = field(default_factory=JobList)

@@ -36,6 +36,7 @@ from stoker.rest.parameters import (
     parse_vertex_id,
 )
 from stoker.rest.services import RestServices
+from stoker.rest.stream_figures import watermark_of
 from stoker.rest.vertex_views import reads_alone
 
 _VERTEX = "/jobs/{jobid:str}/vertices/{vertexid:str}"
@@ -163,7 +164,7 @@ async def operator_metrics(
 @get(f"{_VERTEX}/watermarks", summary="How far event time has come, in milliseconds since 1970")
 async def watermarks(jobid: JobIdText, vertexid: VertexIdText, services: Services) -> list[Metric]:
     found = await _find(services, jobid, vertexid)
-    known = [getattr(region.current.progress, "watermark", None) for region in found.regions]
+    known = [watermark_of(region.current.progress) for region in found.regions]
     return [
         Metric(id=f"{index}.currentInputWatermark", value=str(value))
         for index, value in enumerate(known)

@@ -276,6 +276,10 @@ class TaskExecutor(Endpoint):
             self._runs.cancel(task, reason)
         await asyncio.gather(*(task.over.wait() for task in tasks))
 
+    async def outcomes_on_record(self) -> None:
+        """Nobody has to guess from then on how the attempts here ended."""
+        await asyncio.gather(*(task.recorded.wait() for task in list(self._tasks.values())))
+
     # Slots
 
     def _tasks_in(self, allocation: AllocationId) -> list[HeldTask]:

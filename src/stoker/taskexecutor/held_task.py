@@ -29,6 +29,8 @@ class HeldTask:
     """Nothing runs for it any more; its outcome may not be on record yet."""
     outcome: AttemptOutcome | None = None
     """Set when it is on record: it may be told from then on."""
+    recorded: asyncio.Event = field(default_factory=asyncio.Event)
+    """The outcome is there."""
 
     def renew_lease(self, until: float) -> None:
         """Its process knows the end of its lease too: it may be all that is left to end it."""

@@ -12,6 +12,8 @@ from stoker.taskexecutor.endpoint import TaskExecutor, TaskExecutorServices
 log = logging.getLogger(__name__)
 
 ENDING_SECONDS = 30.0
+RECORDING_SECONDS = 10.0
+"""For a storage that is slow, or away for a moment."""
 LEAVING_SECONDS = 2.0
 
 
@@ -64,6 +66,11 @@ async def _leave(executor: TaskExecutor) -> None:
             await executor.end_tasks("the task executor is stopped")
     except TimeoutError:
         log.error("tasks did not end within %.0f s; they end with the process", ENDING_SECONDS)
+    try:
+        async with asyncio.timeout(RECORDING_SECONDS):
+            await executor.outcomes_on_record()
+    except TimeoutError:
+        log.error("outcomes are not on record after %.0f s: their jobs wait", RECORDING_SECONDS)
     try:
         async with asyncio.timeout(LEAVING_SECONDS):
             await executor.manager.leave("it was stopped")

@@ -99,6 +99,7 @@ class TaskRuns:
         )
         held.progress = outcome.progress
         held.outcome = outcome
+        held.recorded.set()
         log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
         self._changed(held)
         await self.logs.copy_to_storage(held.job_id, held.attempt)

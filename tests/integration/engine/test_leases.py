@@ -1,29 +1,41 @@
 """A task ends by itself when its task executor cannot end it any more.
 
 A loop that does not run is a task executor that is frozen: it renews nothing, cancels nothing, and
-reads nothing. The long form, with STOKER_LEASES=long, stops the Spark server too.
+reads nothing. The long form, with STOKER_LEASES=long, has a driver with its own
+JVM, and a Spark server that hangs.
 """
 
-# While the loop stands still, only sleeping and looking is left.
-# ruff: noqa: ASYNC251
-
 import asyncio
+import hashlib
 import os
 import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.engine.bench import TEN_ROWS, Bench, Launched, function, job
+from integration.engine.bench import OPTIONS, TEN_ROWS, Bench, Launched, function, job
 from integration.engine.processes import cancel_within_ten_seconds, is_gone, runner_of, until
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.graph import (
+    Artifact,
+    ArtifactKind,
+    FormatRead,
+    FormatWrite,
+    JobGraph,
+    Program,
+    Sink,
+    Source,
+)
 from stoker.core.states import ExecutionState
+from stoker.engine.classic_engine import ClassicEngine
+from stoker.engine.classic_options import ClassicOptions
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.lease import Lease
+from stoker.engine.process_tree import descendants_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 long = pytest.mark.skipif(
@@ -31,6 +43,16 @@ long = pytest.mark.skipif(
 )
 LEASE_SECONDS = 16.0
 MARGIN_SECONDS = 8.0
+STUBBORN_PROGRAM = """
+import signal, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+SparkSession.builder.getOrCreate().range(10).count()
+Path(__file__).resolve().with_name("began").touch()
+time.sleep(600)
+"""
 
 
 def stream(target: Path, name: str = "out") -> JobGraph:
@@ -46,18 +68,20 @@ def stay(_frame: Any) -> None:
     while True:
         try:
             time.sleep(60)
-        except BaseException:  # noqa: S112
+        except BaseException:
             continue
 
 
 @asynccontextmanager
-async def leased(bench: Bench, graph: JobGraph) -> AsyncIterator[Launched]:
+async def leased(
+    bench: Bench, graph: JobGraph, artifacts: dict[str, Path] | None = None
+) -> AsyncIterator[Launched]:
     """Renewed every second inside the block, by the task executor that the test is."""
     # Only a warm one begins well within its first lease, however busy the machine is.
     await bench.engine.wait_until_ready()
     loop = asyncio.get_running_loop()
     first = Lease(until=loop.time() + LEASE_SECONDS, margin=MARGIN_SECONDS)
-    launched = await bench.launch(graph, lease=first)
+    launched = await bench.launch(graph, artifacts=artifacts, lease=first)
 
     async def renew() -> None:
         while True:
@@ -122,6 +146,32 @@ async def test_work_is_over_before_its_lease_when_its_task_executor_is_frozen(
         assert outcome.state is ExecutionState.CANCELED
         assert outcome.failure is not None
         assert "its lease has run out" in outcome.failure.message
+
+
+@long
+async def test_a_driver_is_gone_with_its_jvm_before_its_lease_when_its_task_executor_is_frozen(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(STUBBORN_PROGRAM)
+    content = script.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    kind = ArtifactKind.FILE
+    artifact = Artifact(name="job.py", kind=kind, sha256=digest, size=len(content))
+    graph = job(Program(name="program", script="job.py"), artifacts=(artifact,))
+    options = ClassicOptions(warm_drivers=1, replenish_delay=timedelta(hours=1))
+    async with ClassicEngine.open(OPTIONS, options, tmp_path / "work", tmp_path / "logs") as engine:
+        before = set(descendants_of(os.getpid()))
+        bench = Bench(engine, tmp_path)  # type: ignore[arg-type]
+        async with leased(bench, graph, {"job.py": script}) as launched:
+            await until((tmp_path / "began").exists)
+            driver = set(descendants_of(os.getpid())) - before
+            assert len(driver) >= 3, "supervisor, driver, JVM"
+            stand_still_until_gone(*driver, seconds=LEASE_SECONDS)
+        outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.CANCELED
+    assert outcome.failure is not None
+    assert "its lease has run out" in outcome.failure.message
 
 
 @long

@@ -1,6 +1,7 @@
 """A task at its runner, on a runner that does as it is told."""
 
 import asyncio
+import math
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from stoker.engine.runner_protocol import (
     Cancel,
     Ended,
     FromRunner,
+    LeaseRenewed,
     ProgressReport,
     RunTask,
     SessionEnded,
@@ -56,6 +58,9 @@ class FakeProcess:
     async def send(self, message: ToRunner) -> None:
         self.heard.append(message)
 
+    def post(self, message: ToRunner) -> None:
+        self.heard.append(message)
+
     async def receive(self) -> FromRunner | None:
         await asyncio.sleep(1)
         if self._says:
@@ -78,6 +83,7 @@ class Scene:
     options: EngineOptions = field(default_factory=EngineOptions)
     events: list[TaskEvent] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    lease_seconds: float = math.inf
 
     async def attach(self, server: Any, session_id: str) -> WarmRunner | StokerError:
         if not self.runners:
@@ -124,6 +130,8 @@ class Scene:
             directory=Path("/nowhere"),
             materialized_root="file:///m",
             checkpoint_root="file:///c",
+            lease_until=asyncio.get_running_loop().time() + self.lease_seconds,
+            lease_margin=1,
         )
 
     def outcome(self, act: Any = None) -> AttemptOutcome:
@@ -205,6 +213,47 @@ def test_a_cancel_that_comes_while_no_runner_is_there_reaches_the_next() -> None
 def test_progress_tells_where_sparks_own_page_is() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
     assert Scene([runner]).outcome().progress.spark_ui == "http://spark"
+
+
+def test_a_runner_hears_of_renewals_once_it_has_the_task_and_its_lease() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
+
+    async def renew(running: ConnectTask) -> None:
+        began = asyncio.get_running_loop().time()
+        running.renew_lease(began + 20)
+        await asyncio.sleep(0.5)
+        running.renew_lease(began + 30)
+
+    Scene([runner], lease_seconds=10).outcome(renew)
+    task, renewal = runner.heard
+    assert isinstance(task, RunTask)
+    assert isinstance(renewal, LeaseRenewed)
+    assert renewal.until - task.lease.until == 10
+
+
+def test_the_next_runner_of_a_stream_gets_the_lease_as_it_is_then() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make(FINISHED, RELEASED))
+
+    async def renew(running: ConnectTask) -> None:
+        await asyncio.sleep(0.5)
+        running.renew_lease(asyncio.get_running_loop().time() + 99.5)
+
+    Scene([first, second], streaming=True, lease_seconds=10).outcome(renew)
+    before, after = first.heard[0], second.heard[0]
+    assert isinstance(before, RunTask)
+    assert isinstance(after, RunTask)
+    assert after.lease.until - before.lease.until == 90
+
+
+def test_a_stream_whose_runner_ended_with_the_lease_is_not_taken_over() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make(FINISHED, RELEASED))
+    outcome = Scene([first, second], streaming=True, lease_seconds=3).outcome()
+    assert outcome.state is ExecutionState.CANCELED
+    assert outcome.failure is not None
+    assert "lease has run out" in outcome.failure.message
+    assert second.heard == []
 
 
 async def _process(*says: FromRunner, dies: bool = False) -> FakeProcess:

@@ -156,6 +156,26 @@ def test_a_restarted_executor_replaces_its_former_life_and_masters_are_told() ->
     play(story)
 
 
+def test_a_second_executor_of_the_same_id_is_refused_for_as_long_as_the_first_lives() -> None:
+    """RM-11"""
+
+    async def story(stage: Stage) -> None:
+        first, second = stage.registration("life-1"), stage.registration("life-2", at="second")
+        async with stage.network.service("second").running(FakeExecutor()):
+            await stage.gateway.register_task_executor(first)
+            answer = await stage.gateway.register_task_executor(second)
+            assert isinstance(answer, Declined)
+            assert answer.final
+            assert "taskmanager.resource-id" in answer.reason
+            assert [each.instance for each in await stage.gateway.task_executors()] == ["life-1"]
+            assert stage.executor.disconnected == []
+            stage.network.crash("executor")
+            answer = await stage.gateway.register_task_executor(second)
+            assert isinstance(answer, Registered)
+
+    play(story)
+
+
 def test_registering_again_keeps_the_executor_and_watches_it_once() -> None:
     async def story(stage: Stage) -> None:
         for _ in range(5):

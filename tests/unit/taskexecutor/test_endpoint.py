@@ -11,6 +11,7 @@ from stoker.core.states import ExecutionState
 from stoker.gateways.resourcemanager import Declined
 from stoker.gateways.taskexecutor import SlotRequest
 from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.testing.virtual_time import run_virtual
 from unit.fake_parts import JOB
 from unit.taskexecutor.stage import ATTEMPT, SLOT, Stage, deployment, play
 
@@ -260,6 +261,22 @@ def test_what_it_runs_has_ended_before_it_stops_answering(tmp_path: Path) -> Non
 
     stage = play(tmp_path, story)
     assert stage.history.attempts[0].ended is not None
+
+
+def test_the_outcomes_of_what_it_ran_are_on_record_when_it_has_stopped(tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.master_running():
+            await stage.request_slot()
+            await stage.submit(deployment(seconds=500))
+            await asyncio.sleep(1)
+        stage.storage.go_away()
+        asyncio.get_running_loop().call_later(5, stage.storage.come_back)
+
+    stage = play(tmp_path, story)
+    assert (
+        run_virtual(lambda: OutcomeStore(stage.storage).read(JOB, RegionId("out"), ATTEMPT))
+        is not None
+    )
 
 
 def test_it_registers_again_after_a_disconnect_and_at_the_next_leader(tmp_path: Path) -> None:
