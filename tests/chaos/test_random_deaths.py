@@ -17,6 +17,7 @@ import pytest
 from chaos.cables import Cables, cut
 from chaos.real_cluster import LONG, SESSION_SECONDS, RealCluster, eventually, real_cluster
 from chaos.story import Story
+from stoker.core.states import ExecutionState
 from stoker.processes.local_cluster_process import ProcessRecord, send
 
 SEED = int(os.environ.get("STOKER_CHAOS_SEED", "1"))
@@ -51,13 +52,20 @@ class DeathStory(Story):
             "kill_spark_server": lambda: self.kill_process(self.spark_server()),
             "kill_task_executor": lambda: self.cluster.kill(self.holder()),
             "freeze_machine": self.freeze_machine,
+            "freeze_task_executor_alone": self.freeze_task_executor_alone,
         }
 
     def holder(self) -> str:
-        """The task executor that runs the stream."""
-        name = self.attempt().task_executor
-        assert name is not None
-        return str(name)
+        """The task executor that runs the stream; between two attempts nobody does."""
+        found: list[str] = []
+
+        def is_held() -> bool:
+            attempt = self.attempt()
+            found[:] = [str(attempt.task_executor)] if attempt.task_executor else []
+            return bool(found) and attempt.state is ExecutionState.RUNNING
+
+        eventually(is_held, "a task executor runs the stream")
+        return found[0]
 
     def spark_server(self) -> ProcessRecord:
         (server,) = self.cluster.children_of(self.holder(), words="bin/java")
@@ -85,14 +93,36 @@ class DeathStory(Story):
 
     def freeze_machine(self) -> None:
         """Everything of the task executor, for longer than its leases: another one takes over."""
+        with frozen(self.cluster.tree_of(self.holder())):
+            self.wait_until_taken_over()
+
+    def freeze_task_executor_alone(self) -> None:
+        """Its Spark and its runners go on, and end by themselves with their leases."""
+        holder = self.holder()
+        runner = self.runner_of_the_stream()
+        with frozen([self.cluster.process(holder)]):
+            self.wait_until_taken_over(meanwhile=lambda: not runner.alive)
+
+    def runner_of_the_stream(self) -> ProcessRecord:
+        attempt = self.attempt().attempt
+        (runner,) = (
+            each
+            for each in self.cluster.runners_of(self.holder())
+            if Path(os.readlink(f"/proc/{each.pid}/cwd")).name == attempt
+        )
+        return runner
+
+    def wait_until_taken_over(self, meanwhile: Callable[[], bool] = lambda: True) -> None:
+        """`meanwhile` must be so as soon as there is another attempt."""
         holder, attempt = self.holder(), self.attempt().attempt
-        with frozen(self.cluster.tree_of(holder)):
-            eventually(
-                lambda: self.attempt().attempt != attempt and self.holder() != holder,
-                "the stream is taken over",
-                LEASE_SECONDS + 60,
-            )
-            self.wait_for_batch_after(self.batch())
+
+        def is_taken_over() -> bool:
+            now = self.attempt()
+            return now.attempt != attempt and now.task_executor not in (None, holder)
+
+        eventually(is_taken_over, "the stream is taken over", LEASE_SECONDS + 60)
+        assert meanwhile(), "the attempt before it still runs"
+        self.wait_for_batch_after(self.batch())
 
     def cut_leader_off(self) -> None:
         """It leads no more before it can know of another leader."""

@@ -24,7 +24,7 @@ TABLE = flink_facts.read_table()
 JOBS = (RUNNING, FINISHED, FAILED, CANCELED, STREAM)
 
 
-def concrete(path: str, job_id: str, vertex: str = "big") -> str:
+def concrete(path: str, job_id: str, vertex: str = "orders") -> str:
     values = {
         "jobid": job_id,
         "applicationid": job_id,
@@ -168,6 +168,13 @@ async def test_figures_can_be_chosen_and_joined() -> None:
 def test_the_comparison_sees_every_difference(text: str, answer: Any, faults: int) -> None:
     operation = flink_facts.read_table(text)[0]
     assert len(flink_facts.differences(answer, operation)) == faults
+
+
+def test_an_exception_excuses_one_field_and_nothing_beside_it() -> None:
+    excused = next(iter(flink_facts.EXCEPTIONS))
+    place, _, fault = excused.partition(": ")
+    beside = [f"{place}.more: {fault}", f"{place}: 1 is not text", place.rpartition(".")[0]]
+    assert flink_facts.unexcused([excused, f".{excused}", *beside]) == beside
 
 
 async def test_the_log_of_the_master_is_streamed_and_foreign_names_are_not_there() -> None:

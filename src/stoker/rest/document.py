@@ -10,7 +10,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Server
 
+from stoker.api.shape import RETRY_AFTER
 from stoker.api.submission import ARTIFACT_PART, GRAPH_PART, IDEMPOTENCY_KEY
+from stoker.rest.border import SECURITY_HEADERS
 
 _ERROR_SCHEMA = {
     "type": "object",
@@ -19,11 +21,23 @@ _ERROR_SCHEMA = {
 }
 _ERRORS = {
     "400": "The request cannot be understood",
+    "401": "The cluster wants a token, and the request has none that is valid",
+    "403": "The token's role, the host or the web page that asks is not allowed to",
     "404": "There is no such thing",
     "409": "The job's state does not allow it",
     "413": "The request is too large",
+    "429": "Too many requests or uploads; ask again",
     "503": "No master leads at the moment; ask again",
 }
+_HEADERS = {
+    "401": {"WWW-Authenticate": "Which scheme is wanted: Bearer"},
+    "429": {RETRY_AFTER: "Seconds after which asking again makes sense"},
+    "503": {RETRY_AFTER: "Seconds after which asking again makes sense"},
+}
+_PER_ANSWER = (b"content-security-policy", b"cache-control")
+"""Pages and files have their own."""
+_BEARER = "token"
+_OPEN = "Without a token: a cluster that has none lets everybody in who reaches it."
 
 
 def openapi_document(handlers: Sequence[HTTPRouteHandler], version: str) -> bytes:
@@ -44,7 +58,20 @@ def openapi_document(handlers: Sequence[HTTPRouteHandler], version: str) -> byte
     for path in document["paths"].values():
         for operation in path.values():
             operation["responses"].update(_error_responses())
+            for answer in operation["responses"].values():
+                answer.setdefault("headers", {}).update(_security_headers())
+    schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+    schemes[_BEARER] = {"type": "http", "scheme": "bearer", "description": _OPEN}
+    document["security"] = [{_BEARER: []}, {}]
     return msgspec.json.encode(document)
+
+
+def _security_headers() -> dict[str, Any]:
+    return {
+        name.decode(): {"schema": {"type": "string", "const": value.decode()}}
+        for name, value in SECURITY_HEADERS
+        if name not in _PER_ANSWER
+    }
 
 
 def _no_services() -> None:
@@ -85,6 +112,10 @@ def _error_responses() -> dict[str, Any]:
     return {
         status: {
             "description": meaning,
+            "headers": {
+                name: {"description": text, "schema": {"type": "string"}}
+                for name, text in _HEADERS.get(status, {}).items()
+            },
             "content": {"application/json": {"schema": _ERROR_SCHEMA}},
         }
         for status, meaning in _ERRORS.items()

@@ -51,11 +51,11 @@ GET /jobs/overview
 GET /jobs/{jobid}
 PATCH /jobs/{jobid}
 GET /jobs/{jobid}/accumulators | what Spark counts: rows and bytes, read and written
-GET /jobs/{jobid}/checkpoints | a streaming job has one with every batch
+GET /jobs/{jobid}/checkpoints | a streaming job has one with every batch; see below
 POST /jobs/{jobid}/checkpoints | done when Spark has committed the next batch
-GET /jobs/{jobid}/checkpoints/config
-GET /jobs/{jobid}/checkpoints/details/{checkpointid}
-GET /jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}
+GET /jobs/{jobid}/checkpoints/config | interval 0: with every batch, whenever that is
+GET /jobs/{jobid}/checkpoints/details/{checkpointid} | of those that are remembered
+GET /jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid} | sync: to write the logs
 GET /jobs/{jobid}/checkpoints/{triggerid}
 PATCH /jobs/{jobid}/clientHeartbeat
 GET /jobs/{jobid}/config
@@ -64,17 +64,17 @@ GET /jobs/{jobid}/execution-result
 GET /jobs/{jobid}/jobmanager/config
 GET /jobs/{jobid}/jobmanager/environment
 GET /jobs/{jobid}/jobmanager/log-url
-GET /jobs/{jobid}/metrics
+GET /jobs/{jobid}/metrics | figures of Spark begin with spark; see below
 GET /jobs/{jobid}/plan
 GET /jobs/{jobid}/resource-requirements | slots of the regions that a vertex is in
-POST /jobs/{jobid}/savepoints
+POST /jobs/{jobid}/savepoints | of a streaming job; 409 at once where there can be none
 GET /jobs/{jobid}/savepoints/{triggerid}
 GET /jobs/{jobid}/status
 POST /jobs/{jobid}/stop | drain is refused: Spark cannot end all windows at once
 GET /jobs/{jobid}/taskmanagers/{taskmanagerid}/log-url
 GET /jobs/{jobid}/vertices/{vertexid} | a subtask is a region that contains the vertex
 GET /jobs/{jobid}/vertices/{vertexid}/accumulators
-GET /jobs/{jobid}/vertices/{vertexid}/metrics
+GET /jobs/{jobid}/vertices/{vertexid}/metrics | those of a query at the vertex that it ends in
 GET /jobs/{jobid}/vertices/{vertexid}/subtasks/accumulators
 GET /jobs/{jobid}/vertices/{vertexid}/subtasks/metrics
 GET /jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}
@@ -108,10 +108,10 @@ GET /jobs/{jobid}/vertices/{vertexid}/flamegraph | operators of Spark are not sa
 GET /jobs/{jobid}/vertices/{vertexid}/jm-operator-metrics | Spark's sources have no coordinators
 """
 _OFF = """
-PUT /jobs/{jobid}/resource-requirements | 503 for a change, as of a scheduler that is not adaptive
+PUT /jobs/{jobid}/resource-requirements | 503 for a change: not adaptive
 GET /jobmanager/profiler | a thread dump shows what a process does
 GET /taskmanagers/{taskmanagerid}/profiler | a thread dump shows what a process does
-PATCH /jobs/{jobid}/rescaling | 503, as Flink says itself
+PATCH /jobs/{jobid}/rescaling | 503, as Flink says itself; `stoker rescale` does it
 GET /jobs/{jobid}/rescaling/{triggerid} | 503, as Flink says itself
 GET /jobs/{jobid}/rescales/config | 404, as Flink without its adaptive scheduler
 GET /jobs/{jobid}/rescales/details/{rescaleuuid} | 404, as Flink without its adaptive scheduler

@@ -29,6 +29,32 @@ Field names, types and units are Flink's. *served*: with Spark's meaning. *empty
 notion, the answer is an honest empty one of the right shape. *off*: refused as Flink refuses a
 feature that is switched off.
 """
+_MEANING = """
+### Checkpoints
+
+Each batch that a streaming query commits is a checkpoint of that query, a savepoint one of all
+queries of the job. A region is one subtask of each vertex in it; sizes are told by the vertex in
+which the query ends. Counts, history and summary are what the job's master has seen since it leads
+the job; `web.checkpoints.history` says how many are remembered. `processed_data` and
+`persisted_data` are bytes in flight while a checkpoint is made, of which Spark has none: 0. A
+savepoint has the number of the checkpoint before it.
+
+A job is not rescaled over REST: its state must be divided anew between the stop with a savepoint
+and the start from it, which `stoker rescale JOB PARTITIONS` does.
+
+### Figures of Spark
+
+| Metric | Unit | Of a job with several queries |
+|---|---|---|
+| `sparkRowsPerSecond` | rows | sum |
+| `sparkBatchRows` | rows of the last batch | sum |
+| `sparkBatchDuration` | ms of the last batch | the longest |
+| `sparkBatchPhase.NAME` | ms in a phase of the last batch, by Spark's name | not told |
+| `sparkStateRows`, `sparkStateBytes` | rows, bytes of memory | sum |
+| `sparkWatermark` | ms since 1970 | the earliest |
+| `sparkBatches`, `sparkBatchId` | batches of the attempt, number of the last | sum; not told |
+| `sparkTasksTotal`, `sparkTasksDone` | tasks of Spark | sum |
+"""
 _OWN = """
 ## Stoker's own
 
@@ -49,7 +75,7 @@ the job has ended. Both end when the leader changes; connect again.
 
 def reference_page(handlers: Iterable[HTTPRouteHandler] = HANDLERS) -> str:
     summaries = dict(_summaries(handlers))
-    lines = [_HEAD, *_table(OPERATIONS, summaries), _OWN]
+    lines = [_HEAD, *_table(OPERATIONS, summaries), _MEANING, _OWN]
     flinks = {(each.method, each.path) for each in OPERATIONS}
     lines += ["| Operation | What it does |", "|---|---|"]
     lines += [

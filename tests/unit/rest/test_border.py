@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +13,8 @@ from contract.rest_cluster import NEW, RUNNING, Master, new_graph
 from stoker.core.states import JobStatus
 from stoker.rest import leader_pulse
 from stoker.rest.options import RestOptions
+from stoker.security.roles import Role
+from stoker.security.tokens import Token, TokenFile, hash_of, text_of
 from unit.rest.test_submission import artifact, parts
 
 CONTENT = b"some library" * 100_000
@@ -44,6 +47,88 @@ async def test_web_pages_of_others_cannot_use_a_server_on_loopback(
     master = Master(options=RestOptions(bind_port="0", address="master.internal"))
     async with master.in_process() as http:
         assert (await http.get("/jobs", headers=headers)).status_code == status
+
+
+PAGE = "https://page.example"
+BEARER = {"authorization": f"Bearer {text_of('read', 'secret')}"}
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Master:
+    """Tokens, one foreign page that is allowed, and few requests a second."""
+    tokens = TokenFile(tmp_path / "tokens.json")
+    sha256 = hash_of(text_of("read", "secret"))
+    tokens.add(Token(id="read", name="read", role=Role.READ, sha256=sha256, created_ms=0))
+    options = RestOptions(bind_port="0", allow_origin=PAGE, max_requests_per_second=3)
+    return Master(options=options, tokens=tokens)
+
+
+async def test_an_answer_to_a_page_with_a_token_is_compressed(guarded: Master) -> None:
+    headers = BEARER | {"origin": PAGE, "accept-encoding": "gzip"}
+    async with guarded.in_process() as http:
+        answer = await http.get("/jobs/overview", headers=headers)
+        plain = await http.get("/jobs/overview", headers=headers | {"accept-encoding": "identity"})
+    assert answer.status_code == 200
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.headers["access-control-allow-origin"] == PAGE
+    assert set(answer.headers.get_list("vary")) == {"origin", "accept-encoding"}
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "content-encoding" not in plain.headers
+    assert answer.json() == plain.json()
+
+
+async def test_a_page_may_read_why_it_is_not_let_in(guarded: Master) -> None:
+    """Without the headers a browser would tell it of nothing but a failure."""
+    headers = {"origin": PAGE, "accept-encoding": "gzip"}
+    async with guarded.in_process() as http:
+        unknown = await http.get("/jobs", headers=headers)
+        forbidden = await http.delete("/cluster", headers=headers | BEARER)
+    assert unknown.status_code == 401
+    assert unknown.headers["www-authenticate"] == "Bearer"
+    assert forbidden.status_code == 403
+    for answer in (unknown, forbidden):
+        assert answer.headers["access-control-allow-origin"] == PAGE
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert list(answer.json()) == ["errors"]
+    assert guarded.ended == 0
+
+
+async def test_a_browser_asks_beforehand_without_a_token(guarded: Master) -> None:
+    asked = {"access-control-request-headers": "authorization"}
+    async with guarded.in_process() as http:
+        ours = await http.options("/jobs", headers=asked | {"origin": PAGE})
+        foreign = await http.options("/jobs", headers=asked | {"origin": "https://evil.example"})
+    assert ours.status_code == 204
+    assert ours.headers["access-control-allow-headers"] == "authorization"
+    assert ours.headers["access-control-allow-origin"] == PAGE
+    assert foreign.status_code == 403
+    assert "access-control-allow-origin" not in foreign.headers
+
+
+async def test_a_token_does_not_open_the_way_for_a_foreign_page(guarded: Master) -> None:
+    async with guarded.in_process() as http:
+        answer = await http.get("/jobs", headers=BEARER | {"origin": "https://evil.example"})
+    assert answer.status_code == 403
+
+
+async def test_who_asks_too_often_is_told_when_to_ask_again(
+    guarded: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: 1000.0)
+    async with guarded.in_process() as http:
+        answers = [await http.get("/jobs", headers=BEARER | {"origin": PAGE}) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert answers[-1].headers["retry-after"] == "1"
+    assert answers[-1].headers["access-control-allow-origin"] == PAGE
+
+
+async def test_one_upload_too_many_is_refused_before_it_is_read() -> None:
+    master = Master(options=RestOptions(bind_port="0", max_concurrent_uploads=0))
+    async with master.in_process() as http:
+        answer = await http.post("/jobs", files=parts(new_graph()))
+    assert answer.status_code == 429
+    assert "retry-after" in answer.headers
+    assert master.dispatcher.graphs == {}
 
 
 async def test_files_are_taken_only_where_they_belong() -> None:

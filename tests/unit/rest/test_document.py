@@ -57,6 +57,30 @@ def _validate(document: dict, path: str, answer: object) -> None:
     )
 
 
+async def test_every_operation_says_who_may_call_and_with_which_headers_it_answers() -> None:
+    async with Master().in_process() as http:
+        document = (await http.get("/openapi.json")).json()
+        headers = (await http.get("/jobs")).headers
+    assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    assert {"token": []} in document["security"]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            answers = operation["responses"]
+            assert {"401", "403", "429"} <= answers.keys(), (method, path)
+            assert "Retry-After" in answers["429"]["headers"]
+            assert "WWW-Authenticate" in answers["401"]["headers"]
+            for answer in answers.values():
+                described = answer["headers"]["x-content-type-options"]["schema"]["const"]
+                assert described == headers["x-content-type-options"]
+
+
+async def test_what_flink_has_not_is_described_too() -> None:
+    async with Master().in_process() as http:
+        paths = (await http.get("/openapi.json")).json()["paths"]
+    assert {"/savepoints", "/queues", "/quarantine"} <= paths.keys()
+    assert {"/events", "/jobs/{jobid}/events", "/jobs/{jobid}/details"} <= paths.keys()
+
+
 async def test_the_submission_is_described_as_multipart() -> None:
     async with Master().in_process() as http:
         document = (await http.get("/v1/openapi.json")).json()

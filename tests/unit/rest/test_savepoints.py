@@ -36,6 +36,8 @@ class Saving:
     ) -> SavepointStatus:
         if isinstance(self.answer, Exception):
             raise self.answer
+        # As over a network: whoever asks again and again lets others have their turn.
+        await asyncio.sleep(0)
         return self.answer
 
     async def savepoints(self, directory: str | None) -> list[SavepointSummary]:

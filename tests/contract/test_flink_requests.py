@@ -1,0 +1,231 @@
+"""Requests that change something, and those that ask how it went: answers in Flink's form."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from contract import flink_facts
+from contract.rest_cluster import RUNNING, STREAM, Master, new_graph, streaming_details
+from contract.test_flink_conformance import check, concrete
+from stoker.core.checkpoints import SavepointTaken
+from stoker.core.errors import CannotTakeSavepoint
+from stoker.core.ids import vertex_hex_id
+from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
+from stoker.gateways.dispatcher import SavepointStatus
+from stoker.rest import checkpoint_handlers, program_handlers
+from stoker.rest.flink_operations import OPERATIONS, Class
+from stoker.rest.program_runs import CompiledProgram
+from unit.rest.test_savepoints import Saving
+
+FACTS = {(each.method, each.path): each for each in flink_facts.read_table()}
+TRIGGER = "7" * 32
+DONE = SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
+LOST = SavepointStatus(done=True, error="SavepointFailed", message="the disk is full")
+UNDONE = SavepointStatus(done=False)
+EXERCISED = {
+    "POST /applications/{applicationid}/cancel",
+    "DELETE /cluster",
+    "POST /jars/upload",
+    "POST /jars/{jarid}/plan",
+    "POST /jars/{jarid}/run",
+    "POST /jars/{jarid}/run-application",
+    "DELETE /jars/{jarid}",
+    "PATCH /jobs/{jobid}",
+    "POST /jobs/{jobid}/checkpoints",
+    "PATCH /jobs/{jobid}/clientHeartbeat",
+    "POST /jobs/{jobid}/savepoints",
+    "POST /jobs/{jobid}/stop",
+    "POST /savepoint-disposal",
+}
+
+
+@pytest.fixture
+def master(monkeypatch: pytest.MonkeyPatch) -> Master:
+    monkeypatch.setattr(checkpoint_handlers, "_LOOK_SECONDS", 0)
+    master = Master()
+    master.dispatcher.jobs[STREAM] = streaming_details()
+    return master
+
+
+def test_every_request_that_changes_something_is_exercised_here() -> None:
+    classes = {(each.method, each.path): each.kind for each in OPERATIONS}
+    changing = {
+        f"{method} {path}"
+        for method, path in FACTS
+        if method != "GET" and classes[method, path] is Class.SERVED
+    }
+    assert changing == EXERCISED
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/applications/{applicationid}/cancel", None),
+        ("DELETE", "/cluster", None),
+        ("PATCH", "/jobs/{jobid}", None),
+        ("PATCH", "/jobs/{jobid}/clientHeartbeat", {"expiredTimestamp": 1}),
+        ("POST", "/jobs/{jobid}/checkpoints", {"checkpointType": "FULL"}),
+        ("POST", "/jobs/{jobid}/savepoints", {"target-directory": "/s", "cancel-job": False}),
+        ("POST", "/jobs/{jobid}/stop", {"targetDirectory": "/s", "drain": False}),
+        ("POST", "/savepoint-disposal", {"savepoint-path": "/saved/one"}),
+    ],
+)
+async def test_the_answer_to_a_change_has_flinks_form(
+    master: Master, method: str, path: str, body: Any
+) -> None:
+    Saving(master, DONE)
+    async with master.in_process() as http:
+        answer = await http.request(method, concrete(path, STREAM), json=body)
+        check(answer, FACTS[method, path])
+    if not FACTS[method, path].fields:
+        assert answer.json() == {}
+
+
+async def completed(http: httpx.AsyncClient, template: str, path: str) -> Any:
+    """Every answer on the way is compared as well."""
+    async with asyncio.timeout(60):
+        while True:
+            answer = await http.get(path)
+            check(answer, FACTS["GET", template])
+            if answer.json()["status"]["id"] == "COMPLETED":
+                return answer.json()["operation"]
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("request_path", ["savepoints", "stop"])
+@pytest.mark.parametrize("outcome", [DONE, LOST])
+async def test_a_savepoint_is_told_in_flinks_form_while_it_is_taken_and_after(
+    master: Master, request_path: str, outcome: SavepointStatus
+) -> None:
+    saving = Saving(master, UNDONE)
+    path, template = f"/jobs/{STREAM}/savepoints", "/jobs/{jobid}/savepoints/{triggerid}"
+    async with master.in_process() as http:
+        begun = await http.post(f"/jobs/{STREAM}/{request_path}", json={"triggerId": TRIGGER})
+        assert begun.json() == {"request-id": TRIGGER}
+        pending = await http.get(f"{path}/{TRIGGER}")
+        check(pending, FACTS["GET", template])
+        assert pending.json() == {"status": {"id": "IN_PROGRESS"}, "operation": None}
+        saving.answer = outcome
+        operation = await completed(http, template, f"{path}/{TRIGGER}")
+    assert operation.keys() == ({"location"} if outcome is DONE else {"failure-cause"})
+
+
+async def test_a_savepoint_that_cannot_be_taken_is_refused_at_once(master: Master) -> None:
+    Saving(master, CannotTakeSavepoint("it is no streaming job"))
+    async with master.in_process() as http:
+        refused = await http.post(f"/jobs/{RUNNING}/savepoints", json={"triggerId": TRIGGER})
+        unknown = await http.get(f"/jobs/{RUNNING}/savepoints/{TRIGGER}")
+    assert (refused.status_code, unknown.status_code) == (409, 404)
+
+
+@pytest.mark.parametrize(("savepoint", "field"), [("/saved/one", None), ("/gone", "failure-cause")])
+async def test_a_disposal_is_told_in_flinks_form(
+    master: Master, savepoint: str, field: str | None
+) -> None:
+    Saving(master, DONE)
+    async with master.in_process() as http:
+        begun = await http.post("/savepoint-disposal", json={"savepoint-path": savepoint})
+        template = "/savepoint-disposal/{triggerid}"
+        trigger = begun.json()["request-id"]
+        operation = await completed(http, template, f"/savepoint-disposal/{trigger}")
+    assert list(operation) == ([field] if field else [])
+
+
+def after_another_batch(job: JobDetails) -> JobDetails:
+    regions = []
+    for region in job.regions:
+        progress = msgspec.structs.replace(region.current.progress, batch_id=8)
+        current = msgspec.structs.replace(region.current, progress=progress)
+        regions.append(msgspec.structs.replace(region, current=current))
+    return msgspec.structs.replace(job, regions=tuple(regions))
+
+
+async def test_a_checkpoint_is_waited_for_and_told_by_the_number_it_has_in_the_history(
+    master: Master,
+) -> None:
+    template, path = "/jobs/{jobid}/checkpoints/{triggerid}", f"/jobs/{STREAM}/checkpoints"
+    job = master.dispatcher.jobs[STREAM]
+    async with master.in_process() as http:
+        trigger = (await http.post(path, json={})).json()["request-id"]
+        pending = await http.get(f"{path}/{trigger}")
+        check(pending, FACTS["GET", template])
+        assert pending.json()["status"]["id"] == "IN_PROGRESS"
+        master.dispatcher.jobs[STREAM] = after_another_batch(job)
+        operation = await completed(http, template, f"{path}/{trigger}")
+        details = await http.get(f"{path}/details/{operation['checkpointId']}")
+    assert details.status_code == 200
+
+
+async def test_a_checkpoint_of_a_job_that_ends_before_it_fails_with_the_reason(
+    master: Master,
+) -> None:
+    template, path = "/jobs/{jobid}/checkpoints/{triggerid}", f"/jobs/{STREAM}/checkpoints"
+    job = master.dispatcher.jobs[STREAM]
+    async with master.in_process() as http:
+        trigger = (await http.post(path, json={})).json()["request-id"]
+        ended = msgspec.structs.replace(job, status=JobStatus.CANCELED)
+        master.dispatcher.jobs[STREAM] = ended
+        operation = await completed(http, template, f"{path}/{trigger}")
+    assert "CANCELED" in operation["failure-cause"]["stack-trace"]
+
+
+async def test_a_program_is_uploaded_planned_run_and_deleted_with_answers_in_flinks_form(
+    master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def compiled(*given: Any) -> AsyncIterator[CompiledProgram]:
+        yield CompiledProgram(graph=new_graph(), files={})
+
+    monkeypatch.setattr(program_handlers, "compiled", compiled)
+    async with master.in_process() as http:
+        files = {"jarfile": ("copy.py", b"print()")}
+        uploaded = await http.post("/jars/upload", files=files)
+        check(uploaded, FACTS["POST", "/jars/upload"])
+        program = "/jars/" + uploaded.json()["filename"].rpartition("/")[2]
+        check(await http.get("/jars"), FACTS["GET", "/jars"])
+        for action in ("plan", "run", "run-application"):
+            answer = await http.post(f"{program}/{action}", json={})
+            check(answer, FACTS["POST", f"/jars/{{jarid}}/{action}"])
+        check(await http.get(f"{program}/plan"), FACTS["POST", "/jars/{jarid}/plan"])
+        check(await http.delete(program), FACTS["DELETE", "/jars/{jarid}"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PATCH", f"/jobs/{STREAM}/rescaling?parallelism=2"),
+        ("GET", f"/jobs/{STREAM}/rescaling/{TRIGGER}"),
+    ],
+)
+async def test_a_rescale_is_refused_as_flink_does_and_the_way_is_told(
+    master: Master, method: str, path: str
+) -> None:
+    async with master.in_process() as http:
+        answer = await http.request(method, path)
+    assert answer.status_code == 503
+    assert "stoker rescale" in answer.json()["errors"][0]
+
+
+@pytest.mark.parametrize(("upper", "status"), [(1, 200), (2, 503), (0, 400)])
+async def test_requirements_are_accepted_as_they_are_and_refused_when_they_would_change(
+    master: Master, upper: int, status: int
+) -> None:
+    wanted = {"parallelism": {"lowerBound": 1, "upperBound": upper}}
+    path = f"/jobs/{STREAM}/resource-requirements"
+    async with master.in_process() as http:
+        answer = await http.put(path, json={vertex_hex_id(STREAM, "big"): wanted})
+    assert answer.status_code == status
+    if status == 200:
+        check(answer, FACTS["PUT", "/jobs/{jobid}/resource-requirements"])
+
+
+async def test_a_data_set_is_never_there(master: Master) -> None:
+    async with master.in_process() as http:
+        deleted = await http.delete(f"/datasets/{TRIGGER}")
+    assert deleted.status_code == 404
