@@ -47,6 +47,7 @@ from stoker.core.results import (
 )
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.core.tokens import FencingToken
+from stoker.engine.materializing import _ManifestRecord
 from stoker.ha import keys
 from stoker.ha.election import Candidacy
 from stoker.ha.masters import MasterRecord
@@ -309,6 +310,13 @@ STORAGE: dict[str, Value | bytes] = {
             ),
             target="file:///out",
             replaces=("day=1/part-former.parquet",),
+        )
+    ),
+    f"{keys.results_folder(BATCH)}/{DONE_REGION}/manifest.json": _ManifestRecord(
+        manifest=Manifest(
+            attempt=DONE_ATTEMPT,
+            directory="file:///materialized/cleaned",
+            files=(ResultFile(path="part-0.parquet", size=9, checksum="0b", rows=40),),
         )
     ),
     DETAILS_POINTER: DETAILS,

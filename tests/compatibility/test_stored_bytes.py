@@ -20,6 +20,7 @@ from stoker.core.graph import JobGraph, Value
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.core.validation import validate
+from stoker.engine.materializing import _ManifestRecord
 from stoker.ha import keys
 from stoker.ha.coordinator import Create
 from stoker.ha.election import Candidacy
@@ -70,6 +71,8 @@ def kind_in_storage(path: str) -> type[Value] | None:
     folder, _, inside = path.split("/", 2)
     if folder == "jobs" and "/.publications/" in inside:
         return _PublicationRecord
+    if folder == "jobs" and inside.startswith("materialized/"):
+        return _ManifestRecord
     if folder == "jobs":
         return JobGraph if inside.startswith("graph/") else _OutcomeRecord
     return JobDetails if folder == "results" else None

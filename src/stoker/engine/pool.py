@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import logging
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from stoker.core.errors import StartupFailed, StokerError, Unavailable
@@ -77,11 +78,22 @@ class RunnerPool:
 
     async def renew(self) -> None:
         """Let go of spares at a server that is not the current one any more."""
+        await self._dismiss(lambda runner: runner.server is not self._server.current)
+        self._taken.set()
+
+    async def _dismiss(self, is_useless: Callable[[WarmRunner], bool]) -> None:
+        """Out of the list first: nobody may take one that is about to be killed."""
+        useless: list[WarmRunner] = []
+        kept: list[Spare] = []
         for spare in self._spares:
             runner = spare.result() if spare.done() else None
-            if isinstance(runner, WarmRunner) and runner.server is not self._server.current:
-                await runner.process.kill()
-        self._taken.set()
+            if isinstance(runner, WarmRunner) and is_useless(runner):
+                useless.append(runner)
+            else:
+                kept.append(spare)
+        self._spares = kept
+        for runner in useless:
+            await runner.process.kill()
 
     async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
         """A runner in the session of another one, which died."""
@@ -133,9 +145,7 @@ class RunnerPool:
         try:
             await unless(server.died, self._taken.wait())
         except Stopped:
-            for spare in self._spares:
-                if spare.done() and isinstance(runner := spare.result(), WarmRunner):
-                    await runner.process.kill()
+            await self._dismiss(lambda runner: runner.server is server)
 
     def _begin_preparing(self, *, hurried: bool = False) -> Spare:
         return asyncio.create_task(self._prepare(hurried=hurried), name="prepare-runner")
