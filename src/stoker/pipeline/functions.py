@@ -75,13 +75,16 @@ def _own_modules(function: UserFunction) -> list[ModuleType]:
 @contextmanager
 def _by_value(modules: list[ModuleType]) -> Iterator[None]:
     known = cloudpickle.list_registry_pickle_by_value()
-    added = [m for m in modules if m.__name__ in sys.modules and m.__name__ not in known]
-    for module in added:
+    # One module may be loaded under two names, as multiprocessing does with a program's main one.
+    added = {
+        m.__name__: m for m in modules if m.__name__ in sys.modules and m.__name__ not in known
+    }
+    for module in added.values():
         cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in added:
+        for module in added.values():
             cloudpickle.unregister_pickle_by_value(module)
 
 

@@ -6,6 +6,7 @@ import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -23,6 +24,10 @@ LOCK = threading.Lock()
 
 def through_a_helper() -> object:
     return LOCK
+
+
+def rows_of_nothing(spark: Any) -> Any:
+    return spark.range(0)
 
 
 def job_with(function: Callable[..., Any]) -> Pipeline:
@@ -229,3 +234,12 @@ def test_plain_captured_values_travel(value: object) -> None:
         return value
 
     assert pickle.loads(payload_of(job_with(load).build(), "raw"))() == value
+
+
+def test_a_module_that_is_loaded_under_two_names_travels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As multiprocessing does with the main module of a program."""
+    beside = ModuleType("beside")
+    beside.__file__ = str(Path(__file__).with_name("beside.py"))
+    for name in ("beside", "__mp_main__"):
+        monkeypatch.setitem(sys.modules, name, beside)
+    assert payload_of(job_with(rows_of_nothing).build(), "raw")
