@@ -30,7 +30,7 @@ test: $(STAMP) ## all tests
 	$(PYTEST) $(SUITES)
 
 .PHONY: check
-check: lint types layers ## style, types, layers, unit and simulation tests: under two minutes
+check: lint types layers ## style, types, layers, unit and simulation tests: about three minutes
 	$(PYTEST) $(QUICK)
 
 .PHONY: lint

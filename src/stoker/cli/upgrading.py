@@ -17,6 +17,8 @@ from stoker.core.states import JobStatus
 from stoker.pipeline.building import LoadedJob
 
 RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
+START_SECONDS = 300.0
+"""For slots and Spark; one that does not run by then is not waited for any longer."""
 LOOK_SECONDS = 0.5
 
 Say = Callable[[str], None]
@@ -55,6 +57,7 @@ class Upgrade:
 
     def _watch(self, job_id: JobId) -> str | None:
         """Why the new version is not good; None when it ran through the window."""
+        start_by = time.monotonic() + START_SECONDS
         deadline: float | None = None
         while deadline is None or time.monotonic() < deadline:
             details = self.client.job(job_id)
@@ -64,6 +67,9 @@ class Upgrade:
                 return _reason(details)
             if deadline is None and details.status is JobStatus.RUNNING and _all_run(details):
                 deadline = time.monotonic() + self.window_seconds
+            if deadline is None and time.monotonic() >= start_by:
+                waits = f": {details.waiting}" if details.waiting else ""
+                return f"it does not run after {START_SECONDS:g} s{waits}"
             time.sleep(LOOK_SECONDS)
         return None
 

@@ -7,9 +7,6 @@ from stoker.rest.error_answers import ErrorAnswer
 from stoker.security.roles import allows
 from stoker.security.tokens import TokenFile, find
 
-_OPEN_PATHS = frozenset({"/", "/healthz"})
-"""A page that asks for a token, and whether anybody is there."""
-
 
 class Access:
     """Bearer tokens; a master without a file of them lets everybody in who reaches it."""
@@ -20,7 +17,7 @@ class Access:
 
     def refusal(self, authorization: str | None, method: str, path: str) -> ErrorAnswer | None:
         """None when the call may go on."""
-        if self._tokens is None or path in _OPEN_PATHS:
+        if self._tokens is None:
             return None
         if authorization is None:
             return _unknown(

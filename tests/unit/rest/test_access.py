@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.client import calls
+from stoker.core.ids import JobId
 from stoker.rest.access import Access, Bucket, RateLimit, Uploads, taken
-from stoker.security.roles import Role
+from stoker.security.roles import Role, allows
 from stoker.security.tokens import Token, TokenFile, hash_of, text_of
 
 NOW = 1_000
@@ -106,3 +108,18 @@ def test_so_many_uploads_at_once_and_no_more() -> None:
     assert refused.status == 429
     uploads.end()
     assert uploads.begin() is None
+
+
+def test_whoever_may_submit_may_follow_and_keep_its_job_alive_and_no_more() -> None:
+    """By the paths that clients really call."""
+    job = JobId("a" * 32)
+    allowed = [
+        calls.submit(1),
+        calls.job(job),
+        calls.status(job),
+        calls.exceptions(job),
+        calls.client_heartbeat(job, 1.0),
+    ]
+    refused = [calls.cancel(job), calls.jobs(), calls.quarantined(), calls.task_executors()]
+    assert all(allows(Role.SUBMIT, call.method, call.path) for call in allowed)
+    assert not any(allows(Role.SUBMIT, call.method, call.path) for call in refused)
