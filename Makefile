@@ -30,8 +30,8 @@ test: $(STAMP) ## all tests
 	$(PYTEST) $(SUITES)
 
 .PHONY: check
-check: lint types layers ## style, types, layers, unit and simulation tests: about three minutes
-	$(PYTEST) $(QUICK)
+check: lint types layers ## style, types, layers, unit and simulation tests: under two minutes
+	STOKER_SEEDS=15 $(PYTEST) -n 2 $(QUICK)
 
 .PHONY: lint
 lint: $(STAMP) ## ruff: faults and format

@@ -1,6 +1,7 @@
 """Which modules are the user's own files, so that their code must travel with the job."""
 
 import ast
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -33,11 +34,16 @@ def root_of(module: ModuleType) -> Path | None:
 def local_modules(root: Path) -> list[ModuleType]:
     """Loaded modules whose files are below the root and not installed."""
     found = []
+    # Thousands are loaded, and few are near: text is compared before paths are made of it.
+    below = os.path.join(root, "")
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] in _NEVER_LOCAL or not isinstance(module, ModuleType):
             continue
-        file = file_of(module)
-        if file is not None and root in file.parents and not is_installed(file):
+        named = getattr(module, "__file__", None)
+        if not named or (os.path.isabs(named) and not named.startswith(below)):
+            continue
+        file = Path(named).absolute()
+        if root in file.parents and not is_installed(file):
             found.append(module)
     return found
 

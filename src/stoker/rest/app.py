@@ -16,13 +16,14 @@ from stoker.rest.job_figure_handlers import JOB_FIGURE_HANDLERS
 from stoker.rest.job_handlers import JOB_HANDLERS
 from stoker.rest.log_handlers import LOG_HANDLERS
 from stoker.rest.page_handlers import PAGE_HANDLERS
+from stoker.rest.parameters import Services
 from stoker.rest.process_handlers import PROCESS_HANDLERS
 from stoker.rest.program_handlers import PROGRAM_HANDLERS
 from stoker.rest.quarantine_handlers import QUARANTINE_HANDLERS
 from stoker.rest.queue_handlers import QUEUE_HANDLERS
 from stoker.rest.resource_handlers import RESOURCE_HANDLERS
 from stoker.rest.savepoint_handlers import SAVEPOINT_HANDLERS
-from stoker.rest.services import RestServices
+from stoker.rest.services import RestServices, services_in
 from stoker.rest.submission import submit
 from stoker.rest.vertex_handlers import VERTEX_HANDLERS
 
@@ -47,27 +48,33 @@ HANDLERS = (
 
 
 def build_app(services: RestServices) -> Border:
-    """Fixed paths win over parameters; two handlers for one path are refused here."""
+    return Border(_routes(), services)
 
-    def provide_services() -> RestServices:
-        return services
 
-    @cache
-    def document() -> bytes:
-        # The generator is large, and few ever ask for what it makes.
-        from stoker.rest.document import openapi_document  # noqa: PLC0415
+@cache
+def _routes() -> Litestar:
+    """Fixed paths win over parameters; two handlers for one path are refused here.
 
-        return openapi_document(HANDLERS, services.version)
-
-    @get("/openapi.json")
-    async def openapi() -> Response[bytes]:
-        return Response(document(), media_type=MediaType.JSON)
-
-    app = Litestar(
-        route_handlers=[*HANDLERS, *PAGE_HANDLERS, openapi],
-        dependencies={"services": Provide(provide_services, sync_to_thread=False)},
-        exception_handlers=error_handlers(lambda: services.ids.nonce()[:12]),
+    One for all servers of a process, as it takes long to make: every request brings the services
+    of the server that it reached.
+    """
+    return Litestar(
+        route_handlers=[*HANDLERS, *PAGE_HANDLERS, _openapi],
+        dependencies={"services": Provide(services_in, sync_to_thread=False)},
+        exception_handlers=error_handlers(lambda scope: services_in(scope).ids.nonce()[:12]),
         openapi_config=None,
         logging_config=None,
     )
-    return Border(app, services)
+
+
+@get("/openapi.json")
+async def _openapi(services: Services) -> Response[bytes]:
+    return Response(_document(services.version), media_type=MediaType.JSON)
+
+
+@cache
+def _document(version: str) -> bytes:
+    # The generator is large, and few ever ask for what it makes.
+    from stoker.rest.document import openapi_document  # noqa: PLC0415
+
+    return openapi_document(HANDLERS, version)

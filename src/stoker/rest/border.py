@@ -11,7 +11,7 @@ from stoker.rest.access import Access, RateLimit, Uploads
 from stoker.rest.compression import Compressing, accepts_gzip
 from stoker.rest.error_answers import ErrorAnswer, unavailable
 from stoker.rest.origin import access_headers, is_allowed, preflight_headers, refusal
-from stoker.rest.services import RestServices
+from stoker.rest.services import SERVICES, RestServices
 from stoker.web.pages import PAGES
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ class Border:
         send: Send,
     ) -> None:
         if path in LOCAL_PATHS or self._services.leads():
-            await self._app({**scope, "path": path}, receive, send)
+            reached = cast("HTTPScope", {**scope, "path": path, SERVICES: self._services})
+            await self._app(reached, receive, send)
         else:
             await self._ask_leader(scope, headers, receive, send)
 

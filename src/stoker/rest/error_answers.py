@@ -7,6 +7,7 @@ from typing import Any
 
 from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.types import Scope
 
 from stoker.api.shape import RETRY_AFTER, Errors
 from stoker.core.errors import Fenced, RemoteError, StokerError
@@ -75,7 +76,7 @@ AnyRequest = Request[Any, Any, Any]
 Handle = Callable[[AnyRequest, Any], Response[Errors]]
 
 
-def error_handlers(new_error_id: Callable[[], str]) -> dict[int | type[Exception], Handle]:
+def error_handlers(new_error_id: Callable[[Scope], str]) -> dict[int | type[Exception], Handle]:
     def foreseen(request: AnyRequest, error: StokerError) -> Response[Errors]:
         answer = answer_to(error)
         return unforeseen(request, error) if answer is None else _response(answer)
@@ -84,7 +85,7 @@ def error_handlers(new_error_id: Callable[[], str]) -> dict[int | type[Exception
         return _response(answer_to_http(error, request.method, request.scope["path"]))
 
     def unforeseen(request: AnyRequest, error: Exception) -> Response[Errors]:
-        error_id = new_error_id()
+        error_id = new_error_id(request.scope)
         log.error(
             "error %s in %s %s", error_id, request.method, request.scope["path"], exc_info=error
         )

@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
+
+from litestar.types import Scope
 
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.ids import BlobKey, Ids, JobId
@@ -61,7 +63,14 @@ class RestServices:
     programs: ProgramStore | None = None
     savepoints: SavepointOptions = SavepointOptions()
     """As the jobs' masters have them."""
-    shut_down: Callable[[], None] | None = None
-    """Ends this process in order; None where REST may not."""
     jobs: JobList = field(default_factory=JobList)
     operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))
+
+
+SERVICES = "stoker.services"
+"""Where a request's ASGI scope has them."""
+
+
+def services_in(scope: Scope) -> RestServices:
+    """Of the server that a request has reached."""
+    return cast("dict[str, RestServices]", scope)[SERVICES]

@@ -54,6 +54,20 @@ async def test_files_of_one_format_become_files_of_another(bench: Bench, tmp_pat
     assert outcome.state is ExecutionState.FINISHED
     assert written_json(tmp_path / "out") == [{"id": 1, "n": "ash"}, {"id": 2, "n": "oak"}]
     assert launched.states == ["INITIALIZING", "RUNNING"]
+    assert outcome.progress.tasks_done == outcome.progress.tasks_total
+
+
+async def test_tasks_are_counted_to_their_end(bench: Bench) -> None:
+    """Spark tells of them twice a second, so that of a shorter job it may tell nothing."""
+    slow = "SELECT id, reflect('java.lang.Thread', 'sleep', 300L) FROM numbers"
+    graph = job(
+        TEN_ROWS,
+        Transform(name="slow", inputs=("numbers",), compute=Sql(query=slow)),
+        json_sink("out", "slow", bench.root / "out"),
+    )
+    launched = await bench.launch(graph)
+    outcome = await launched.running.outcome()
+    assert outcome.failure is None
     assert outcome.progress.tasks_done == outcome.progress.tasks_total > 0
 
 
