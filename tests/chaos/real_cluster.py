@@ -21,6 +21,7 @@ from stoker.processes.local_cluster_state import ClusterState, former_port_of, u
 from stoker.processes.local_zookeeper import LocalZooKeeper
 
 SESSION_SECONDS = 4.0
+HEARTBEAT_TIMEOUT_SECONDS = 8.0
 START_SECONDS = 300.0
 """Two starts of Spark on a machine with much other work."""
 LONG = os.environ.get("STOKER_CHAOS") == "long"
@@ -32,7 +33,7 @@ taskmanager.memory.spark-heap: 512 mb
 taskmanager.numberOfTaskSlots: 3
 runner.warm: 1
 heartbeat.interval: 1 s
-heartbeat.timeout: 8 s
+heartbeat.timeout: {HEARTBEAT_TIMEOUT_SECONDS:g} s
 cluster.registration.error-delay: 1 s
 cluster.registration.refused-registration-delay: 1 s
 """

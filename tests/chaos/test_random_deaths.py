@@ -1,7 +1,8 @@
-"""Whatever holds a stream dies or freezes, or is cut off from ZooKeeper, and no record is lost.
+"""Whatever holds a stream dies or freezes, or is cut off from others, and no record is lost.
 
 Part of the long form only (`STOKER_CHAOS=long`): it starts Spark many times. `STOKER_CHAOS_SEED`
-decides the order of the faults and who meets them. A failure names its seed.
+decides the order of the faults and who meets them, `STOKER_CHAOS_FAULTS` (names with commas)
+chooses among them. A failure names its seed.
 """
 
 import os
@@ -14,19 +15,28 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cables import Cables, cut
-from chaos.real_cluster import LONG, SESSION_SECONDS, RealCluster, eventually, real_cluster
+from chaos.cables import Cables, cut, rpc_of, to_zookeeper
+from chaos.real_cluster import (
+    HEARTBEAT_TIMEOUT_SECONDS,
+    LONG,
+    SESSION_SECONDS,
+    RealCluster,
+    eventually,
+    real_cluster,
+)
 from chaos.story import Story
 from stoker.core.states import ExecutionState
 from stoker.processes.local_cluster_process import ProcessRecord, send
 
 SEED = int(os.environ.get("STOKER_CHAOS_SEED", "1"))
+ONLY = [name for name in os.environ.get("STOKER_CHAOS_FAULTS", "").split(",") if name]
 ROUNDS = int(os.environ.get("STOKER_CHAOS_ROUNDS", "5"))
 LEASE_SECONDS = 20.0
+MARGIN_SECONDS = 3.0
 
 CONFIGURATION = f"""
 task.lease.duration: {LEASE_SECONDS:g} s
-task.lease.margin: 3 s
+task.lease.margin: {MARGIN_SECONDS:g} s
 restart-strategy.type: fixed-delay
 restart-strategy.fixed-delay.attempts: 1000
 restart-strategy.fixed-delay.delay: 200 ms
@@ -43,6 +53,8 @@ class DeathStory(Story):
         self.rides_through: dict[str, Callable[[], None]] = {
             "cut_leader_off": self.cut_leader_off,
             "cut_task_executor_off": self.cut_task_executor_off,
+            "hold_up_calls_of_task_executor": lambda: self.hold_up_calls(self.holder()),
+            "hold_up_calls_of_leader": lambda: self.hold_up_calls(self.cluster.leader),
             "freeze_spark_server": lambda: self.freeze_for(3, [self.spark_server()]),
             "freeze_zookeeper_server": self.freeze_zookeeper_server,
         }
@@ -51,6 +63,7 @@ class DeathStory(Story):
             "kill_runner": self.kill_runner,
             "kill_spark_server": lambda: self.kill_process(self.spark_server()),
             "kill_task_executor": lambda: self.cluster.kill(self.holder()),
+            "cut_task_executor_from_masters": self.cut_task_executor_from_masters,
             "freeze_machine": self.freeze_machine,
             "freeze_task_executor_alone": self.freeze_task_executor_alone,
         }
@@ -127,7 +140,7 @@ class DeathStory(Story):
     def cut_leader_off(self) -> None:
         """It leads no more before it can know of another leader."""
         leader, epoch = self.cluster.leader, self.cluster.epoch
-        with cut(self._cables, leader):
+        with cut(self._cables, to_zookeeper(leader)):
             self.cluster.wait_for_epoch_after(epoch)
             assert self.cluster.leader != leader
             self.submit(restarts=100)
@@ -135,9 +148,20 @@ class DeathStory(Story):
 
     def cut_task_executor_off(self) -> None:
         """From ZooKeeper, not from its masters: they renew its leases."""
-        with cut(self._cables, self.holder()):
+        with cut(self._cables, to_zookeeper(self.holder())):
             self.submit(restarts=100)
             time.sleep(SESSION_SECONDS * 1.5)
+
+    def hold_up_calls(self, process: str) -> None:
+        """For longer than heartbeats are waited for, and not so long as a lease."""
+        with cut(self._cables, rpc_of(process)):
+            time.sleep((HEARTBEAT_TIMEOUT_SECONDS + LEASE_SECONDS - MARGIN_SECONDS) / 2)
+
+    def cut_task_executor_from_masters(self) -> None:
+        """It sees in ZooKeeper that they are there, so it may not go on without them."""
+        runner = self.runner_of_the_stream()
+        with cut(self._cables, rpc_of(self.holder())):
+            self.wait_until_taken_over(meanwhile=lambda: not runner.alive)
 
     def play(self, name: str) -> None:
         began, batch, before = time.monotonic(), self.batch(), self.attempt()
@@ -196,7 +220,7 @@ def test_deaths_freezes_and_cuts_lose_and_repeat_no_record(
     with story.stream:
         story.begin_stream()
         for _ in range(ROUNDS):
-            names = sorted(story.rides_through | story.costs_an_attempt)
+            names = ONLY or sorted(story.rides_through | story.costs_an_attempt)
             for name in chance.sample(names, len(names)):
                 story.play(name)
         story.every_acknowledged_job_finished_once()
