@@ -71,7 +71,12 @@ chaos: $(STAMP) ## real processes killed and frozen at length (ROUNDS=5, SEED=1)
 .PHONY: savepoints
 savepoints: $(STAMP) ## savepoints of real jobs at length: joins, windows, large state, a whole cluster
 	STOKER_SAVEPOINTS=long $(PYTEST) tests/integration/engine/test_savepoints.py \
-		tests/integration/cli/test_savepoints.py
+		tests/integration/engine/test_stateful_deaths.py tests/integration/cli/test_savepoints.py \
+		tests/integration/cli/test_upgrades.py tests/integration/cli/test_healing.py
+
+.PHONY: flink-tools
+flink-tools: $(STAMP) ## Flink's command line and dashboard (STOKER_FLINK=…/lib names its jars)
+	$(PYTEST) tests/integration/cli/test_flink_tools.py
 
 .PHONY: bench
 bench: $(STAMP) ## measure, and print ratios

@@ -13,6 +13,7 @@ from bench import (
     restart,
     savepoint,
     small_job,
+    submissions,
     throughput,
 )
 
@@ -27,6 +28,7 @@ CASES = {
     "restart": restart.run,
     "savepoint": savepoint.run,
     "small-job": small_job.run,
+    "submissions": submissions.run,
     "throughput": throughput.run,
 }
 

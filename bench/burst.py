@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from bench.cluster import whole_cluster
-from bench.measure import Sample, Verdict
+from bench.measure import Sample, Verdict, rounds
 from bench.sessions import another, bare_session
 from bench.small_job import ten_rows
 from stoker.client.blocking import BlockingClient
@@ -14,7 +14,7 @@ from stoker.core.ids import Ids
 
 JOBS = 50
 CLIENTS = 8
-ROUNDS = 5
+ROUNDS = rounds(5)
 AIM = 0.8
 CONFIGURATION = f"{{rest.bind-port: '0', taskmanager.numberOfTaskSlots: {CLIENTS}, runner.warm: 4}}"
 

@@ -14,7 +14,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from bench.measure import Sample, Verdict
+from bench.measure import Sample, Verdict, rounds
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Program
 from stoker.core.ids import AttemptId, Ids
 from stoker.core.regions import regions_of
@@ -25,7 +25,7 @@ from stoker.engine.contract import Task
 from stoker.engine.options import EngineOptions
 from stoker.engine.server import spark_home
 
-ROUNDS = 5
+ROUNDS = rounds(5)
 AIM = 20.0
 SCRIPT = """
 import sys, time

@@ -1,5 +1,6 @@
 """Samples of what a machine with other work on it says, and how they are shown."""
 
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -45,6 +46,11 @@ class Verdict:
         return f"  {self.what}: {value}, aim {bound} {self.aim:g}: {mark}"
 
 
+def rounds(usual: int) -> int:
+    """STOKER_BENCH_ROUNDS, to try a case in a hurry."""
+    return int(os.environ.get("STOKER_BENCH_ROUNDS", usual))
+
+
 def _shown(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
@@ -62,12 +68,21 @@ def alternate(
     names: tuple[str, str],
     rounds: int,
     warm_up: int = 3,
+    rest_seconds: float = 0.0,
 ) -> tuple[Sample, Sample]:
-    """Measure both in turn, so that whatever else the machine does touches both alike."""
+    """Measure both in turn, so that whatever else the machine does touches both alike.
+
+    What one of them goes on doing after its end is over after a rest, and burdens only itself.
+    """
+
+    def rested(action: Callable[[], object]) -> float:
+        time.sleep(rest_seconds)
+        return milliseconds(action)
+
     for _ in range(warm_up):
         reference()
         ours()
-    pairs = [(milliseconds(reference), milliseconds(ours)) for _ in range(rounds)]
+    pairs = [(rested(reference), rested(ours)) for _ in range(rounds)]
     return (
         Sample(names[0], tuple(pair[0] for pair in pairs)),
         Sample(names[1], tuple(pair[1] for pair in pairs)),

@@ -7,6 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow
@@ -95,13 +96,18 @@ def _batches(
 ) -> tuple[float, ...]:
     """Durations of batches that ran beside the work."""
     before = _last_batch(client.job(job_id))
-    for _ in range(ROUNDS):
-        _write(root, int(time.time() * 1000) % 900 + 1, 10)
+    for number in range(1, ROUNDS + 1):
+        _write(root, time.time_ns() // 1_000_000 % 900_000 + 1, 10)
         during()
-    _until(lambda: _last_batch(client.job(job_id)) > before)
+        # Small state is saved sooner than a batch is done: each round has one at least.
+        _until(partial(_is_beyond, client, job_id, before + number - 1))
     entries = client.job(job_id).checkpoints.history
     figures = [entry.figures for entry in entries if entry.figures is not None]
     return tuple(float(each.duration_ms) for each in figures if each.batch_id > before)
+
+
+def _is_beyond(client: BlockingClient, job_id: JobId, batch: int) -> bool:
+    return _last_batch(client.job(job_id)) > batch
 
 
 def _state_rows(details: JobDetails) -> int:

@@ -1,14 +1,18 @@
-"""A ten-row job, submit to FINISHED, against the same action in a bare warm Connect session."""
+"""A ten-row job, submit to FINISHED, against the same action in a bare warm Connect session.
+
+Once back to back, when the next runner is warmed up during the bare action, and once rested.
+"""
 
 from pyspark.sql import SparkSession
 
 from bench.cluster import whole_cluster
-from bench.measure import Verdict, alternate
+from bench.measure import Sample, Verdict, alternate, rounds
 from stoker import Pipeline
 from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 
-ROUNDS = 30
+ROUNDS = rounds(30)
+REST_SECONDS = 1.0
 AIM = 1.6
 
 
@@ -39,11 +43,24 @@ def run() -> list[Verdict]:
                 status = client.wait(job_id)
                 assert status == "FINISHED", status
 
-            reference, job = alternate(
-                bare, ours, names=("bare warm Connect session", "stoker job"), rounds=ROUNDS
+            names = ("bare warm Connect session", "stoker job")
+            busy = alternate(bare, ours, names=names, rounds=ROUNDS)
+            rested = alternate(
+                bare,
+                ours,
+                names=(f"{names[0]}, rested", f"{names[1]}, rested"),
+                rounds=ROUNDS,
+                rest_seconds=REST_SECONDS,
             )
     finally:
         spark.stop()
+    return [
+        verdict("ten-row job, times the bare action", busy),
+        verdict("ten-row job after a rest, times the bare action", rested),
+    ]
+
+
+def verdict(what: str, samples: tuple[Sample, Sample]) -> Verdict:
+    reference, job = samples
     print(f"{reference}\n{job}")
-    ratio = job.median / reference.median
-    return [Verdict("ten-row job, times the bare action", ratio, AIM, "times")]
+    return Verdict(what, job.median / reference.median, AIM, "times")

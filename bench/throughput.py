@@ -12,14 +12,14 @@ from time import perf_counter
 from typing import Any
 
 from bench.cluster import whole_cluster
-from bench.measure import Sample, Verdict
+from bench.measure import Sample, Verdict, rounds
 from bench.sessions import bare_session
 from stoker import Pipeline
 from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 
 MEGABYTES = int(os.environ.get("STOKER_BENCH_MEGABYTES", "2000"))
-ROUNDS = int(os.environ.get("STOKER_BENCH_ROUNDS", "3"))
+ROUNDS = rounds(3)
 ROWS_IN_A_MEGABYTE = 16_000
 """Of 64 bytes: a key and a text that hardly compresses."""
 AIM = 0.97

@@ -44,6 +44,9 @@ storage.orphans.max-age: 15 s
 storage.orphans.sweep-interval: 2 s
 """
 
+pytestmark = pytest.mark.timeout(900)
+"""Some start Spark twice, which takes minutes on a machine with much other work."""
+
 _OVER = (ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.CANCELED)
 
 

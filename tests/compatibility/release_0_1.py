@@ -1,7 +1,7 @@
 """What a cluster of release 0.1 had stored, as values. Frozen together with its bytes.
 
-Of three jobs: a batch job in the midst of its run, a streaming job whose cancel was just
-acknowledged, and one that failed.
+Of a batch job in the midst of its run, a streaming job whose cancel was just acknowledged, a SQL
+script and a program that have not begun, and a job that failed.
 """
 
 import hashlib
@@ -9,11 +9,13 @@ import hashlib
 from stoker.core.graph import (
     Artifact,
     ArtifactKind,
+    EngineKind,
     Environment,
     FormatRead,
     FormatWrite,
     JobGraph,
     JobType,
+    Program,
     PythonFunction,
     RestartPolicy,
     Sink,
@@ -34,6 +36,7 @@ from stoker.core.ids import (
     SessionId,
 )
 from stoker.core.manifests import Manifest, Publication, ResultFile
+from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 from stoker.core.results import (
     AttemptDetails,
     AttemptOutcome,
@@ -45,7 +48,7 @@ from stoker.core.results import (
     Progress,
     RegionDetails,
 )
-from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.core.tokens import FencingToken
 from stoker.engine.materializing import _ManifestRecord
 from stoker.ha import keys
@@ -57,18 +60,23 @@ from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_dige
 from stoker.ha.stores.job_results import ResultRecord
 from stoker.ha.stores.outcomes import _OutcomeRecord
 from stoker.ha.stores.publications import _PublicationRecord
+from stoker.ha.stores.replacements import ReplacementRecord
+from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
 from stoker.ha.stores.wishes import Wish, WishRecord
 
 BATCH = JobId("1" * 32)
 STREAM = JobId("2" * 32)
 SCRIPT = JobId("3" * 32)
 FAILED = JobId("4" * 32)
+PROGRAM = JobId("5" * 32)
 NOW = 1_790_000_000_000
 MASTER = ResourceId("master-1")
 EXECUTOR = ResourceId("task-executor 1/ä")
 INSTANCE = InstanceId("e" * 32)
 LIBRARY = b"def double(x):\n    return 2 * x\n"
 LIBRARY_SHA256 = hashlib.sha256(LIBRARY).hexdigest()
+PROGRAM_TEXT = b"import sys\nprint(sys.argv)\n"
+PROGRAM_SHA256 = hashlib.sha256(PROGRAM_TEXT).hexdigest()
 DONE_REGION = RegionId("cleaned")
 SINK_REGION = RegionId("report")
 DONE_ATTEMPT = AttemptId("a" * 32)
@@ -154,6 +162,31 @@ SCRIPT_GRAPH = JobGraph(
     job_id=SCRIPT,
     name="nightly",
     vertices=(SqlScript(name="script", statements=("CREATE TABLE t (a INT)", "SELECT 1")),),
+)
+
+PROGRAM_GRAPH = JobGraph(
+    job_id=PROGRAM,
+    name="estimate",
+    vertices=(
+        Program(
+            name="program",
+            script="estimate.py",
+            arguments=("10", "--fast", "ä b"),
+            environment={"DAY": "monday"},
+            directory="/home/someone",
+        ),
+    ),
+    artifacts=(
+        Artifact(
+            name="estimate.py",
+            kind=ArtifactKind.FILE,
+            sha256=PROGRAM_SHA256,
+            size=len(PROGRAM_TEXT),
+            key=BlobKey(PROGRAM_SHA256),
+        ),
+    ),
+    engine=EngineKind.CLASSIC,
+    engine_reason="a program has a driver of its own",
 )
 
 FAILURE = Failure(
@@ -250,15 +283,36 @@ def _record(graph: JobGraph) -> JobRecord:
     )
 
 
-GRAPHS = (BATCH_GRAPH, STREAM_GRAPH, SCRIPT_GRAPH)
+GRAPHS = (BATCH_GRAPH, STREAM_GRAPH, SCRIPT_GRAPH, PROGRAM_GRAPH)
 CANDIDACY = Candidacy(process=MASTER, nonce="c" * 32, session="session-1")
 DETAILS_POINTER = f"{keys.details_folder(FAILED)}/{'d' * 32}.json"
 
+REPLACEMENT = Replacement(
+    job_id=FAILED,
+    trigger_id="e" * 32,
+    kind=ReplacementKind.UPGRADE,
+    digest="f" * 64,
+    new_id=JobId("8" * 32),
+    back_id=JobId("9" * 32),
+    directory="/saved",
+    order="0123456789ab",
+    began=NOW,
+    changed=NOW,
+    phase=ReplacementPhase.ROLLED_BACK,
+    pointer=f"replacements/{FAILED}/{'e' * 32}/graph.json",
+    savepoint="/saved/savepoint-1",
+    origin="/retained/checkpoint-1",
+    reason="it did not do",
+)
 COORDINATOR: dict[str, Value] = {
     **{keys.job(graph.job_id): _record(graph) for graph in GRAPHS},
     keys.idempotency(keys.digest("orders 2026-11-01")): IdempotencyRecord(
         job_id=BATCH, nonce=BATCH[::-1]
     ),
+    keys.SHUTDOWN: ShutdownRecord(
+        nonce="d" * 32, status=ApplicationStatus.SUCCEEDED, at=NOW, stage=Stage.OVER
+    ),
+    keys.replacement(FAILED, "e" * 32): ReplacementRecord(plan=REPLACEMENT),
     keys.wish(STREAM): WishRecord(job_id=STREAM, wish=Wish.CANCEL, at=NOW, nonce="b" * 32),
     keys.result(FAILED): ResultRecord(
         result=RESULT,
@@ -321,4 +375,5 @@ STORAGE: dict[str, Value | bytes] = {
     ),
     DETAILS_POINTER: DETAILS,
     f"blobs/{BATCH}/{LIBRARY_SHA256}": LIBRARY,
+    f"blobs/{PROGRAM}/{PROGRAM_SHA256}": PROGRAM_TEXT,
 }

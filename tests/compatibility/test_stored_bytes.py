@@ -32,6 +32,8 @@ from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_dige
 from stoker.ha.stores.job_results import ResultRecord, _AcceptedJob
 from stoker.ha.stores.outcomes import _OutcomeRecord
 from stoker.ha.stores.publications import _PublicationRecord
+from stoker.ha.stores.replacements import ReplacementRecord
+from stoker.ha.stores.shutdowns import ShutdownRecord
 from stoker.ha.stores.wishes import WishRecord
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
@@ -49,6 +51,8 @@ AT_COORDINATOR: dict[str, type[StoredRecord]] = {
     "election": Candidacy,
     "epoch": Candidacy,
     "masters": MasterRecord,
+    "replacements": ReplacementRecord,
+    "shutdown": ShutdownRecord,
 }
 EPHEMERAL = ("leader", "election", "masters")
 
@@ -179,6 +183,7 @@ def test_jobs_stored_by_0_1_are_recovered_and_run(tmp_path: Path) -> None:
             assert await cluster.ask(lambda dispatcher: dispatcher.quarantined()) == []
             assert await cluster.wait_for_end(values.BATCH) is JobStatus.FINISHED
             assert await cluster.wait_for_end(values.SCRIPT) is JobStatus.FINISHED
+            assert await cluster.wait_for_end(values.PROGRAM) is JobStatus.FINISHED
             assert await cluster.wait_for_end(values.STREAM) is JobStatus.CANCELED
             failed = await cluster.ask(lambda dispatcher: dispatcher.job_details(values.FAILED))
             assert failed == values.DETAILS

@@ -1,6 +1,8 @@
 """The table of what Flink answers, and where an answer differs from it."""
 
+import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-_A_JAVA_OBJECT = "a serialized Java object; nothing of Stoker's is one"
-EXCEPTIONS = {
-    "job-execution-result.failure-cause.serialized-throwable: missing": _A_JAVA_OBJECT,
-    "operation.failure-cause.serialized-throwable: missing": _A_JAVA_OBJECT,
-}
+EXCEPTIONS: dict[str, str] = {}
 """Differences that are meant: the whole place and what is different, with the reason."""
 
 
@@ -70,6 +68,41 @@ def differences(answer: Any, operation: Operation) -> list[str]:
         if each.is_certain and name not in ("", "*") and not place.endswith("[]"):
             certain[parent].add(name)
     return list(_walk(answer, "", operation.fields, certain))
+
+
+_SPANS = re.compile("duration|interval|pause|runtime|timeout|offset|accumulated|delay", re.I)
+"""Not timeSinceLastHeartbeat, which is a moment, whatever its name says."""
+NEVER = (-1, 0)
+"""What Flink says of a moment that has not been."""
+
+
+def misplaced_moments(answer: Any, operation: Operation, around: int, within: int) -> list[str]:
+    """Fields with the unit ms that are neither near that moment, nor a span shorter than that."""
+    found = []
+    for place, value in _leaves(answer, "", operation.fields):
+        known = operation.fields.get(place)
+        if known is None or known.unit != "ms" or isinstance(value, bool):
+            continue
+        if not isinstance(value, int | float) or value in NEVER:
+            continue
+        is_span = _SPANS.search(place.replace(".*", "").rpartition(".")[2]) is not None
+        if (value if is_span else abs(value - around)) > within:
+            found.append(f"{place}: {value} is no {'span' if is_span else 'moment'} in ms")
+    return found
+
+
+def _leaves(value: Any, place: str, fields: dict[str, Field]) -> Iterator[tuple[str, Any]]:
+    """Every value with its place in the table."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _leaves(item, f"{place}[]", fields)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            inner = f"{place}.{name}" if place else name
+            named = inner in fields or f"{place}.*" not in fields
+            yield from _leaves(item, inner if named else f"{place}.*", fields)
+    else:
+        yield place, value
 
 
 def unexcused(faults: list[str]) -> list[str]:

@@ -45,6 +45,7 @@ from stoker.core.ids import (
     ResourceId,
     SessionId,
 )
+from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
 from stoker.core.results import (
     AttemptDetails,
     Failure,
@@ -57,7 +58,7 @@ from stoker.core.results import (
     RegionDetails,
     summary_of,
 )
-from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.gateways.dispatcher import (
     ClusterOverview,
     DispatcherGateway,
@@ -211,6 +212,9 @@ class DispatcherInMemory(DispatcherGateway):
         self.repaired: set[JobId] = set()
         """Those in quarantine that can be loaded when somebody tries."""
         self.cancelled: list[JobId] = []
+        self.shut_down_as: list[ApplicationStatus] = []
+        self.was_shut_down = asyncio.Event()
+        self.replacements: dict[str, Replacement] = {}
         self.drained: list[tuple[ResourceId, float | None]] = []
         self.waits: list[tuple[JobStatus, float]] = []
         self.asked_to_wait = asyncio.Event()
@@ -348,6 +352,34 @@ class DispatcherInMemory(DispatcherGateway):
             raise NotFound(f"no task executor with id {resource_id} is registered")
         self.drained.append((resource_id, seconds))
 
+    async def shut_down_cluster(self, status: ApplicationStatus) -> None:
+        self.shut_down_as.append(status)
+        self.was_shut_down.set()
+
+    async def trigger_replacement(self, request: ReplacementRequest) -> None:
+        await self.job_details(request.job_id)
+        self.replacements[request.trigger_id] = Replacement(
+            job_id=request.job_id,
+            trigger_id=request.trigger_id,
+            kind=request.kind,
+            digest="",
+            new_id=JobId("d" * 32),
+            back_id=JobId("e" * 32),
+            directory="/saved",
+            order="1",
+            began=START,
+            changed=START,
+            partitions=request.partitions,
+        )
+
+    async def replacement_status(
+        self, job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float
+    ) -> Replacement:
+        found = self.replacements.get(trigger_id)
+        if found is None or found.job_id != job_id:
+            raise NotFound(f"no replacement of job {job_id} was triggered with id {trigger_id}")
+        return found
+
     async def cluster_overview(self) -> ClusterOverview:
         self._check()
         return ClusterOverview(
@@ -428,16 +460,12 @@ class Master:
     storage: MemoryStorage = field(default_factory=lambda: MemoryStorage(lambda: NOW))
     leading: bool = True
     leader: str | None = None
-    ended: int = 0
     tokens: TokenFile | None = None
     tls: TlsMaterial | None = None
     asks_for_certificates: bool = False
 
     async def inspect(self, address: str) -> InspectionGateway:
         return self.inspection
-
-    def end(self) -> None:
-        self.ended += 1
 
     async def find_dispatcher(self) -> DispatcherGateway:
         return self.dispatcher
@@ -456,7 +484,6 @@ class Master:
             inspection=self.inspection,
             process_at=self.inspect,
             programs=ProgramStore(self.storage, Ids(), lambda: NOW),
-            shut_down=self.end,
             tokens=self.tokens,
             trust=self._trust,
         )

@@ -11,17 +11,21 @@ from contract.rest_cluster import (
     EXECUTOR,
     FAILED,
     FINISHED,
+    NOW,
     RUNNING,
     STREAM,
     Master,
     streaming_details,
 )
 from stoker.core.ids import vertex_hex_id
+from stoker.core.states import ApplicationStatus
 from stoker.rest.app import HANDLERS
 from stoker.rest.flink_operations import OPERATIONS, Class
 
 TABLE = flink_facts.read_table()
 JOBS = (RUNNING, FINISHED, FAILED, CANCELED, STREAM)
+DAY_MS = 24 * 3600 * 1000
+CHECKPOINT = str(streaming_details().checkpoints.latest_completed.id)
 
 
 def concrete(path: str, job_id: str, vertex: str = "orders") -> str:
@@ -32,7 +36,7 @@ def concrete(path: str, job_id: str, vertex: str = "orders") -> str:
         "subtaskindex": "0",
         "attempt": "0",
         "taskmanagerid": EXECUTOR,
-        "checkpointid": "13",
+        "checkpointid": CHECKPOINT,
     }
     return path.format_map(values)
 
@@ -78,6 +82,8 @@ async def test_an_answer_has_the_fields_and_types_of_flinks(
                 assert answer.status_code == 404, path
             else:
                 check(answer, operation)
+                faults = flink_facts.misplaced_moments(answer.json(), operation, NOW, DAY_MS)
+                assert faults == [], path
 
 
 def streaming_master() -> Master:
@@ -170,8 +176,26 @@ def test_the_comparison_sees_every_difference(text: str, answer: Any, faults: in
     assert len(flink_facts.differences(answer, operation)) == faults
 
 
-def test_an_exception_excuses_one_field_and_nothing_beside_it() -> None:
-    excused = next(iter(flink_facts.EXCEPTIONS))
+@pytest.mark.parametrize(
+    ("answer", "faults"),
+    [
+        ({"at": 1_000_000_000_500, "duration": 20, "s": {"RUNNING": -1}}, 0),
+        ({"at": 1_000_000_000, "duration": 20, "s": {"RUNNING": 0}}, 1),
+        ({"at": 0, "duration": 1_000_000_000_000, "s": {"RUNNING": 5}}, 2),
+    ],
+)
+def test_moments_and_spans_are_told_apart_by_their_size(answer: Any, faults: int) -> None:
+    text = "GET /a 200\n  at whole ! ms\n  duration whole ! ms\n  s map !\n  s.* whole ! ms"
+    operation = flink_facts.read_table(text)[0]
+    found = flink_facts.misplaced_moments(answer, operation, 1_000_000_000_000, 3_600_000)
+    assert len(found) == faults
+
+
+def test_an_exception_excuses_one_field_and_nothing_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    excused = "job.cause.object: missing"
+    monkeypatch.setitem(flink_facts.EXCEPTIONS, excused, "there is none")
     place, _, fault = excused.partition(": ")
     beside = [f"{place}.more: {fault}", f"{place}: 1 is not text", place.rpartition(".")[0]]
     assert flink_facts.unexcused([excused, f".{excused}", *beside]) == beside
@@ -198,4 +222,6 @@ async def test_the_cluster_is_ended_by_request() -> None:
     master = Master()
     async with master.in_process() as http:
         answer: httpx.Response = await http.delete("/cluster")
-    assert (answer.status_code, answer.json(), master.ended) == (200, {}, 1)
+        await http.delete("/cluster")
+    assert (answer.status_code, answer.json()) == (200, {})
+    assert master.dispatcher.shut_down_as == [ApplicationStatus.SUCCEEDED] * 2

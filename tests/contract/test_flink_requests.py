@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from contract import flink_facts
-from contract.rest_cluster import RUNNING, STREAM, Master, new_graph, streaming_details
+from contract.rest_cluster import FINISHED, RUNNING, STREAM, Master, new_graph, streaming_details
 from contract.test_flink_conformance import check, concrete
 from stoker.core.checkpoints import SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint
-from stoker.core.ids import vertex_hex_id
+from stoker.core.ids import JobId, vertex_hex_id
+from stoker.core.replacements import Replacement, ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
@@ -39,6 +40,8 @@ EXERCISED = {
     "PATCH /jobs/{jobid}",
     "POST /jobs/{jobid}/checkpoints",
     "PATCH /jobs/{jobid}/clientHeartbeat",
+    "PATCH /jobs/{jobid}/rescaling",
+    "PUT /jobs/{jobid}/resource-requirements",
     "POST /jobs/{jobid}/savepoints",
     "POST /jobs/{jobid}/stop",
     "POST /savepoint-disposal",
@@ -196,33 +199,87 @@ async def test_a_program_is_uploaded_planned_run_and_deleted_with_answers_in_fli
         check(await http.delete(program), FACTS["DELETE", "/jars/{jarid}"])
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("PATCH", f"/jobs/{STREAM}/rescaling?parallelism=2"),
-        ("GET", f"/jobs/{STREAM}/rescaling/{TRIGGER}"),
-    ],
-)
-async def test_a_rescale_is_refused_as_flink_does_and_the_way_is_told(
-    master: Master, method: str, path: str
+def replacement_of(master: Master, trigger_id: str, **changes: Any) -> Replacement:
+    """The one that was triggered, with what became of it meanwhile."""
+    known = master.dispatcher.replacements
+    known[trigger_id] = msgspec.structs.replace(known[trigger_id], **changes)
+    return known[trigger_id]
+
+
+@pytest.mark.parametrize("phase", [ReplacementPhase.DONE, ReplacementPhase.ROLLED_BACK])
+async def test_a_rescale_is_triggered_and_told_in_flinks_form(
+    master: Master, phase: ReplacementPhase
 ) -> None:
+    path, template = f"/jobs/{STREAM}/rescaling", "/jobs/{jobid}/rescaling/{triggerid}"
     async with master.in_process() as http:
-        answer = await http.request(method, path)
-    assert answer.status_code == 503
-    assert "stoker rescale" in answer.json()["errors"][0]
+        begun = await http.patch(f"{path}?parallelism=7")
+        check(begun, FACTS["PATCH", "/jobs/{jobid}/rescaling"])
+        trigger = begun.json()["request-id"]
+        assert replacement_of(master, trigger).partitions == 7
+        pending = await http.get(f"{path}/{trigger}")
+        check(pending, FACTS["GET", template])
+        assert pending.json() == {"status": {"id": "IN_PROGRESS"}, "operation": None}
+        replacement_of(master, trigger, phase=phase, reason="it cannot be divided")
+        operation = await completed(http, template, f"{path}/{trigger}")
+        unknown = await http.get(f"{path}/{TRIGGER}")
+    assert unknown.status_code == 404
+    assert list(operation) == ([] if phase is ReplacementPhase.DONE else ["failure-cause"])
 
 
-@pytest.mark.parametrize(("upper", "status"), [(1, 200), (2, 503), (0, 400)])
-async def test_requirements_are_accepted_as_they_are_and_refused_when_they_would_change(
-    master: Master, upper: int, status: int
-) -> None:
-    wanted = {"parallelism": {"lowerBound": 1, "upperBound": upper}}
+def bounds(upper: int, lower: int = 1) -> dict[str, Any]:
+    return {"parallelism": {"lowerBound": lower, "upperBound": upper}}
+
+
+async def test_a_change_of_requirements_divides_a_streaming_job_anew(master: Master) -> None:
     path = f"/jobs/{STREAM}/resource-requirements"
     async with master.in_process() as http:
-        answer = await http.put(path, json={vertex_hex_id(STREAM, "big"): wanted})
-    assert answer.status_code == status
-    if status == 200:
+        shown = (await http.get(path)).json()
+        same = await http.put(path, json=shown)
+        assert master.dispatcher.replacements == {}
+        changed = await http.put(path, json=dict.fromkeys(shown, bounds(6)))
+        (trigger,) = master.dispatcher.replacements
+        followed = await http.get(changed.headers["location"])
+    assert set(map(str, shown.values())) == {str(bounds(4))}
+    for answer in (same, changed):
         check(answer, FACTS["PUT", "/jobs/{jobid}/resource-requirements"])
+        assert answer.json() == {}
+    assert replacement_of(master, trigger).partitions == 6
+    assert followed.json()["operation"]["phase"] == "STOPPING"
+
+
+@pytest.mark.parametrize(
+    ("job", "wanted", "status", "said"),
+    [
+        (STREAM, {"big": bounds(0)}, 400, "lowerBound <= upperBound"),
+        (STREAM, {"big": bounds(2, lower=3)}, 400, "lowerBound <= upperBound"),
+        (STREAM, {"big": bounds(2), "small": bounds(3)}, 400, "one number for all vertices"),
+        (STREAM, {"nope": bounds(2)}, 400, "by their ids"),
+        (STREAM, {}, 400, "by their ids"),
+        (RUNNING, {"big": bounds(2)}, 409, "is a batch job"),
+        (FINISHED, {"big": bounds(2)}, 409, "has ended as FINISHED"),
+    ],
+)
+async def test_requirements_that_cannot_be_met_are_refused_with_the_reason(
+    master: Master, job: JobId, wanted: dict[str, Any], status: int, said: str
+) -> None:
+    body = {vertex_hex_id(job, name): each for name, each in wanted.items()}
+    async with master.in_process() as http:
+        answer = await http.put(f"/jobs/{job}/resource-requirements", json=body)
+    assert answer.status_code == status
+    assert said in answer.json()["errors"][0]
+    assert master.dispatcher.replacements == {}
+
+
+async def test_a_job_that_says_itself_how_it_is_divided_is_not_rescaled(master: Master) -> None:
+    job = master.dispatcher.jobs[STREAM]
+    configuration = {"pipeline.jobvertex-parallelism-overrides": "big:9"}
+    master.dispatcher.jobs[STREAM] = msgspec.structs.replace(job, configuration=configuration)
+    async with master.in_process() as http:
+        shown = (await http.get(f"/jobs/{STREAM}/resource-requirements")).json()
+        refused = await http.patch(f"/jobs/{STREAM}/rescaling?parallelism=2")
+    assert shown[vertex_hex_id(STREAM, "big")] == bounds(9)
+    assert shown[vertex_hex_id(STREAM, "small")] == bounds(200)
+    assert refused.status_code == 409
 
 
 async def test_a_data_set_is_never_there(master: Master) -> None:

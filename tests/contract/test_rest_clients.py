@@ -6,6 +6,7 @@ import inspect
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from contract.rest_cluster import (
     NEW,
     RUNNING,
     UNKNOWN,
+    DispatcherInMemory,
     Master,
     new_graph,
 )
 from stoker.client.asynchronous import StokerClient
-from stoker.client.blocking import BlockingClient
+from stoker.client.blocking import OPERATION_POLL_SECONDS, BlockingClient
 from stoker.client.options import ClientOptions
+from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import (
     CallTimedOut,
     Conflict,
@@ -37,8 +40,10 @@ from stoker.core.errors import (
     Unavailable,
 )
 from stoker.core.graph import Artifact, ArtifactKind
+from stoker.core.ids import JobId
 from stoker.core.options import ByteSize
 from stoker.core.states import JobStatus
+from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.options import RestOptions
 
 QUICK = ClientOptions(retries=2, retry_delay=timedelta(seconds=7))
@@ -269,6 +274,47 @@ async def test_an_answer_above_the_limit_is_told_with_the_option_to_raise(kind: 
     async with Master().serving() as url, client(kind, url, options) as stoker:
         with pytest.raises(TooLarge, match=r"rest\.client\.max-content-length"):
             await stoker.jobs()
+
+
+async def test_a_savepoint_is_waited_for_and_not_for_ever(kind: str) -> None:
+    dispatcher = SlowSavepoints()
+    options = RestOptions(bind_port="0", shutdown_timeout=timedelta())
+    master = Master(dispatcher=dispatcher, options=options)
+    impatient = replace(QUICK, operation_timeout=timedelta())
+    naps = Naps()
+    async with master.serving() as url:
+        async with client(kind, url, impatient, naps) as stoker:
+            with pytest.raises(CallTimedOut, match=r"raise client\.operation-timeout"):
+                await stoker.savepoint(RUNNING)
+        assert naps.seconds == []
+        done = Naps(then=dispatcher.finish)
+        async with client(kind, url, naps=done) as stoker:
+            assert await stoker.savepoint(RUNNING) == "/savepoints/1"
+        assert set(done.seconds) == {OPERATION_POLL_SECONDS}
+
+
+class SlowSavepoints(DispatcherInMemory):
+    """A savepoint is there when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def finish(self) -> None:
+        """From any thread: the blocking client has one of its own."""
+        self._loop.call_soon_threadsafe(self.done.set)
+
+    async def trigger_savepoint(
+        self, job_id: JobId, trigger_id: str, request: SavepointRequest
+    ) -> None:
+        await self.job_details(job_id)
+
+    async def savepoint_status(
+        self, job_id: JobId, trigger_id: str, seconds: float
+    ) -> SavepointStatus:
+        await self.done.wait()
+        return SavepointStatus(done=True, taken=SavepointTaken(path="/savepoints/1"))
 
 
 async def test_an_answer_that_does_not_come_is_a_timeout(kind: str) -> None:

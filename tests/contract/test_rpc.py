@@ -49,9 +49,11 @@ async def open_service(kind):
         yield opener
 
 
-@pytest.fixture
-async def pair(open_service):
-    return await open_service(), await open_service()
+@pytest.fixture(params=("each other", "itself"))
+async def pair(request, open_service):
+    """Two services that call each other, or one that calls itself."""
+    here = await open_service()
+    return here, here if request.param == "itself" else await open_service()
 
 
 async def test_values_arrive_as_they_were_sent(pair):

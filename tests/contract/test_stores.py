@@ -17,7 +17,8 @@ from stoker.core.errors import JobNotFound, KeyExists, LeadershipLost, NotFound
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source
 from stoker.core.ids import AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.results import AttemptOutcome, Failure, JobDetails, JobResult
-from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
+from stoker.ha import keys
 from stoker.ha.coordinator import Coordinator, Create, Put
 from stoker.ha.leadership import Leadership
 from stoker.ha.memory import MemoryCoordination
@@ -26,6 +27,7 @@ from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.job_graphs import Conflicts, JobGraphStore, SameAgain, Stored, StoredJob
 from stoker.ha.stores.job_results import JobResultStore, ResultRecord
 from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.shutdowns import ShutdownStore, Stage
 from stoker.ha.stores.unreadable import Unreadable
 from stoker.ha.stores.wishes import Wish, WishStore
 from stoker.storage.contract import Storage
@@ -56,6 +58,10 @@ class Stores:
     @property
     def attempts(self) -> AttemptStore:
         return AttemptStore(self.leadership)
+
+    @property
+    def shutdowns(self) -> ShutdownStore:
+        return ShutdownStore(self.leadership, self.ids)
 
     @property
     def outcomes(self) -> OutcomeStore:
@@ -240,12 +246,14 @@ async def test_a_former_leader_changes_nothing(stores: Stores):
         old.results.mark_clean(graph.job_id),
         old.wishes.cancel(graph.job_id, at=1),
         old.attempts.put(attempt_of(graph.job_id)),
+        old.shutdowns.ask(ApplicationStatus.SUCCEEDED, at=1),
     ):
         with pytest.raises(LeadershipLost):
             await write
     assert await stores.storage.list("") == before
     assert await stores.coordinator.children("wishes") == []
     assert await stores.coordinator.children("attempts") == []
+    assert await stores.coordinator.read(keys.SHUTDOWN) is None
 
 
 async def test_a_result_is_dirty_first_and_clean_later(stores: Stores):
@@ -436,3 +444,37 @@ async def test_records_are_read_without_their_contents(stores: Stores):
     assert records == {kept.job_id: record, damaged.job_id: None}
     await stores.graphs.remove(kept.job_id)
     assert list(await stores.graphs.records()) == [damaged.job_id]
+
+
+async def test_a_shutdown_is_asked_for_once_and_completed_once(stores: Stores):
+    # DISP-16, RUN-05: it carries the status that was asked for first
+    asked = await stores.shutdowns.ask(ApplicationStatus.SUCCEEDED, at=5)
+    assert await stores.shutdowns.ask(ApplicationStatus.FAILED, at=6) == asked
+    assert await stores.shutdowns.get() == asked
+    await stores.shutdowns.complete(asked)
+    await stores.shutdowns.complete(asked)
+    over = await stores.shutdowns.get()
+    assert over is not None
+    assert (over.stage, over.status, over.nonce) == (Stage.OVER, asked.status, asked.nonce)
+
+
+async def test_a_cluster_that_was_shut_down_before_can_be_shut_down_again(stores: Stores):
+    first = await stores.shutdowns.ask(ApplicationStatus.SUCCEEDED, at=5)
+    await stores.shutdowns.complete(first)
+    second = await stores.shutdowns.ask(ApplicationStatus.FAILED, at=9)
+    assert second.nonce != first.nonce
+    assert await stores.shutdowns.get() == second
+    await stores.shutdowns.forget()
+    await stores.shutdowns.forget()
+    assert await stores.shutdowns.get() is None
+
+
+async def test_a_former_leader_neither_completes_nor_forgets_a_shutdown(stores: Stores):
+    # RUN-06
+    asked = await stores.shutdowns.ask(ApplicationStatus.SUCCEEDED, at=5)
+    old = stores.shutdowns
+    await seize_leadership(stores.coordinator, ids=stores.ids)
+    for write in (old.complete(asked), old.forget()):
+        with pytest.raises(LeadershipLost):
+            await write
+    assert await stores.shutdowns.get() == asked

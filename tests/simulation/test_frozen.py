@@ -147,3 +147,38 @@ def test_work_that_was_frozen_for_longer_than_its_lease_counts_for_nothing(
     first, second = cluster.history.attempts
     assert not first.finished
     assert second.executor != first.executor
+
+
+def test_a_task_executor_whose_name_another_one_has_taken_may_only_be_frozen(
+    tmp_path: Path,
+) -> None:
+    """Design invariant 3: its attempts are replaced when their lease is over, not before."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        # Two of three parts run; the third one is what the newcomer is asked for.
+        job_id = await cluster.submit(job(cluster, seconds=60, sinks=3, restart=AGAIN_AND_AGAIN))
+        await asyncio.sleep(3)
+        assert len(cluster.history.attempts) == 2
+        cluster.freeze("executor-0")
+        cluster.start_executor("executor-0-again", resource_id="executor-0")
+        await asyncio.sleep(12)
+        assert len(cluster.history.attempts) == 3, "the newcomer serves the job"
+        cluster.thaw("executor-0")
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    simulate(tmp_path, story, executors=1)
+
+
+def test_a_task_executor_that_was_started_again_is_replaced_at_once(tmp_path: Path) -> None:
+    """That nobody answers under its address any more is proof on the same machine."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=60, sinks=3, restart=AGAIN_AND_AGAIN))
+        await asyncio.sleep(3)
+        await cluster.kill("executor-0")
+        cluster.start_executor("executor-0-again", resource_id="executor-0")
+        await asyncio.sleep(12)
+        assert len(cluster.history.attempts) == 4
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    simulate(tmp_path, story, executors=1)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -129,32 +130,74 @@ def test_what_cannot_take_a_savepoint_says_why(tmp_path: Path):
     simulate(tmp_path, story)
 
 
-@pytest.mark.parametrize("name", ["stop.before-record", "stop.after-record"])
-def test_a_leader_that_dies_in_a_stop_leaves_a_job_that_goes_on_or_is_finished(
+def dies_once(cluster: SimulatedCluster, hit: int = 1) -> Callable[[], None]:
+    """What crashes the process that reaches a failpoint for the so manieth time."""
+    hits: list[str] = []
+
+    def die() -> None:
+        hits.append(running_process.get())
+        if len(hits) == hit:
+            cluster.crash(hits[-1])
+
+    return die
+
+
+SETTLED_SECONDS = 30
+"""For the session of the dead leader to end, and for the next one to find the streams."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["savepoints.after-record", "savepoint.after-pins", "savepoint.after-manifest"],
+)
+def test_streams_that_wait_for_a_dead_leader_go_on_as_soon_as_the_next_one_has_found_them(
     tmp_path: Path, name: str
 ):
+    """CKPT-16: they do not wait for the ten minutes that a savepoint may take."""
+
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
         await until_running(cluster, job_id)
-        dead: list[str] = []
+        loop = asyncio.get_running_loop()
+        died_at: list[float] = []
+        die = dies_once(cluster)
 
-        def die() -> None:
-            if not dead:
-                leader = running_process.get()
-                dead.append(leader)
-                cluster.crash(leader)
+        def die_and_note() -> None:
+            die()
+            died_at.append(loop.time())
 
-        with armed(name, die):
-            with contextlib.suppress(StokerError):
-                await trigger(cluster, job_id, STOP)
-            await asyncio.sleep(60)
-        if name == "stop.after-record":
-            assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
-            return
-        # Held for ten minutes and a bit, then each stream goes on by itself.
-        await asyncio.sleep(700)
-        assert await cluster.ask(lambda d: d.job_status(job_id)) is JobStatus.RUNNING
+        with armed(name, die_and_note), contextlib.suppress(StokerError):
+            await trigger(cluster, job_id, STOP)
+        await until_running(cluster, job_id)
+        while any(order_files(tmp_path)):  # noqa: ASYNC110 - files tell nobody
+            await asyncio.sleep(0.5)
+        assert loop.time() - died_at[0] < SETTLED_SECONDS
         assert (await trigger(cluster, job_id, STOP, "3" * 32)).taken is not None
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+        assert len([span for span in cluster.history.attempts if span.job_id == job_id]) == 2
+
+    simulate(tmp_path, story)
+
+
+def order_files(folder: Path) -> list[Path]:
+    """Of streams that wait at a boundary."""
+    return list(folder.glob("executor-*/attempts/*/control/suspend.json"))
+
+
+def test_a_leader_that_dies_after_the_record_of_a_stop_leaves_a_job_that_is_finished(
+    tmp_path: Path,
+):
+    """CKPT-15, and whoever asks for the ended job is told its savepoint."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(stream(cluster))
+        await until_running(cluster, job_id)
+        with armed("stop.after-record", dies_once(cluster)), contextlib.suppress(StokerError):
+            await trigger(cluster, job_id, STOP)
+        assert await cluster.wait_for_end(job_id, patience=60) is JobStatus.FINISHED
+        details = await cluster.ask(lambda d: d.job_details(job_id))
+        listed = await cluster.ask(lambda d: d.savepoints(DIRECTORY))
+        assert details.checkpoints.latest_savepoint is not None
+        assert [each.path for each in listed] == [details.checkpoints.latest_savepoint.path]
 
     simulate(tmp_path, story)

@@ -120,3 +120,81 @@ def test_a_batch_job_outlives_the_stop_and_start_of_the_whole_cluster(tmp_path: 
 
     cluster = simulate(tmp_path, story)
     assert [span.finished for span in cluster.history.attempts] == [False, True]
+
+
+async def lose_the_leader(cluster: SimulatedCluster) -> None:
+    leader = cluster.leader()
+    assert leader is not None
+    await cluster.kill(leader)
+    await asyncio.sleep(10)
+    cluster.start(leader)
+
+
+def graph_file(cluster: SimulatedCluster, job_id: str) -> str:
+    [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
+    return path
+
+
+def test_work_goes_on_while_its_job_is_in_quarantine(tmp_path: Path) -> None:
+    """The new leader, which no job's master has begun under, vouches for it."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        other = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(5)
+        path = graph_file(cluster, stream)
+        kept = cluster.storage.files[path]
+        cluster.storage.files[path] = b"\x00"
+        await lose_the_leader(cluster)
+        await asyncio.sleep(TEN_MINUTES)
+        cluster.storage.files[path] = kept
+        await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(stream))
+        await asyncio.sleep(120)
+        for each in (stream, other):
+            assert await cluster.status(each) is JobStatus.RUNNING
+            await cluster.cancel(each)
+            assert await cluster.wait_for_end(each) is JobStatus.CANCELED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 2
+
+
+def test_work_goes_on_while_a_new_leader_waits_for_the_storage(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(5)
+        cluster.storage.go_away()
+        for _ in range(3):
+            await lose_the_leader(cluster) if cluster.leader() else None
+            await asyncio.sleep(TEN_MINUTES / 3)
+        cluster.storage.come_back()
+        await asyncio.sleep(120)
+        assert await cluster.status(stream) is JobStatus.RUNNING
+        await cluster.cancel(stream)
+        assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
+
+    cluster = simulate(tmp_path, story)
+    assert len(cluster.history.attempts) == 1
+
+
+def test_nobody_vouches_for_what_was_cancelled_in_quarantine(tmp_path: Path) -> None:
+    """Design invariant 5: it ends with its lease, though nobody can load its job."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(5)
+        path = graph_file(cluster, stream)
+        kept = cluster.storage.files[path]
+        cluster.storage.files[path] = b"\x00"
+        await lose_the_leader(cluster)
+        await asyncio.sleep(120)
+        [attempt] = cluster.history.attempts
+        assert attempt.ended is None
+        await cluster.cancel(stream)
+        await asyncio.sleep(120)
+        assert attempt.ended is not None
+        cluster.storage.files[path] = kept
+        await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(stream))
+        assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)

@@ -39,6 +39,7 @@ class FakeExecutor(Endpoint):
         self.disconnected: list[str] = []
         self.drained: list[float | None] = []
         self.held: dict[int, SlotRequest] = {}
+        self.reclaimed: list[JobId] = []
 
     def report(self) -> SlotReport:
         return SlotReport(
@@ -62,6 +63,10 @@ class FakeExecutor(Endpoint):
 
     def disconnect_resource_manager(self, token: FencingToken, reason: str) -> None:
         self.disconnected.append(reason)
+
+    def free_inactive_slots(self, token: FencingToken, job_id: JobId) -> None:
+        self.reclaimed.append(job_id)
+        self.held = {i: each for i, each in self.held.items() if each.job_id != job_id}
 
     def submit_task(self, token: FencingToken, deployment: TaskDeployment) -> None: ...
 

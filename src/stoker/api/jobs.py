@@ -2,6 +2,7 @@
 
 import msgspec
 
+from stoker.api.failures import FailureCause
 from stoker.api.shape import Answer, Camel, Dashed
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
@@ -184,13 +185,6 @@ class JobExceptions(Camel, frozen=True, kw_only=True):
     """GET /jobs/:id/exceptions"""
 
     exception_history: ExceptionHistory
-
-
-class FailureCause(
-    Answer, frozen=True, kw_only=True, rename={"error": "class", "stack_trace": "stack-trace"}
-):
-    error: str
-    stack_trace: str
 
 
 class JobExecutionResult(Dashed, frozen=True, kw_only=True):

@@ -19,13 +19,6 @@ class OperationStatus(Answer, frozen=True, kw_only=True):
     """IN_PROGRESS or COMPLETED."""
 
 
-class OperationFailure(
-    Answer, frozen=True, kw_only=True, rename={"error": "class", "stack_trace": "stack-trace"}
-):
-    error: str
-    stack_trace: str
-
-
 class OperationAnswer(Answer, frozen=True, kw_only=True):
     """GET …/:triggerid"""
 

@@ -17,6 +17,8 @@ class SavepointOutcome(Answer, frozen=True, kw_only=True):
 
     done: bool
     location: str | None = None
+    number: int | None = None
+    """Of a checkpoint."""
     failure: str | None = None
 
 
@@ -29,4 +31,6 @@ def outcome_of(answer: dict[str, Any]) -> SavepointOutcome:
     if cause is not None:
         text = str(cause.get("stack-trace") or cause.get("class"))
         return SavepointOutcome(done=True, failure=text.partition(": ")[2] or text)
-    return SavepointOutcome(done=True, location=operation.get("location"))
+    return SavepointOutcome(
+        done=True, location=operation.get("location"), number=operation.get("checkpointId")
+    )

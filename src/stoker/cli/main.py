@@ -31,6 +31,7 @@ COMMANDS = {
     "master": "stoker.cli.commands.master:master",
     "task-executor": "stoker.cli.commands.task_executor:task_executor",
     "drain": "stoker.cli.commands.drain:drain",
+    "shutdown": "stoker.cli.commands.shutdown:shutdown",
     "completion": "stoker.cli.commands.completion:completion",
     "demo": "stoker.cli.commands.demo:demo",
 }

@@ -1,19 +1,9 @@
-"""Savepoints and checkpoints in words, and the places that users name for them."""
-
-from pathlib import Path
-from urllib.parse import urlsplit
+"""Savepoints and checkpoints in words."""
 
 from stoker.cli.words import duration_text, moment_text, table_text
 from stoker.core.checkpoints import CheckpointEntry, Checkpoints, SavepointSummary
 from stoker.savepoints.examination import Examination
 from stoker.savepoints.manifest import Manifest, SavedQuery
-
-
-def absolute_location(text: str | None) -> str | None:
-    """A relative path is meant from here, and the master is elsewhere."""
-    if text is None or urlsplit(text).scheme:
-        return text
-    return str(Path(text).expanduser().absolute())
 
 
 def size_text(size: int) -> str:

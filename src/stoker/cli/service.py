@@ -12,22 +12,23 @@ from typing import Any
 import click
 
 from stoker.cli.border import DEBUG
-from stoker.cli.exit_codes import FAILED, FATAL, OK
+from stoker.cli.exit_codes import FAILED, FATAL
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ProcessOptions
 from stoker.core.errors import InvalidInput, InvalidOption, StartupFailed, StokerError
 
-Serve = Callable[[Configuration], Coroutine[Any, Any, None]]
+Serve = Callable[[Configuration], Coroutine[Any, Any, int]]
+"""Its value is the exit code of the process."""
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def serve_until_signal(serve: Serve, configuration: Configuration) -> int:
-    """0 after SIGTERM or SIGINT, 1 when it could not start, 2 when something broke it later."""
+    """0 when it was asked to end, 1 when it could not start, 2 when something broke it later."""
     try:
         with _log_on_error_stream(configuration.of(ProcessOptions).log_level):
-            asyncio.run(serve(configuration))
+            return asyncio.run(serve(configuration))
     except InvalidOption:
         # Told like any other wrong option.
         raise
@@ -39,7 +40,6 @@ def serve_until_signal(serve: Serve, configuration: Configuration) -> int:
     except Exception as error:
         traceback.print_exception(error)
         return _last_words(error, f"{type(error).__name__}: {error}", FATAL)
-    return OK
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
+from stoker.api.savepoints import SavepointOutcome
 from stoker.api.shape import Errors
 from stoker.client.calls import Call
 from stoker.client.options import ClientOptions
@@ -14,6 +15,7 @@ from stoker.core.errors import (
     InvalidInput,
     NotFound,
     RemoteError,
+    SavepointFailed,
     StokerError,
     TooLarge,
     Unavailable,
@@ -57,6 +59,20 @@ def answer_too_large(options: ClientOptions) -> TooLarge:
     return TooLarge(
         f"the answer is larger than {options.max_content_length} bytes; "
         "raise rest.client.max-content-length"
+    )
+
+
+def successful(outcome: SavepointOutcome) -> SavepointOutcome:
+    if outcome.failure is not None:
+        raise SavepointFailed(outcome.failure)
+    return outcome
+
+
+def operation_too_late(options: ClientOptions) -> CallTimedOut:
+    return CallTimedOut(
+        f"the operation is not done after {options.operation_timeout.total_seconds():g} s and goes "
+        "on; stoker savepoint list and stoker checkpoint list show what came of it; raise "
+        "client.operation-timeout to wait longer"
     )
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 from stoker.api.cluster import Overview
 from stoker.api.jobs import ExceptionHistory, JobOverview
 from stoker.client.asynchronous import StokerClient
+from stoker.client.calls import Replacing
 from stoker.client.cluster import POLL_SECONDS
-from stoker.client.ending import failure_of
+from stoker.client.ending import failure_of, replaced_by
 from stoker.client.job_source import files_of, load
 from stoker.client.log_reading import LogReading
 from stoker.core.errors import CallTimedOut
@@ -76,6 +77,30 @@ class AsyncJob:
     async def cancel(self) -> None:
         """Durable: it is cancelled even when the master dies now."""
         await self._client.cancel(self.id)
+
+    async def upgrade(
+        self,
+        job: "Pipeline | JobGraph | str | Path",
+        *,
+        params: Mapping[str, Any] | None = None,
+        replacing: Replacing | None = None,
+    ) -> "AsyncJob":
+        """The job that runs when it is done: JobFailed, which names it, if it is the old one.
+
+        The cluster does it, whatever becomes of this program.
+        """
+        loaded = load(job, params or {}, (), None, {})
+        trigger_id = await self._client.begin_upgrade(
+            self.id, loaded.graph, files_of(loaded), replacing=replacing
+        )
+        state = await self._client.replacement(self.id, trigger_id)
+        return AsyncJob(self._client, replaced_by(state))
+
+    async def rescale(self, partitions: int, *, replacing: Replacing | None = None) -> "AsyncJob":
+        """The same job with its state divided into so many partitions, under another id."""
+        trigger_id = await self._client.begin_rescale(self.id, partitions, replacing=replacing)
+        state = await self._client.replacement(self.id, trigger_id)
+        return AsyncJob(self._client, replaced_by(state))
 
     async def wait(
         self,

@@ -18,20 +18,28 @@ from stoker.api.jobs import ExceptionHistory, JobExecutionResult, JobOverview, P
 from stoker.api.logs import LogAnswer
 from stoker.api.quarantine import Quarantined
 from stoker.api.queues import Queue
+from stoker.api.replacements import ReplacementState
 from stoker.api.savepoints import SavepointOutcome
 from stoker.api.submission import JobSubmitted
 from stoker.client import calls
-from stoker.client.answers import COME_AGAIN, answer_too_large, error_of, value_of
-from stoker.client.calls import Call
+from stoker.client.answers import (
+    COME_AGAIN,
+    answer_too_large,
+    error_of,
+    operation_too_late,
+    successful,
+    value_of,
+)
+from stoker.client.calls import Call, Replacing
 from stoker.client.identity import context_for, headers_of, untrusted
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.options import ClientOptions
 from stoker.client.submission import SubmissionBody, new_boundary
-from stoker.client.waiting import TellStatus, tell_nobody
+from stoker.client.waiting import TellPhase, TellStatus, tell_no_phase, tell_nobody
 from stoker.core.checkpoints import SavepointSummary
-from stoker.core.errors import SavepointFailed
 from stoker.core.graph import JobGraph
 from stoker.core.ids import AttemptId, JobId, ResourceId
+from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 
@@ -141,6 +149,10 @@ class BlockingClient:
         """Let a task executor leave; batch tasks begin anew elsewhere after the given time."""
         self._call(calls.drain(resource_id, seconds))
 
+    def shut_down(self) -> None:
+        """End the whole cluster for good: on record when this returns, over a while later."""
+        self._call(calls.shut_down())
+
     def savepoint(
         self, job_id: JobId, directory: str | None = None, *, cancel: bool = False
     ) -> str:
@@ -169,12 +181,60 @@ class BlockingClient:
         self._call(calls.dispose_savepoint(path, trigger_id))
         self._located(calls.disposal_outcome(trigger_id))
 
+    def checkpoint(self, job_id: JobId) -> int:
+        """The number of the next checkpoint, once it is made: with the next batch."""
+        trigger_id = os.urandom(16).hex()
+        self._call(calls.checkpoint(job_id, trigger_id))
+        outcome = self._outcome(calls.checkpoint_outcome(job_id, trigger_id))
+        return outcome.number or 0
+
     def _located(self, question: Call[SavepointOutcome]) -> str:
+        return self._outcome(question).location or ""
+
+    def _outcome(self, question: Call[SavepointOutcome]) -> SavepointOutcome:
+        deadline = time.monotonic() + self._options.operation_timeout.total_seconds()
         while not (outcome := self._call(question)).done:
-            time.sleep(OPERATION_POLL_SECONDS)
-        if outcome.failure is not None:
-            raise SavepointFailed(outcome.failure)
-        return outcome.location or ""
+            if time.monotonic() >= deadline:
+                raise operation_too_late(self._options)
+            self._sleep(OPERATION_POLL_SECONDS)
+        return successful(outcome)
+
+    def begin_upgrade(
+        self,
+        job_id: JobId,
+        graph: JobGraph,
+        artifacts: Mapping[str, Path] | None = None,
+        *,
+        replacing: Replacing | None = None,
+    ) -> str:
+        """The cluster does it, whatever becomes of this client; the id to ask for it by."""
+        trigger_id = os.urandom(16).hex()
+        body = SubmissionBody(graph, artifacts or {}, new_boundary())
+        wanted = replacing or Replacing()
+        self._call(calls.upgrade(job_id, trigger_id, wanted, body.length), body)
+        return trigger_id
+
+    def begin_rescale(
+        self, job_id: JobId, partitions: int, *, replacing: Replacing | None = None
+    ) -> str:
+        """As an upgrade, by the same job with its state divided into so many partitions."""
+        trigger_id = os.urandom(16).hex()
+        wanted = replacing or Replacing(window_seconds=0.0)
+        self._call(calls.rescale(job_id, trigger_id, partitions, wanted))
+        return trigger_id
+
+    def replacement(
+        self, job_id: JobId, trigger_id: str, tell: TellPhase = tell_no_phase
+    ) -> ReplacementState:
+        """How an upgrade or a rescale ended; `tell` hears of every phase before."""
+        phase: ReplacementPhase | None = None
+        while True:
+            state = self._call(calls.replacement(job_id, trigger_id, phase))
+            if state.over:
+                return state
+            if state.phase is not phase:
+                tell(state)
+            phase = state.phase
 
     def overview(self) -> Overview:
         return self._call(calls.overview())

@@ -22,11 +22,13 @@ from stoker.api.jobs import (
 from stoker.api.logs import LogAnswer
 from stoker.api.quarantine import Quarantined, QuarantinedJobs
 from stoker.api.queues import Queue, Queues
+from stoker.api.replacements import ReplacementAnswer, ReplacementState
 from stoker.api.savepoints import SavepointOutcome, Savepoints, outcome_of
 from stoker.api.submission import JobSubmitted
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, RemoteError
 from stoker.core.ids import AttemptId, JobId, ResourceId, is_hex_id
+from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 
@@ -37,6 +39,17 @@ WAIT_SECONDS = 20.0
 """How long the server may hold a question for a change of a job."""
 STORED_BYTES_PER_SECOND = 5_000_000
 """At least so fast a master stores the files of a job; until then it cannot answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replacing:
+    """How a running job is replaced by another version of it."""
+
+    directory: str | None = None
+    """For the savepoint; None means the cluster's."""
+    window_seconds: float = 30.0
+    """For which the new version must run without a failure."""
+    allow_non_restored_state: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +173,17 @@ def savepoint_outcome(job_id: JobId, trigger_id: str) -> Call[SavepointOutcome]:
     return Call(method="GET", path=path, read=_operation)
 
 
+def checkpoint(job_id: JobId, trigger_id: str) -> Call[None]:
+    path = _job_path(job_id, "/checkpoints")
+    query = {"triggerId": trigger_id}
+    return Call(method="POST", path=path, query=query, read=lambda _body: None)
+
+
+def checkpoint_outcome(job_id: JobId, trigger_id: str) -> Call[SavepointOutcome]:
+    path = _job_path(job_id, f"/checkpoints/{trigger_id}")
+    return Call(method="GET", path=path, read=_operation)
+
+
 def savepoints(directory: str | None) -> Call[list[SavepointSummary]]:
     query = {} if directory is None else {"directory": directory}
     return Call(
@@ -183,6 +207,45 @@ def _operation(body: bytes) -> SavepointOutcome:
     return outcome_of(msgspec.json.decode(body))
 
 
+def upgrade(job_id: JobId, trigger_id: str, wanted: Replacing, length: int) -> Call[None]:
+    """On record when it is answered; the same trigger id again is the same operation."""
+    return Call(
+        method="POST",
+        path=_job_path(job_id, "/upgrade"),
+        query={
+            "triggerId": trigger_id,
+            "allowNonRestoredState": str(wanted.allow_non_restored_state).lower(),
+            **_replacing(wanted),
+        },
+        waits=length / STORED_BYTES_PER_SECOND,
+        read=lambda _body: None,
+    )
+
+
+def rescale(job_id: JobId, trigger_id: str, partitions: int, wanted: Replacing) -> Call[None]:
+    query = {"triggerId": trigger_id, "partitions": str(partitions), **_replacing(wanted)}
+    path = _job_path(job_id, "/rescale")
+    return Call(method="POST", path=path, query=query, read=lambda _body: None)
+
+
+def _replacing(wanted: Replacing) -> dict[str, str]:
+    query = {"window-seconds": f"{wanted.window_seconds:g}"}
+    return query if wanted.directory is None else query | {"target-directory": wanted.directory}
+
+
+def replacement(
+    job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float = WAIT_SECONDS
+) -> Call[ReplacementState]:
+    query = {"wait": f"{seconds:g}"} | ({} if known is None else {"known": known.value})
+    return Call(
+        method="GET",
+        path=_job_path(job_id, f"/replacements/{trigger_id}"),
+        query=query,
+        waits=seconds,
+        read=lambda body: _decoded(body, ReplacementAnswer).operation,
+    )
+
+
 def overview() -> Call[Overview]:
     return _get("/overview", Overview, lambda answer: answer)
 
@@ -198,6 +261,10 @@ def submit(length: int) -> Call[JobSubmitted]:
         waits=length / STORED_BYTES_PER_SECOND,
         read=lambda body: _decoded(body, JobSubmitted),
     )
+
+
+def shut_down() -> Call[None]:
+    return Call(method="DELETE", path="/cluster", read=lambda _body: None)
 
 
 def queues() -> Call[list[Queue]]:

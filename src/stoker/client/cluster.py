@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from stoker.api.cluster import Overview
 from stoker.api.jobs import ExceptionHistory, JobOverview
 from stoker.client.blocking import BlockingClient
-from stoker.client.ending import failure_of
+from stoker.client.calls import Replacing
+from stoker.client.ending import failure_of, replaced_by
 from stoker.client.html import job_html
 from stoker.client.job_source import files_of, load
 from stoker.client.log_reading import LogReading
@@ -83,6 +84,28 @@ class Job:
     def cancel(self) -> None:
         """Durable: it is cancelled even when the master dies now."""
         self._client.cancel(self.id)
+
+    def upgrade(
+        self,
+        job: "Pipeline | JobGraph | str | Path",
+        *,
+        params: Mapping[str, Any] | None = None,
+        replacing: Replacing | None = None,
+    ) -> "Job":
+        """The job that runs when it is done: JobFailed, which names it, if it is the old one.
+
+        The cluster does it, whatever becomes of this program.
+        """
+        loaded = load(job, params or {}, (), None, {})
+        trigger_id = self._client.begin_upgrade(
+            self.id, loaded.graph, files_of(loaded), replacing=replacing
+        )
+        return Job(self._client, replaced_by(self._client.replacement(self.id, trigger_id)))
+
+    def rescale(self, partitions: int, *, replacing: Replacing | None = None) -> "Job":
+        """The same job with its state divided into so many partitions, under another id."""
+        trigger_id = self._client.begin_rescale(self.id, partitions, replacing=replacing)
+        return Job(self._client, replaced_by(self._client.replacement(self.id, trigger_id)))
 
     def wait(
         self,

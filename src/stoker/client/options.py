@@ -44,6 +44,11 @@ class ClientOptions:
     timeout: timedelta = option(
         "client.timeout", "How long the answer to a call may take.", timedelta(minutes=1)
     )
+    operation_timeout: timedelta = option(
+        "client.operation-timeout",
+        "How long a client waits for a savepoint that it asked for; the cluster goes on with it.",
+        timedelta(hours=1),
+    )
     heartbeat_interval: timedelta = option(
         "client.heartbeat.interval",
         "How often the client of a job that is bound to it shows that it is there.",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from stoker.core.results import AttemptDetails, JobDetails, RegionDetails
+from stoker.core.results import AttemptDetails, JobDetails, ProgressPart, RegionDetails
 from stoker.core.states import ExecutionState
 
 _WORDS = {
@@ -43,6 +43,16 @@ def view_of(region: RegionDetails) -> RegionView:
 
 def views_of(details: JobDetails) -> list[RegionView]:
     return [view_of(region) for region in details.regions]
+
+
+def part_words(part: ProgressPart) -> str:
+    """How far a Spark job or a streaming query of a program is."""
+    words = [f"batch {part.batch_id}"] if part.batch_id is not None else []
+    if part.tasks_total:
+        words.append(f"{part.tasks_done}/{part.tasks_total} tasks")
+    if part.rows_per_second is not None:
+        words.append(f"{part.rows_per_second:,.0f} rows/s")
+    return ", ".join(words)
 
 
 def _state_words(region: RegionDetails, attempt: AttemptDetails) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from stoker.api.replacements import ReplacementState
 from stoker.core.states import JobStatus
 
 TellStatus = Callable[[JobStatus], None]
@@ -9,3 +10,10 @@ TellStatus = Callable[[JobStatus], None]
 
 def tell_nobody(_status: JobStatus) -> None:
     """For those who wait for the end only."""
+
+
+TellPhase = Callable[[ReplacementState], None]
+
+
+def tell_no_phase(_state: ReplacementState) -> None:
+    """For those who only want to know how it ended."""

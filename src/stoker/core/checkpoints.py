@@ -94,6 +94,8 @@ class SavepointRequest(Value):
     """The job is cancelled when the savepoint is there."""
     limit_seconds: float | None = None
     """For the batch boundary of a stop; None means the configured one."""
+    savepoint_id: str | None = None
+    """Ends the name of its directory; None means a random one."""
 
 
 class SavepointTaken(Value):

@@ -17,6 +17,7 @@ StokerError
 │   ├── DuplicateJob                 same id, other graph; or the id has ended
 │   ├── JobAlreadyEnded              cancel of a job that ended otherwise
 │   ├── CannotTakeSavepoint          the job is not in a state to take one
+│   ├── ClusterIsEnding              it is being shut down and takes nothing new
 │   ├── JobQuarantined               accepted, but its records or content cannot be loaded
 │   ├── KeyExists                    coordinator
 │   └── VersionMismatch              coordinator
@@ -151,6 +152,10 @@ class JobQuarantined(Conflict):
 
 
 class CannotTakeSavepoint(Conflict):
+    pass
+
+
+class ClusterIsEnding(Conflict):
     pass
 
 

@@ -83,8 +83,24 @@ DRIVER_FAILPOINTS: Final = frozenset(
 )
 """Reached only for jobs with a driver of their own."""
 
+ENGINE_FAILPOINTS: Final = frozenset(
+    {
+        "server.before-launch",
+        "server.after-launch",
+        "server.before-stop",
+        "runner.before-kill",
+        "takeover.before-attaching",
+        "takeover.after-attaching",
+        "recycling.before-replacing",
+        "recycling.after-replacing",
+    }
+)
+"""Reached only where a task executor has a Spark server."""
+
 SAVEPOINT_FAILPOINTS: Final = frozenset(
     {
+        "savepoints.before-record",
+        "savepoints.after-record",
         "savepoint.before-pins",
         "savepoint.after-pins",
         "savepoint.before-a-copy",
@@ -102,18 +118,52 @@ SAVEPOINT_FAILPOINTS: Final = frozenset(
 )
 """Between the steps of taking, restoring and disposing of a savepoint."""
 
+REPLACEMENT_FAILPOINTS: Final = frozenset(
+    {
+        "replacements.before-content",
+        "replacements.before-record",
+        "replacements.after-record",
+        "replacements.before-phase",
+        "replacements.after-phase",
+        "replacements.before-stop",
+        "replacements.before-division",
+        "replacements.after-division",
+        "replacements.before-submission",
+        "replacements.after-submission",
+        "replacements.before-cancel",
+        "replacements.before-removing-record",
+        "replacements.before-removing-content",
+    }
+)
+"""Between the steps of replacing a running job by another version of it."""
+
 PROVIDER_FAILPOINTS: Final = frozenset(
     {"provider.before-start", "provider.after-start", "provider.before-stop"}
 )
 """Reached only where a master starts task executors by itself."""
 
+SHUTDOWN_FAILPOINTS: Final = frozenset(
+    {
+        "shutdown.before-record",
+        "shutdown.after-record",
+        "shutdown.before-over",
+        "shutdown.after-over",
+        "shutdown.before-forgetting",
+        "shutdown.after-forgetting",
+    }
+)
+"""Reached only when a whole cluster is ended for good."""
+
 _ALL: Final = (
     PROVIDER_FAILPOINTS
+    | SHUTDOWN_FAILPOINTS
     | DRIVER_FAILPOINTS
+    | ENGINE_FAILPOINTS
     | FAILPOINTS
     | RUNNER_FAILPOINTS
     | REST_FAILPOINTS
     | SAVEPOINT_FAILPOINTS
+    | REPLACEMENT_FAILPOINTS
 )
 
 ENVIRONMENT_VARIABLE: Final = "STOKER_FAILPOINT"

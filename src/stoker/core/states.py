@@ -3,6 +3,15 @@
 from enum import StrEnum
 
 
+class ApplicationStatus(StrEnum):
+    """How a whole cluster ended."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+    UNKNOWN = "UNKNOWN"
+
+
 class JobStatus(StrEnum):
     INITIALIZING = "INITIALIZING"
     CREATED = "CREATED"

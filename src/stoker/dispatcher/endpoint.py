@@ -19,19 +19,23 @@ from stoker.core.errors import (
 )
 from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import AttemptId, BlobKey, JobId, ResourceId, SessionId
+from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
-from stoker.core.states import JobStatus
+from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.core.tokens import FencingToken
 from stoker.core.validation import validate
 from stoker.dispatcher.attached_clients import AttachedClients
 from stoker.dispatcher.attempt_logs import AttemptLogReader
+from stoker.dispatcher.carrying import Hands
 from stoker.dispatcher.ended_jobs import EndedJobs
 from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.live_jobs import LiveJobs
 from stoker.dispatcher.quarantine import Quarantine, was_dropped
 from stoker.dispatcher.queues import Queues
+from stoker.dispatcher.replacements import Replacements
 from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
+from stoker.dispatcher.shutdown import ClusterShutdown
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import (
@@ -68,6 +72,8 @@ class Dispatcher(Endpoint):
         locks: JobLocks,
         queues: Queues,
         triggers: SavepointTriggers,
+        replacements: Replacements,
+        shutdown: ClusterShutdown,
         token: FencingToken,
     ) -> None:
         super().__init__(DISPATCHER, token=token)
@@ -79,6 +85,17 @@ class Dispatcher(Endpoint):
         self._locks = locks
         self.clients = AttachedClients()
         self._triggers = triggers
+        self._replacements = replacements
+        self.hands = Hands(
+            submit=self.submit_job,
+            details=self.job_details,
+            cancel=self.cancel_job,
+            check_takes_savepoints=self._check_takes_savepoints,
+            check_artifacts=self._check_artifacts,
+            trigger_savepoint=self.trigger_savepoint,
+            savepoint_status=self.savepoint_status,
+        )
+        self._shutdown = shutdown
         self._queues = queues
         self._logs = AttemptLogReader(services.rpc, services.storage, self.task_executors)
 
@@ -87,12 +104,17 @@ class Dispatcher(Endpoint):
     async def submit_job(self, graph: JobGraph) -> Submitted:
         """Persist, then acknowledge, then run. Who creates the record decides about duplicates."""
         validate(graph, max_bytes=self._services.options.max_graph_size)
+        with self._shutdown.counting_submission():
+            return await self._admit(graph)
+
+    async def _admit(self, graph: JobGraph) -> Submitted:
         now = self._services.wall_clock()
         # The sweep removes no file of the job between the look at its files and its record.
         async with self._locks(graph.job_id):
             outcome: PutOutcome | None = await self._stores.graphs.known(graph)
             if outcome is None:
                 # Before it is durable: what is refused leaves nothing behind.
+                self._shutdown.check()
                 self._queues.check(graph)
                 await self._check_artifacts(graph)
                 if graph.restore is not None:
@@ -251,6 +273,10 @@ class Dispatcher(Endpoint):
         if self._triggers.knows(job_id, trigger_id):
             self._triggers.trigger(job_id, trigger_id, request, self.cancel_job)
             return
+        self._check_takes_savepoints(job_id)
+        self._triggers.trigger(job_id, trigger_id, request, self.cancel_job)
+
+    def _check_takes_savepoints(self, job_id: JobId) -> None:
         job = self._live.get(job_id)
         if job is None:
             status = self.job_status(job_id)
@@ -262,7 +288,7 @@ class Dispatcher(Endpoint):
                 f"job {job_id} is a batch job and has no state to save; only streaming jobs take "
                 "savepoints"
             )
-        self._triggers.trigger(job_id, trigger_id, request, self.cancel_job)
+        self._shutdown.check()
 
     async def savepoint_status(
         self, job_id: JobId, trigger_id: str, seconds: float
@@ -280,6 +306,17 @@ class Dispatcher(Endpoint):
 
     async def dispose_savepoint(self, path: str) -> None:
         await dispose(path, self._services.savepoints.open_storage, self._services.storage)
+
+    # Replacements
+
+    async def trigger_replacement(self, request: ReplacementRequest) -> None:
+        async with self._locks(request.job_id):
+            await self._replacements.trigger(request, self.hands)
+
+    async def replacement_status(
+        self, job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float
+    ) -> Replacement:
+        return await self._replacements.status(job_id, trigger_id, known, seconds)
 
     # Quarantine
 
@@ -314,6 +351,9 @@ class Dispatcher(Endpoint):
 
     def queues(self) -> list[QueueOverview]:
         return self._queues.overview()
+
+    async def shut_down_cluster(self, status: ApplicationStatus) -> None:
+        await self._shutdown.ask(status)
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
         manager = await self._resource_manager()

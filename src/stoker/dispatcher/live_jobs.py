@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -43,6 +43,8 @@ class LiveJob:
     to_run: JobToRun
     running: Latest[RunningJob | None]
     cancel_wanted: bool = False
+    led: bool = False
+    """A master of it has begun and not ended: it alone decides about attempts."""
     why_waiting: Callable[[], str | None] = lambda: None
     """Why it is not its turn yet."""
     on_cancel: Callable[[], None] = lambda: None
@@ -61,6 +63,14 @@ class LiveJob:
             plan=plan_of(graph),
             waiting=self.why_waiting(),
         )
+
+    @contextmanager
+    def being_led(self) -> Iterator[None]:
+        self.led = True
+        try:
+            yield
+        finally:
+            self.led = False
 
     def cancel(self) -> None:
         self.cancel_wanted = True
@@ -121,6 +131,7 @@ class LiveJobs:
         self._steps = steps
         self._queues = queues
         self._jobs: dict[JobId, LiveJob] = {}
+        self._cleaning: set[JobId] = set()
         self._recovering = asyncio.Semaphore(services.options.recovery_concurrency)
         self.scope = TaskScope("jobs")
         self.put_aside: PutAside = _nowhere_to_put
@@ -132,6 +143,15 @@ class LiveJobs:
 
     def ids(self) -> set[JobId]:
         return set(self._jobs)
+
+    def is_unled(self, job_id: JobId) -> bool:
+        """It waits for its master, and shall run."""
+        job = self._jobs.get(job_id)
+        return job is not None and not job.led and not job.cancel_wanted
+
+    def cleaning(self) -> set[JobId]:
+        """Ended on record, but something of them is left."""
+        return set(self._cleaning)
 
     def details(self) -> list[JobDetails]:
         return [job.details() for job in self._jobs.values()]
@@ -232,14 +252,15 @@ class LiveJobs:
             if to_run.recovered:
                 # So that a new leader with many jobs does not choke on all of them at once.
                 await room.enter_async_context(self._recovering)
-            async with self._services.start_job(to_run) as running:
-                job.running.set(running)
-                if job.cancel_wanted and not to_run.cancel_wanted:
-                    running.cancel()
-                if to_run.recovered:
-                    await _until_begun(running)
-                    await room.aclose()
-                return await self._record(await running.ended())
+            with job.being_led():
+                async with self._services.start_job(to_run) as running:
+                    job.running.set(running)
+                    if job.cancel_wanted and not to_run.cancel_wanted:
+                        running.cancel()
+                    if to_run.recovered:
+                        await _until_begun(running)
+                        await room.aclose()
+                    return await self._record(await running.ended())
 
     async def _record(self, end: JobEnd) -> JobResult:
         """From here on the job has ended, for every leader to come."""
@@ -264,6 +285,14 @@ class LiveJobs:
         return result
 
     async def _clean_up(self, job_id: JobId) -> None:
+        self._cleaning.add(job_id)
+        try:
+            await self._clean_up_and_mark(job_id)
+        finally:
+            self._cleaning.discard(job_id)
+            self.changes.set(self.changes.value + 1)
+
+    async def _clean_up_and_mark(self, job_id: JobId) -> None:
         if not await clean_up(job_id, self._steps, retries_of(self._services.options)):
             return
         try:

@@ -111,6 +111,12 @@ class DispatcherOptions:
         "How often the storage is searched for such files.",
         timedelta(hours=1),
     )
+    shutdown_timeout: timedelta = option(
+        "cluster.shutdown.timeout",
+        "How long a cluster that is shut down for good waits for savepoints that are being taken, "
+        "and then for the end and clean-up of its cancelled jobs.",
+        timedelta(minutes=2),
+    )
     master_restart_delay: timedelta = option(
         "dispatcher.job-master.restart-delay",
         "Wait before a job master that broke is started again.",

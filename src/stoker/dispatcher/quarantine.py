@@ -86,6 +86,11 @@ class Quarantine:
     def has(self, job_id: JobId) -> bool:
         return job_id in self._jobs
 
+    def is_wanted(self, job_id: JobId) -> bool:
+        """Here, and nobody has asked for its end."""
+        job = self._jobs.get(job_id)
+        return job is not None and not job.cancel_wanted
+
     def check(self, job_id: JobId) -> None:
         """JobQuarantined when the job is here."""
         if (job := self._jobs.get(job_id)) is not None:

@@ -16,8 +16,10 @@ from stoker.dispatcher.live_jobs import LiveJobs
 from stoker.dispatcher.quarantine import Quarantine
 from stoker.dispatcher.queues import Queues
 from stoker.dispatcher.recovery import Recovery, decide_recovery
+from stoker.dispatcher.replacements import Replacements
 from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
+from stoker.dispatcher.shutdown import ClusterShutdown, end_unread, shutdown_to_complete
 from stoker.dispatcher.stores import Stores, cleanup_steps, stores_of
 from stoker.dispatcher.sweep import OrphanSweep
 from stoker.ha.identity import belong_together
@@ -33,9 +35,23 @@ PRUNE_SECONDS = 600.0
 
 async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) -> None:
     """Run until cancelled."""
+    with services.unled.under(leadership):
+        await _lead(leadership, services)
+
+
+async def _lead(leadership: Leadership, services: DispatcherServices) -> None:
     stores = stores_of(leadership, services.storage, services.ids)
-    recovery = await _recover(stores)
-    is_ours = await retry(
+    shutdown_begun = await shutdown_to_complete(stores.shutdowns, services)
+    limit = services.options.shutdown_timeout if shutdown_begun else None
+    recovery = await _recover(stores, within=limit)
+    if recovery is None:
+        assert shutdown_begun is not None
+        await end_unread(stores, shutdown_begun, services.wall_clock())
+        await asyncio.get_running_loop().create_future()
+        return
+    begun = await stores.replacements.all()
+    # A cluster that ends sweeps nothing, and does not wait for a storage that is away.
+    is_ours = shutdown_begun is None and await retry(
         lambda: belong_together(leadership, services.storage, services.ids),
         on=(StorageUnavailable,),
         backoff=RECOVERY_BACKOFF,
@@ -49,14 +65,26 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
         recovery, stores=stores, live=live, locks=locks, wall_clock=services.wall_clock
     )
     live.put_aside = quarantine.put_aside
+    replacements = Replacements(services, stores, queues, live.scope)
     sweep = OrphanSweep(
         services.storage,
         stores,
         services.options,
-        live=live.ids,
+        live=lambda: live.ids() | replacements.job_ids(),
         is_quarantined=quarantine.has,
         locks=locks,
         wall_clock=services.wall_clock,
+    )
+    triggers = SavepointTriggers(live, live.scope)
+    shutdown = ClusterShutdown(
+        stores.shutdowns,
+        live=live,
+        quarantine=quarantine,
+        triggers=triggers,
+        replaced=replacements.job_ids,
+        options=services.options,
+        wall_clock=services.wall_clock,
+        begun=shutdown_begun,
     )
     dispatcher = Dispatcher(
         services,
@@ -66,7 +94,9 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
         quarantine=quarantine,
         locks=locks,
         queues=queues,
-        triggers=SavepointTriggers(live, live.scope),
+        triggers=triggers,
+        shutdown=shutdown,
+        replacements=replacements,
         token=leadership.token,
     )
     async with (
@@ -74,10 +104,12 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
         live.scope,
         services.rpc.running(dispatcher) as address,
     ):
+        services.unled.told_by(lambda job: live.is_unled(job) or quarantine.is_wanted(job))
         for to_run in recovery.run:
             live.start(to_run)
         for job_id in recovery.clean_up:
             live.clean_up_later(job_id)
+        replacements.carry_on(begun, dispatcher.hands)
         await leadership.publish(address)
         scope.spawn(
             "clients",
@@ -85,18 +117,22 @@ async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) 
                 dispatcher.clients, dispatcher.bound_to_clients, dispatcher.cancel_job
             ),
         )
+        scope.spawn("shutdown", shutdown.run(dispatcher.cancel_job))
         scope.spawn("retention", _forget_old_results(services, stores, ended))
         if is_ours:
             scope.spawn("orphans", sweep.run())
-        else:
+        elif shutdown_begun is None:
             log.error("the storage belongs to the records of another coordinator: nothing is swept")
         for job in quarantine.all():
             scope.spawn(f"quarantine {job.job_id}", quarantine.keep_trying(job.job_id))
         await asyncio.get_running_loop().create_future()
 
 
-async def _recover(stores: Stores) -> Recovery:
-    """A store that cannot be read is retried, and never taken for an empty one."""
+async def _recover(stores: Stores, *, within: timedelta | None) -> Recovery | None:
+    """A store that cannot be read is retried, and never taken for an empty one.
+
+    None when that took too long, for one who cannot wait for ever.
+    """
     tries = itertools.count()
 
     async def read() -> Recovery:
@@ -105,7 +141,13 @@ async def _recover(stores: Stores) -> Recovery:
         wishes = await stores.wishes.all()
         return decide_recovery(jobs, results, wishes, await stores.attempts.jobs())
 
-    recovery = await retry(read, on=(StorageUnavailable,), backoff=RECOVERY_BACKOFF)
+    try:
+        async with asyncio.timeout(within.total_seconds() if within else None) as limit:
+            recovery = await retry(read, on=(StorageUnavailable,), backoff=RECOVERY_BACKOFF)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return None
     log.info(
         "recovered %d jobs to run, %d to clean up, %d ended, %d that cannot be loaded",
         len(recovery.run),

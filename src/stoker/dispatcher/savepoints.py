@@ -62,6 +62,17 @@ class SavepointTriggers:
         )
         self._operations[key] = _Operation(request, task)
 
+    def under_way(self) -> set["asyncio.Task[SavepointStatus]"]:
+        return {each.task for each in self._operations.values() if not each.task.done()}
+
+    def stopped(self) -> set[JobId]:
+        """Jobs whose stop has succeeded, whether they have ended yet or not."""
+        return {
+            job_id
+            for (job_id, _), each in self._operations.items()
+            if each.request.stop and each.task.done() and each.task.result().taken is not None
+        }
+
     def knows(self, job_id: JobId, trigger_id: str) -> bool:
         return (job_id, trigger_id) in self._operations
 

@@ -9,6 +9,8 @@ from stoker.ha.leadership import Leadership
 from stoker.ha.stores.attempts import AttemptStore
 from stoker.ha.stores.job_graphs import JobGraphStore
 from stoker.ha.stores.job_results import JobResultStore
+from stoker.ha.stores.replacements import ReplacementStore
+from stoker.ha.stores.shutdowns import ShutdownStore
 from stoker.ha.stores.wishes import WishStore
 from stoker.storage.contract import Storage
 
@@ -21,6 +23,8 @@ class Stores:
     results: JobResultStore
     wishes: WishStore
     attempts: AttemptStore
+    replacements: ReplacementStore
+    shutdowns: ShutdownStore
 
 
 def stores_of(leadership: Leadership, storage: Storage, ids: Ids) -> Stores:
@@ -30,6 +34,8 @@ def stores_of(leadership: Leadership, storage: Storage, ids: Ids) -> Stores:
         results=JobResultStore(leadership, storage, ids),
         wishes=WishStore(leadership, ids),
         attempts=AttemptStore(leadership),
+        replacements=ReplacementStore(leadership, storage),
+        shutdowns=ShutdownStore(leadership, ids),
     )
 
 

@@ -23,6 +23,7 @@ from stoker.engine.runner_protocol import (
     RunTask,
     StateReport,
 )
+from stoker.engine.spark_masters import absence_of
 
 Install = Callable[[Task], Awaitable[tuple[str, ...]]]
 """Makes what the task must find installed; the directories that Python is to search."""
@@ -125,6 +126,9 @@ class ClassicTask:
         vertex = task.graph.vertex(task.region_id)
         environment = vertex.environment if isinstance(vertex, Program) else {}
         self._listener(StateChanged(ExecutionState.INITIALIZING))
+        absent = await absence_of(task.graph.configuration.get("spark.master", ""))
+        if absent is not None:
+            return Failure(error="SparkMasterAbsent", message=absent)
         try:
             python_path = await self._install(task)
             driver = await self._pool.take(task.graph.configuration, environment)

@@ -98,7 +98,8 @@ class RegionCompiler:
     def _call(self, name: str, function: PythonFunction) -> DataFrame:
         arguments = [self._argument(name, parameter) for parameter in function.parameters]
         frame = self._functions[name](*arguments)
-        if not (hasattr(frame, "isStreaming") and hasattr(frame, "writeStream")):
+        # Of its class: to ask the frame itself whether it is a stream is a call to the server.
+        if not all(hasattr(type(frame), name) for name in ("isStreaming", "writeStream")):
             raise CannotRun(
                 "NotADataFrame",
                 f"the function {function.name} of {name} returned {_described(frame)}, but a "

@@ -54,7 +54,17 @@ class Progressed:
     progress: Progress
 
 
-TaskEvent = StateChanged | Progressed
+@dataclass(frozen=True)
+class Finished:
+    """The work has ended well: nothing decides about the outcome any more.
+
+    What is left of it is being cleared away, and only `RunningTask.outcome` tells that it is gone.
+    """
+
+    outcome: AttemptOutcome
+
+
+TaskEvent = StateChanged | Progressed | Finished
 Listener = Callable[[TaskEvent], None]
 """Called on the loop that launched the task, in order."""
 

@@ -11,8 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from stoker.core.errors import Unavailable
 from stoker.core.failpoints import failpoint
 from stoker.engine.classic_options import ClassicOptions
@@ -20,12 +18,13 @@ from stoker.engine.driver_settings import LOG4J, driver_properties
 from stoker.engine.java import Java
 from stoker.engine.log_pump import LogPump
 from stoker.engine.options import EngineOptions
-from stoker.engine.runner_protocol import FromRunner, NotReady, Ready, ToRunner, frame, receive
+from stoker.engine.runner_protocol import NotReady, Ready
 from stoker.engine.server import exit_in_words, spark_home
 from stoker.engine.server_config import ServerFiles, is_on_this_machine
+from stoker.engine.spark_masters import absence_of
 from stoker.engine.strays import OWNER, owner_mark
+from stoker.engine.talking_process import TalkingProcess, line_over
 
-_STREAM_LIMIT = 1 << 20
 _DYING_SECONDS = 5.0
 _FOREIGN_SETTINGS = (
     "SPARK_REMOTE",
@@ -51,23 +50,19 @@ class DriverSetup:
         return (self.work / "warehouse").as_uri()
 
 
-class DriverProcess:
-    """The supervisor of a driver and its JVM, the socket to the driver, and its two streams."""
+class DriverProcess(TalkingProcess):
+    """The supervisor of a driver and its JVM, and the driver that is spoken with."""
 
     def __init__(
         self,
         process: asyncio.subprocess.Process,
         directory: Path,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        pumps: tuple[LogPump, LogPump],
+        line: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        output: tuple[LogPump, LogPump],
     ) -> None:
+        super().__init__(*line, output)
         self._process = process
         self._directory = directory
-        self._reader = reader
-        self._writer = writer
-        self._stdout, self._stderr = pumps
-        self._decoder: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
         self.spark_version = ""
         self.exited: asyncio.Task[int] = asyncio.create_task(self._wait(), name="driver")
         """The exit code, negative for a signal, when no process of the driver is left."""
@@ -84,23 +79,6 @@ class DriverProcess:
     @property
     def last_words(self) -> str:
         return self._stderr.last_words
-
-    def log_to(self, directory: Path) -> None:
-        self._stdout.carry_to(directory / "stdout.log")
-        self._stderr.carry_to(directory / "stderr.log")
-
-    async def send(self, message: ToRunner) -> None:
-        # A driver that is gone shows as the end of what it says.
-        with suppress(ConnectionError):
-            self.post(message)
-            await self._writer.drain()
-
-    def post(self, message: ToRunner) -> None:
-        """A small message, for whose way nobody waits."""
-        self._writer.write(frame(message))
-
-    async def receive(self) -> FromRunner | None:
-        return await receive(self._reader, self._decoder)
 
     def ask_to_end(self) -> None:
         """SIGTERM to the driver and its JVM; they are killed when the grace is over."""
@@ -123,9 +101,7 @@ class DriverProcess:
 
     async def _wait(self) -> int:
         code = await self._process.wait()
-        await self._stdout.wait_until_over()
-        await self._stderr.wait_until_over()
-        self._writer.close()
+        await self.hang_up()
         shutil.rmtree(self._directory, ignore_errors=True)
         return code
 
@@ -139,13 +115,16 @@ async def start_driver(
     environment: Mapping[str, str] | None = None,
 ) -> DriverProcess:
     """A driver that waits for its task; Unavailable, with its last words, if it does not start."""
+    master = (settings or {}).get("spark.master", setup.options.master)
+    if (absent := await absence_of(master)) is not None:
+        raise Unavailable(absent)
     directory = setup.work / "drivers" / name
     files = _prepare(setup, directory, settings or {})
     ours, theirs = socket.socketpair()
     command = _command(setup, theirs.fileno(), warm=warm)
     failpoint("driver.before-launch")
     with theirs:
-        reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_STREAM_LIMIT)
+        line = await line_over(ours)
         process = await asyncio.create_subprocess_exec(
             *command,
             cwd=directory,
@@ -161,7 +140,7 @@ async def start_driver(
     log = setup.logs / "drivers.log"
     limit = int(setup.options.runner_log_size)
     pumps = (LogPump(process.stdout, log, limit), LogPump(process.stderr, log, limit))
-    driver = DriverProcess(process, directory, reader, writer, pumps)
+    driver = DriverProcess(process, directory, line, pumps)
     failpoint("driver.after-launch")
     try:
         await _wait_until_ready(driver, setup)

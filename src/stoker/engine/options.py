@@ -51,8 +51,8 @@ class EngineOptions:
     )
     replenish_delay: timedelta = option(
         "runner.replenish-delay",
-        "Pause after a runner was taken before the next one warms up, so as not to disturb it",
-        timedelta(milliseconds=200),
+        "A runner that was taken is replaced when its task has ended, or after this long",
+        timedelta(seconds=1),
     )
     runner_start_timeout: timedelta = option(
         "runner.start-timeout",

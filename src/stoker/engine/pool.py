@@ -5,6 +5,7 @@ import itertools
 import logging
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stoker.core.errors import StartupFailed, StokerError, Unavailable
@@ -32,6 +33,8 @@ class WarmRunner:
 
 
 _LOOK_AGAIN_SECONDS = 0.1
+_BREATH_SECONDS = 0.1
+"""After the end of a task, for those who are still to learn of it."""
 
 Spare = asyncio.Task[WarmRunner | StokerError]
 
@@ -50,6 +53,8 @@ class RunnerPool:
         self._ids = ids
         self._spares: list[Spare] = []
         self._taken = asyncio.Event()
+        self._in_use: set[asyncio.Future[str]] = set()
+        """The ends of runners that were taken."""
         self._pools: set[int] = set()
         """Numbers of Spark's scheduler pools in use: a few, since Spark forgets none of them."""
         self._monitored: SparkServer | None = None
@@ -72,6 +77,8 @@ class RunnerPool:
                 if not isinstance(runner, _ServerLost) or lost_servers > 3:
                     raise runner
             elif runner.is_alive and not self._server.is_let_go(runner.server):
+                self._in_use.add(runner.process.exited)
+                runner.process.exited.add_done_callback(self._in_use.discard)
                 return runner
             else:
                 await runner.process.kill()
@@ -122,7 +129,7 @@ class RunnerPool:
                 server = await self._when_up()
                 self._top_up()
                 await self._until_taken_or_lost(server)
-                await asyncio.sleep(self._options.replenish_delay.total_seconds())
+                await self._until_calm()
         finally:
             for spare in self._spares:
                 spare.cancel()
@@ -146,6 +153,18 @@ class RunnerPool:
             await unless(server.died, self._taken.wait())
         except Stopped:
             await self._dismiss(lambda runner: runner.server is server)
+
+    async def _until_calm(self) -> None:
+        """To warm up a runner takes what a short task needs itself: it is left alone, not for long.
+
+        Whoever finds no spare meanwhile has one made at once.
+        """
+        patience = self._options.replenish_delay.total_seconds()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while self._in_use:
+                    await asyncio.wait(self._in_use, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(min(_BREATH_SECONDS, patience))
 
     def _begin_preparing(self, *, hurried: bool = False) -> Spare:
         return asyncio.create_task(self._prepare(hurried=hurried), name="prepare-runner")

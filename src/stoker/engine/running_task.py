@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import msgspec
 
 from stoker.aio.clock import WallClock
+from stoker.core.failpoints import failpoint
 from stoker.core.results import AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
-from stoker.engine.contract import Listener, Progressed, StateChanged, Task
+from stoker.engine.contract import Finished, Listener, Progressed, StateChanged, Task
 from stoker.engine.lease import Lease, LeaseStep, lease_ran_out
 from stoker.engine.limits import limits_of, too_slow
 from stoker.engine.options import EngineOptions
@@ -111,7 +112,15 @@ class ConnectTask:
     async def _follow(self) -> AttemptOutcome:
         end = await self._work()
         self._work_over.set()
+        if end.state is not ExecutionState.FINISHED:
+            await self._clean_up()
+            return self._outcome_of(end)
+        outcome = self._outcome_of(end)
+        self._listener(Finished(outcome))
         await self._clean_up()
+        return outcome
+
+    def _outcome_of(self, end: _End) -> AttemptOutcome:
         return AttemptOutcome(
             job_id=self._task.graph.job_id,
             region=self._task.region_id,
@@ -218,7 +227,9 @@ class ConnectTask:
         if self._lease_has_run_out():
             return False
         self._takeovers += 1
+        failpoint("takeover.before-attaching")
         successor = await self._means.pool.attach(self.server, self._runner.session_id)
+        failpoint("takeover.after-attaching")
         if not isinstance(successor, WarmRunner):
             return False
         self._runner, self._has_task = successor, False

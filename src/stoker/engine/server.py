@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.core.errors import StartupFailed
+from stoker.core.failpoints import failpoint
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import (
@@ -21,6 +22,7 @@ from stoker.engine.server_config import (
     is_on_this_machine,
     spark_properties,
 )
+from stoker.engine.spark_masters import absence_of
 from stoker.engine.strays import OWNER, SERVER, kill_marked, owner_mark
 from stoker.engine.tether import tethered
 
@@ -75,9 +77,13 @@ async def running_server(
 async def _server_process(
     options: EngineOptions, java: Java, files: ServerFiles, token: str
 ) -> AsyncIterator[SparkServer]:
+    if (absent := await absence_of(options.master)) is not None:
+        raise StartupFailed(absent)
     files.write(spark_properties(options, files, os.cpu_count() or 1))
     log_start = files.log.stat().st_size if files.log.exists() else 0
+    failpoint("server.before-launch")
     process = await _spawn(options, java, files, token)
+    failpoint("server.after-launch")
     died = asyncio.create_task(_reason_of_death(process, files.log, log_start), name="spark-server")
     try:
         port = await _wait_until_listening(options, files.log, log_start, died)
@@ -212,6 +218,7 @@ def last_error_lines(text: str, count: int = 3) -> str:
 async def _stop(process: asyncio.subprocess.Process) -> None:
     if process.returncode is not None:
         return
+    failpoint("server.before-stop")
     with suppress(ProcessLookupError):
         process.terminate()
     try:

@@ -6,6 +6,7 @@ What runs on the old one runs on; new work goes to the new one. The old one ends
 import asyncio
 from collections import Counter
 
+from stoker.core.failpoints import failpoint
 from stoker.engine.kept import Kept
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool
@@ -48,8 +49,10 @@ class ServerAge:
             server = self._server.current
             if server is None or not self._is_old(server):
                 continue
+            failpoint("recycling.before-replacing")
             self._server.replace()
             await self._server.wait_until_replaced()
+            failpoint("recycling.after-replacing")
             if server is not self._server.current:
                 await self._pool.renew()
                 if not any(task.server is server for task in self.tasks):

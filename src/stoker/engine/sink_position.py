@@ -2,9 +2,15 @@
 
 Spark's file sink keeps a log of the batches that it has written, and passes over those that are
 in it. A checkpoint that is behind (an older savepoint, or the first start of a job in a used
-directory) would lose everything until it has caught up, without a word.
+directory) would lose everything until it has caught up, without a word. A sink that is behind (a
+savepoint, and another directory for what comes after it) has no log of the batches before: Spark
+fails as soon as it wants to compact the log or to read the output. It is given an empty one.
 """
 
+import contextlib
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 from stoker.core.graph import FormatWrite, Sink
@@ -12,6 +18,13 @@ from stoker.engine.failures import CannotRun
 from stoker.engine.places import Place, local_path
 
 _LOG = "_spark_metadata"
+_FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+"""Those whose sinks keep such a log."""
+_EMPTY = b"v1"
+"""A batch that wrote no file, in that log."""
+_COMPACTED = 10
+"""Spark goes on with any interval of which one more than the number of a compacted batch is a
+multiple; this is its default."""
 
 
 def check_sink_position(sink: Sink, checkpoint: Place) -> None:
@@ -23,6 +36,10 @@ def check_sink_position(sink: Sink, checkpoint: Place) -> None:
         return
     written = _last_number(target / _LOG)
     committed = _last_number(checkpoint.local / "commits")
+    if written < 0 <= committed and sink.write.format in _FILE_FORMATS:
+        # Where that cannot be written Spark cannot write either, and says so.
+        with contextlib.suppress(OSError):
+            _begin_log(target, committed)
     # One more may be there: it was written, and its commit was not.
     if written <= committed + 1:
         return
@@ -38,3 +55,19 @@ def check_sink_position(sink: Sink, checkpoint: Place) -> None:
 def _last_number(folder: Path) -> int:
     names = [path.name.removesuffix(".compact") for path in folder.glob("[0-9]*")]
     return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+
+def _begin_log(target: Path, committed: int) -> None:
+    """As if all batches up to this one had written nothing here; whole or not at all."""
+    target.mkdir(parents=True, exist_ok=True)
+    compacted = (committed + 1) // _COMPACTED * _COMPACTED - 1
+    unfinished = Path(tempfile.mkdtemp(prefix=".stoker-log-", dir=target))
+    try:
+        if compacted >= 0:
+            (unfinished / f"{compacted}.compact").write_bytes(_EMPTY)
+        for number in range(compacted + 1, committed + 1):
+            (unfinished / str(number)).write_bytes(_EMPTY)
+        unfinished.chmod(0o755)
+        os.replace(unfinished, target / _LOG)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

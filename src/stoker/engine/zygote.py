@@ -7,6 +7,7 @@ every runner goes with everything that it has started.
 
 import gc
 import importlib
+import importlib.metadata
 import os
 import selectors
 import signal
@@ -199,6 +200,8 @@ def _kill_group(pid: int) -> None:
 def main() -> None:
     for module in _IMPORTED_BEFOREHAND:
         importlib.import_module(module)
+    # Looks through all that is installed, once for all runners.
+    importlib.metadata.version("pyspark")
     gc.collect()
     # Objects that the collector never touches stay shared with every runner.
     gc.freeze()

@@ -12,45 +12,38 @@ from pathlib import Path
 import msgspec
 
 from stoker.core.errors import Unavailable
+from stoker.core.failpoints import failpoint
 from stoker.engine.log_pump import LogPump
 from stoker.engine.runner_protocol import (
     Exited,
     Fork,
     Forked,
-    FromRunner,
     FromZygote,
     Kill,
-    ToRunner,
     ToZygote,
-    frame,
-    receive,
 )
 from stoker.engine.server import exit_in_words
 from stoker.engine.strays import OWNER, owner_mark
+from stoker.engine.talking_process import TalkingProcess, line_over
 from stoker.engine.tether import SINGLE_THREADED, tethered
 
 _LARGEST_REPORT = 4096
-_STREAM_LIMIT = 1 << 20
 _STOP_SECONDS = 5.0
 
 
-class ForkedProcess:
-    """A runner or a janitor, as the task executor sees it."""
+class ForkedProcess(TalkingProcess):
+    """A runner or a janitor."""
 
     def __init__(
         self,
         number: int,
         link: "ZygoteLink",
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        line: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         output: tuple[LogPump, LogPump],
     ) -> None:
+        super().__init__(*line, output)
         self._number = number
         self._link = link
-        self._reader = reader
-        self._writer = writer
-        self._output = output
-        self._decoder: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
         self.pid: int | None = None
         self.exited: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """How it ended, in words; set when the process and its group are gone."""
@@ -59,35 +52,13 @@ class ForkedProcess:
     def is_alive(self) -> bool:
         return not self.exited.done()
 
-    async def send(self, message: ToRunner) -> None:
-        # A runner that is gone shows as the end of what it says.
-        with suppress(ConnectionError):
-            self.post(message)
-            await self._writer.drain()
-
-    def post(self, message: ToRunner) -> None:
-        """A small message, for whose way nobody waits."""
-        self._writer.write(frame(message))
-
-    async def receive(self) -> FromRunner | None:
-        return await receive(self._reader, self._decoder)
-
-    def log_to(self, directory: Path) -> None:
-        """From now on, what it writes is the output of one task."""
-        for pump, name in zip(self._output, ("stdout.log", "stderr.log"), strict=True):
-            pump.carry_to(directory / name)
-
     async def kill(self) -> str:
         """Kill it with all processes of its group; returns when they are gone."""
         if self.is_alive:
+            failpoint("runner.before-kill")
             self._link.ask_to_kill(self._number)
-        return await self.wait_until_gone()
-
-    async def wait_until_gone(self) -> str:
         ending = await asyncio.shield(self.exited)
-        self._writer.close()
-        for pump in self._output:
-            await pump.wait_until_over()
+        await self.hang_up()
         return ending
 
 
@@ -120,16 +91,16 @@ class ZygoteLink:
         number = self._count
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as pipes:
-            reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_STREAM_LIMIT)
+            line = await line_over(ours)
             (output, out), (errors, err) = [await self._pump(pipes) for _ in range(2)]
-            process = ForkedProcess(number, self, reader, writer, (output, errors))
+            process = ForkedProcess(number, self, line, (output, errors))
             self._forked[number] = process
             request = msgspec.msgpack.encode(Fork(runner=number, janitor=janitor))
             try:
                 socket.send_fds(self._control, [request], [theirs.fileno(), out, err])
             except OSError as error:
                 del self._forked[number]
-                writer.close()
+                line[1].close()
                 raise Unavailable("the process that starts runners does not answer") from error
         return process
 

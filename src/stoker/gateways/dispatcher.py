@@ -5,8 +5,9 @@ from typing import Protocol
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
 from stoker.core.graph import JobGraph, Value
 from stoker.core.ids import AttemptId, JobId, ResourceId, SessionId
+from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails, JobResult, JobSummary, Millis
-from stoker.core.states import JobStatus
+from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetails
 
@@ -137,6 +138,22 @@ class DispatcherGateway(Protocol):
         """It is gone. UnusableSavepoint when there is none, InvalidInput for a job's own files."""
         ...
 
+    async def trigger_replacement(self, request: ReplacementRequest) -> None:
+        """On record when this returns; the same id again is the same operation.
+
+        JobNotFound, CannotTakeSavepoint, InvalidInput: nothing was stopped.
+        """
+        ...
+
+    async def replacement_status(
+        self, job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float
+    ) -> Replacement:
+        """When it is over or in another phase than the known one, or the time is over.
+
+        NotFound for an unknown id.
+        """
+        ...
+
     async def quarantined(self) -> list[QuarantinedJob]:
         """Those that cannot be loaded; every other question about one raises JobQuarantined."""
         ...
@@ -160,6 +177,14 @@ class DispatcherGateway(Protocol):
     async def task_executors(self) -> list[TaskExecutorDetails]: ...
 
     async def queues(self) -> list[QueueOverview]: ...
+
+    async def shut_down_cluster(self, status: ApplicationStatus) -> None:
+        """End it for good: durable when this returns; again is harmless.
+
+        Nothing new is accepted from here on. Jobs are cancelled, their end and clean-up waited for;
+        then all masters and task executors end. Results of ended jobs stay on record.
+        """
+        ...
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
         """As the resource manager's call of this name."""

@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from stoker.core.ids import JobId
+
 MASTER = "master"
 
 
@@ -15,4 +17,9 @@ class MasterGateway(Protocol):
     async def attempts_may_go_on(self, epoch: int) -> bool:
         """Failsafe: whether this master led in that epoch or a later one, lost the coordinator, and
         every other master that it knows confirms that it neither leads nor knows a later epoch."""
+        ...
+
+    async def unled_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
+        """Those of them that this master vouches for: it leads for sure, and no master of the job
+        has begun under it, so that nobody can replace the job's attempts."""
         ...

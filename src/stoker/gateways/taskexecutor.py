@@ -57,6 +57,10 @@ class TaskExecutorGateway(Protocol):
 
     async def disconnect_resource_manager(self, token: FencingToken, reason: str) -> None: ...
 
+    async def free_inactive_slots(self, token: FencingToken, job_id: JobId) -> None:
+        """The resource manager reclaims what no master of the job has taken; again is harmless."""
+        ...
+
     async def submit_task(self, token: FencingToken, deployment: TaskDeployment) -> None:
         """Refused for a wrong job master or an unknown slot; again with the same id is harmless."""
         ...

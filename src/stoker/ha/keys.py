@@ -14,10 +14,14 @@ EPOCH: Final = "epoch"
 CLUSTER: Final = "cluster"
 """The cluster's identity, which its storage has too; never deleted."""
 
+SHUTDOWN: Final = "shutdown"
+"""That the cluster is to end for good, or has ended; stays until the next shutdown."""
+
 JOBS: Final = "jobs"
 RESULTS: Final = "results"
 WISHES: Final = "wishes"
 ATTEMPTS: Final = "attempts"
+REPLACEMENTS: Final = "replacements"
 MASTERS: Final = "masters"
 """Ephemeral, one for each master that is there."""
 
@@ -52,6 +56,11 @@ def attempts(job_id: JobId) -> str:
 
 def attempt(job_id: JobId, region: RegionId) -> str:
     return f"{attempts(job_id)}/{part(region)}"
+
+
+def replacement(job_id: JobId, trigger_id: str) -> str:
+    """At the coordinator, and the folder of its content in the storage."""
+    return f"{REPLACEMENTS}/{job_id}/{trigger_id}"
 
 
 def graph_folder(job_id: JobId) -> str:

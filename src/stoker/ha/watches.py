@@ -7,6 +7,8 @@ from enum import Enum
 
 from stoker.ha.coordinator import Watch
 
+_FEW = 16
+
 
 class Aspect(Enum):
     VALUE = "value"
@@ -40,9 +42,13 @@ class Watches:
 
     def __init__(self) -> None:
         self._set: list[tuple[Place, Sight, weakref.ref[Watch]]] = []
+        self._wanted = 0
+        """How many there were after the last look at all of them."""
 
     def add(self, place: Place, seen: Sight, watch: Watch) -> None:
-        self._drop_unwanted()
+        # Not for each one: with thousands of jobs that would take longer than all else.
+        if len(self._set) >= 2 * self._wanted + _FEW:
+            self._drop_unwanted()
         self._set.append((place, seen, weakref.ref(watch)))
 
     def places(self, touched: Iterable[str] | None = None) -> set[Place]:
@@ -75,6 +81,7 @@ class Watches:
 
     def _drop_unwanted(self) -> None:
         self._set = [entry for entry in self._set if _waits(entry[2])]
+        self._wanted = len(self._set)
 
 
 def _waits(reference: "weakref.ref[Watch]") -> bool:

@@ -1,7 +1,8 @@
 """The checkpoints of one job, as they are told: a bounded history and counts. Pure.
 
-Every batch that a query commits is a checkpoint of that query. Its number follows from the batch
-and the query, so that it is the same for every leader and grows with each batch.
+Every batch that a query commits is a checkpoint of that query. The number of a checkpoint or
+savepoint is how many there were up to it, so that it grows with each one, for every leader: a new
+one counts on from the batches that its queries tell and the savepoints that are on record.
 """
 
 from collections.abc import Iterable
@@ -22,9 +23,12 @@ from stoker.core.ids import RegionId
 
 class CheckpointHistory:
     def __init__(self, regions: Iterable[RegionId], kept: int) -> None:
-        self._positions = {region: number for number, region in enumerate(regions)}
+        self._regions = frozenset(regions)
         self._kept = kept
         self._last: dict[RegionId, int] = {}
+        self._latest_id = 0
+        self.savepoints_begun = 0
+        """By all leaders of the job."""
         self._entries: list[CheckpointEntry] = []
         self._counts = CheckpointCounts()
         self._completed: CheckpointEntry | None = None
@@ -36,11 +40,11 @@ class CheckpointHistory:
     def committed(self, region: RegionId, batches: Iterable[BatchFigures]) -> None:
         """Those that are known already, or belong to an attempt before, change nothing."""
         for figures in sorted(batches, key=lambda each: each.batch_id):
-            if region not in self._positions or figures.batch_id <= self._last.get(region, -1):
+            if region not in self._regions or figures.batch_id <= self._last.get(region, -1):
                 continue
             self._last[region] = figures.batch_id
             entry = CheckpointEntry(
-                id=self._number(region, figures.batch_id),
+                id=self._next_id(),
                 kind=CheckpointKind.CHECKPOINT,
                 status=CheckpointStatus.COMPLETED,
                 at=figures.at,
@@ -53,13 +57,17 @@ class CheckpointHistory:
             self._add(entry)
             self._count(total=1, completed=1)
 
-    def _number(self, region: RegionId, batch: int) -> int:
-        return batch * len(self._positions) + self._positions[region] + 1
+    def _next_id(self) -> int:
+        counted = sum(last + 1 for last in self._last.values()) + self.savepoints_begun
+        # Batches of a query are heard of late, or not at all: numbers never go back for that.
+        self._latest_id = max(self._latest_id + 1, counted)
+        return self._latest_id
 
     def savepoint_begun(self, savepoint_id: str, kind: CheckpointKind, at: Millis) -> None:
-        latest = max((entry.id for entry in self._entries), default=0)
-        entry = CheckpointEntry(id=latest, kind=kind, status=CheckpointStatus.IN_PROGRESS, at=at)
-        self._pending[savepoint_id] = entry
+        self.savepoints_begun += 1
+        self._pending[savepoint_id] = CheckpointEntry(
+            id=self._next_id(), kind=kind, status=CheckpointStatus.IN_PROGRESS, at=at
+        )
         self._count(total=1, in_progress=1)
 
     def savepoint_taken(self, savepoint_id: str, taken: SavepointTaken, at: Millis) -> None:
@@ -90,6 +98,20 @@ class CheckpointHistory:
         self._failed = entry
         self._add(entry)
         self._count(in_progress=-1, failed=1)
+
+    def stopped_before(self, path: str, at: Millis) -> None:
+        """By a master before this one, whose savepoint it is."""
+        entry = CheckpointEntry(
+            id=self._next_id(),
+            kind=CheckpointKind.STOP_SAVEPOINT,
+            status=CheckpointStatus.COMPLETED,
+            at=at,
+            ended_at=at,
+            path=path,
+        )
+        self._savepoint = entry
+        self._add(entry)
+        self._count(total=1, completed=1)
 
     def restored(self, origin: RestoredFrom) -> None:
         self._restored = origin

@@ -21,7 +21,7 @@ from stoker.heartbeat.sender import HeartbeatSender
 from stoker.jobmaster.attempts import SlotHandle
 from stoker.jobmaster.executors import KnownExecutor
 from stoker.jobmaster.live_job import LiveJob
-from stoker.jobmaster.losses import bury, executor_fell_silent, settle_unknown
+from stoker.jobmaster.losses import bury_former_life, executor_fell_silent, settle_unknown
 from stoker.rpc.service import Endpoint
 
 log = logging.getLogger(__name__)
@@ -83,9 +83,7 @@ class JobMaster(Endpoint):
                 del job.executors[instance]
                 job.graph.slots_gone(instance)
                 self.beats.unmonitor_target(instance)
-                job.scope.spawn(
-                    f"bury {instance}", bury(job, known, "it was started again", proven_dead=True)
-                )
+                job.scope.spawn(f"bury {instance}", bury_former_life(job, known))
 
     def _take_over(self, executor: KnownExecutor, introduction: TaskExecutorIntroduction) -> None:
         """Adopt what it still runs; what it should have and has not, a heartbeat tells (JM-11).

@@ -46,6 +46,12 @@ async def bury(job: LiveJob, executor: KnownExecutor, reason: str, *, proven_dea
             await job.resolve(attempt.id, failure, is_gone=is_gone)
 
 
+async def bury_former_life(job: LiveJob, executor: KnownExecutor) -> None:
+    """Another process has its name now. It may be gone, or only frozen or cut off."""
+    proven = await _is_gone(job, executor.address)
+    await bury(job, executor, "another process has its name now", proven_dead=proven)
+
+
 def _wait_for(job: LiveJob, instance: InstanceId, *, proven_dead: bool) -> timedelta:
     now = asyncio.get_running_loop().time()
     return wait_before_replacing(
@@ -112,7 +118,7 @@ async def await_former(job: LiveJob, record: AttemptRecord) -> None:
     lease = job.services.lease
     deadline = loop.time() + (lease.duration + lease.margin).total_seconds()
     while _still_reconciling(job, record.attempt) and loop.time() < deadline:
-        if await _is_gone(job, record):
+        if await _is_gone(job, record.address):
             await asyncio.sleep(options.death_grace.total_seconds())
             break
         await asyncio.sleep(job.services.heartbeat.interval.total_seconds())
@@ -130,12 +136,13 @@ def _still_reconciling(job: LiveJob, attempt_id: AttemptId) -> bool:
     return attempt.state in (ExecutionState.RECONCILING, ExecutionState.CANCELING) and waiting
 
 
-async def _is_gone(job: LiveJob, record: AttemptRecord) -> bool:
-    if not is_proof_of_death(record.address, Liveness.UNREACHABLE):
+async def _is_gone(job: LiveJob, address: str) -> bool:
+    """An address names one life: whoever has its port now does not answer for it."""
+    if not is_proof_of_death(address, Liveness.UNREACHABLE):
         return False
     for _ in range(PROBES):
         try:
-            await job.services.rpc.connect(record.address, TaskExecutorGateway)
+            await job.services.rpc.connect(address, TaskExecutorGateway)
         except RecipientUnreachable as error:
             if error.facts.get("timed_out"):
                 return False  # Silence proves nothing: it may be frozen or cut off.

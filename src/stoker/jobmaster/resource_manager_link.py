@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
 ASK_WHY_SECONDS = 2.0
+MOST_ASK_WHY_SECONDS = 10.0
+"""A job that waits long asks less often: thousands may wait."""
 LOOK_SECONDS = 1.0
 
 
@@ -47,6 +49,7 @@ async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
         return
     job.resource_manager = manager
     together = slots_together(job.graph.graph)
+    pause = ASK_WHY_SECONDS
     while job.services.resource_manager.leader == leader:
         needs = job.needs.value
         await manager.declare_requirements(
@@ -62,7 +65,8 @@ async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
         )
         if job.graph.lacks_slots:
             _note(job, await manager.prospects(job.job_id))
-        await _next_occasion(job, needs)
+        changed = await _next_occasion(job, needs, pause)
+        pause = ASK_WHY_SECONDS if changed else min(pause * 1.5, MOST_ASK_WHY_SECONDS)
 
 
 def _note(job: LiveJob, prospects: Prospects | None) -> None:
@@ -83,13 +87,14 @@ async def take_leave(job: LiveJob) -> None:
         log.info("job %s: the resource manager was not told of its end: %s", job.job_id, error)
 
 
-async def _next_occasion(job: LiveJob, declared: tuple[int, int]) -> None:
-    """The needs changed, the leader may have, or it is time to ask again."""
+async def _next_occasion(job: LiveJob, declared: tuple[int, int], pause: float) -> bool:
+    """Whether the needs changed; if not, the leader may have, or it is time to ask again."""
     try:
-        async with asyncio.timeout(ASK_WHY_SECONDS):
+        async with asyncio.timeout(pause):
             await job.needs.wait_for_change(declared)
     except TimeoutError:
-        return
+        return False
+    return True
 
 
 async def fail_when_starved(job: LiveJob) -> None:

@@ -36,7 +36,13 @@ from stoker.jobmaster.losses import await_former
 from stoker.jobmaster.options import FailoverStrategy, JobMasterOptions
 from stoker.jobmaster.origins import begin_from, retain
 from stoker.jobmaster.resource_manager_link import fail_when_starved, keep_registered, take_leave
-from stoker.jobmaster.savepoint_operations import JobSavepoints, StopRecord, stopped_before
+from stoker.jobmaster.savepoint_operations import JobSavepoints
+from stoker.jobmaster.savepoint_records import (
+    SavepointsRecord,
+    StopRecord,
+    savepoints_before,
+    stopped_before,
+)
 from stoker.jobmaster.stopping import streaming_runs
 from stoker.storage.contract import Storage
 
@@ -135,7 +141,7 @@ class JobMasterRunner:
             return
         former = {record.region: await self._recall(record) for record in records}
         job.graph.failures.recall(await self._recall_failures(records))
-        stop = await self._recall_stop(job, origin)
+        stop, savepoints = await self._recall_savepoints(job, origin)
         master = JobMaster(job)
         try:
             async with job.scope, master.beats, self._services.rpc.running(master) as address:
@@ -149,7 +155,9 @@ class JobMasterRunner:
                 await leadership.publish(address)
                 self._attend(job, records, address)
                 if stop is not None:
-                    self._savepoints.finish_stopped(stop)
+                    self._savepoints.finish_stopped(stop, savepoints.stop_order)
+                elif savepoints.stop_order is not None:
+                    self._savepoints.let_go_on(savepoints.stop_order)
                 end = await job.end
                 services = self._services.savepoints
                 end = await retain(end, self._to_run.graph, self._storage, services)
@@ -170,14 +178,20 @@ class JobMasterRunner:
             self._to_run.graph, self._storage, services.savepoints, services.wall_clock()
         )
 
-    async def _recall_stop(self, job: LiveJob, origin: RestoredFrom | None) -> StopRecord | None:
+    async def _recall_savepoints(
+        self, job: LiveJob, origin: RestoredFrom | None
+    ) -> tuple[StopRecord | None, SavepointsRecord]:
         if origin is not None:
             job.checkpoints.restored(origin)
         if not streaming_runs(job):
-            return None
+            return None, SavepointsRecord()
         stop = await stopped_before(self._storage, job.job_id)
         job.stopped = stop is not None
-        return stop
+        savepoints = await savepoints_before(self._storage, job.job_id)
+        job.checkpoints.savepoints_begun = savepoints.begun
+        if stop is not None:
+            job.checkpoints.stopped_before(stop.path, stop.at)
+        return stop, savepoints
 
     def _live_job(self, leadership: Leadership, attempts: AttemptStore) -> LiveJob:
         graph = self._to_run.graph

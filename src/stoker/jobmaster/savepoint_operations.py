@@ -4,25 +4,27 @@ import asyncio
 import logging
 from importlib.metadata import PackageNotFoundError, version
 
-import msgspec
-
 from stoker import __version__
 from stoker.blob.keys import path_of
-from stoker.core.checkpoints import CheckpointKind, Millis, SavepointRequest, SavepointTaken
+from stoker.core.checkpoints import CheckpointKind, SavepointRequest, SavepointTaken
 from stoker.core.errors import (
     CannotTakeSavepoint,
     Conflict,
     InvalidInput,
-    NotFound,
     SavepointFailed,
     StokerError,
 )
-from stoker.core.failpoints import failpoint
-from stoker.core.graph import JobGraph, Value
-from stoker.core.ids import BlobKey, JobId, RegionId
+from stoker.core.graph import JobGraph
+from stoker.core.ids import BlobKey, RegionId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.jobmaster.checkpoints import CheckpointHistory
 from stoker.jobmaster.live_job import LiveJob
+from stoker.jobmaster.savepoint_records import (
+    SavepointsRecord,
+    StopRecord,
+    record_savepoints,
+    record_stop,
+)
 from stoker.jobmaster.stopping import Streams, in_scope, streaming_runs
 from stoker.savepoints.locations import locate
 from stoker.savepoints.services import SavepointServices
@@ -32,27 +34,7 @@ from stoker.storage.contract import Storage
 log = logging.getLogger(__name__)
 
 STOPPED = "stopped"
-"""Order of a leader that finds its job stopped by the one before."""
-
-
-class StopRecord(Value):
-    """The savepoint of a stop is there: whoever leads drives the job to its end."""
-
-    path: str
-    at: Millis
-    version: int = 1
-
-
-def stop_record_path(job_id: JobId) -> str:
-    return f"jobs/{job_id}/stopped.json"
-
-
-async def stopped_before(storage: Storage, job_id: JobId) -> StopRecord | None:
-    try:
-        content = await storage.read(stop_record_path(job_id))
-    except NotFound:
-        return None
-    return msgspec.json.decode(content, type=StopRecord)
+"""Order of a leader that finds its job stopped by one of a release without such records."""
 
 
 class JobSavepoints:
@@ -68,6 +50,9 @@ class JobSavepoints:
         self._history = history
         self._services = services
         self._stopping = False
+        self._settled = asyncio.Event()
+        """No stream waits any more for what a master before this one had asked it."""
+        self._settled.set()
 
     async def perform(self, request: SavepointRequest) -> SavepointTaken:
         """Raises with the cause when there is none; then the job goes on, and nothing is left."""
@@ -79,15 +64,14 @@ class JobSavepoints:
                 "execution.checkpointing.savepoint-dir for the cluster"
             )
         kind = CheckpointKind.STOP_SAVEPOINT if request.stop else CheckpointKind.SAVEPOINT
-        savepoint_id = self._job.services.ids.nonce()[:12]
+        savepoint_id = request.savepoint_id or self._job.services.ids.nonce()[:12]
         self._history.savepoint_begun(savepoint_id, kind, self._job.now)
         self._stopping = self._stopping or request.stop
         try:
-            work = self._stop if request.stop else self._take
             taken: SavepointTaken = await in_scope(
                 self._job,
                 f"savepoint {savepoint_id}",
-                lambda: work(savepoint_id, directory, request),
+                lambda: self._begin(savepoint_id, directory, request),
             )
         except StokerError as error:
             self._stopping = self._stopping and not request.stop
@@ -116,6 +100,17 @@ class JobSavepoints:
             raise CannotTakeSavepoint(f"not all queries run yet: {', '.join(idle)}; try again")
         if self._stopping:
             raise Conflict(f"job {job.job_id} is being stopped with a savepoint already")
+
+    async def _begin(
+        self, savepoint_id: str, directory: str, request: SavepointRequest
+    ) -> SavepointTaken:
+        if request.stop:
+            await self._settled.wait()
+        order = savepoint_id if request.stop else None
+        record = SavepointsRecord(begun=self._history.savepoints_begun, stop_order=order)
+        await record_savepoints(self._storage, self._job.job_id, record)
+        work = self._stop if request.stop else self._take
+        return await work(savepoint_id, directory, request)
 
     async def _take(
         self, savepoint_id: str, directory: str, request: SavepointRequest
@@ -160,22 +155,30 @@ class JobSavepoints:
         try:
             taken = await self._take(savepoint_id, directory, request)
             await streams.still_held()
-            failpoint("stop.before-record")
             record = StopRecord(path=taken.path, at=job.now)
-            await self._storage.write(stop_record_path(job.job_id), msgspec.json.encode(record))
+            await record_stop(self._storage, job.job_id, record)
         except StokerError:
             await streams.go_on()
             raise
-        failpoint("stop.after-record")
         job.stopped = True
         job.scope.spawn("finish", streams.finish())
         return taken
 
-    def finish_stopped(self, record: StopRecord) -> None:
+    def finish_stopped(self, record: StopRecord, order: str | None) -> None:
         """A leader before this one had the savepoint and did not live to see the job end."""
         log.info("job %s was stopped with savepoint %s", self._job.job_id, record.path)
         self._stopping = self._job.stopped = True
-        self._job.scope.spawn("finish", Streams(self._job, STOPPED).finish())
+        self._job.scope.spawn("finish", Streams(self._job, order or STOPPED).finish())
+
+    def let_go_on(self, order: str) -> None:
+        """A leader before this one had asked the streams to wait, and has no savepoint."""
+        self._settled.clear()
+        self._job.scope.spawn("settle the stop", self._let_go_on(order))
+
+    async def _let_go_on(self, order: str) -> None:
+        await Streams(self._job, order).release()
+        log.info("job %s goes on: its stop was not completed", self._job.job_id)
+        self._settled.set()
 
 
 def _regions(job: LiveJob) -> list[RegionId]:

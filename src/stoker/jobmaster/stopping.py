@@ -1,6 +1,7 @@
 """Ending all streams of a job at batch boundaries, then finishing them or letting them go on."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -18,6 +19,7 @@ LOOK_SECONDS = 0.1
 ANSWER_SECONDS = 15.0
 """Beyond the limit for the boundary: for calls to arrive and for Spark to end the query."""
 FINISH_SECONDS = 0.5
+GOES_ON_SECONDS = 5.0
 
 
 def streaming_runs(job: LiveJob) -> list[RegionRun]:
@@ -85,8 +87,48 @@ class Streams:
                 )
 
     async def go_on(self) -> None:
+        """When this returns they do, unless one takes too long to see that it may."""
         for attempt, run in self._asked.items():
             await self._decide(attempt, run, finish=False)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GOES_ON_SECONDS):
+                await self.release()
+
+    async def release(self) -> None:
+        """Every stream that runs, or is found to run still, goes on with its next batch.
+
+        One that begins anew waits for nobody, and one whose task executor does not answer is
+        asked again.
+        """
+        job = self._job
+        known = {
+            run.current.id: run
+            for run in streaming_runs(job)
+            if run.current.state in (ExecutionState.RECONCILING, ExecutionState.RUNNING)
+        }
+        while known and not job.graph.status.terminal:
+            for attempt, run in list(known.items()):
+                replaced = run.current.id != attempt or run.current.state.terminal
+                if replaced or await self._has_gone_on(attempt, run):
+                    del known[attempt]
+            if known:
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _has_gone_on(self, attempt: AttemptId, run: RegionRun) -> bool:
+        """Told to, and seen to: an order that comes before it has would be lost on it."""
+        job = self._job
+        try:
+            gateway = self._gateway(run)
+            state = await gateway.suspension(job.token, job.job_id, attempt, self._order)
+            waits = state.asked and state.refused is None
+            if waits:
+                await gateway.decide_suspended(job.token, job.job_id, attempt, self._order, False)
+        except NotFound:
+            return True
+        except StokerError as error:
+            log.debug("%s cannot be told to go on yet: %s", attempt, error)
+            return False
+        return not waits
 
     async def finish(self) -> None:
         """Repeated until all have ended, whatever happens on the way."""

@@ -4,6 +4,7 @@ import ast
 import os
 import sys
 import sysconfig
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
 
@@ -18,8 +19,12 @@ def file_of(module: ModuleType) -> Path | None:
 
 def is_installed(file: Path) -> bool:
     """Part of Python or of an installed package, so that the other end has it too."""
-    standard_library = Path(sysconfig.get_paths()["stdlib"])
-    return not _INSTALLED_PARTS.isdisjoint(file.parts) or standard_library in file.parents
+    return not _INSTALLED_PARTS.isdisjoint(file.parts) or _standard_library() in file.parents
+
+
+@cache
+def _standard_library() -> Path:
+    return Path(sysconfig.get_paths()["stdlib"])
 
 
 def root_of(module: ModuleType) -> Path | None:
@@ -53,6 +58,13 @@ def imported_packages(module: ModuleType) -> set[str]:
     file = file_of(module)
     if file is None or file.suffix != ".py" or not file.is_file():
         return set()
+    known = file.stat()
+    return set(_imports_in(file, known.st_mtime_ns, known.st_size))
+
+
+@lru_cache(maxsize=256)
+def _imports_in(file: Path, _changed: int, _size: int) -> frozenset[str]:
+    """Remembered until the file changes: whoever submits many jobs parses it once."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_bytes())):
         match node:
@@ -62,4 +74,4 @@ def imported_packages(module: ModuleType) -> set[str]:
                 names.add(origin.split(".")[0])
             case _:
                 pass
-    return names
+    return frozenset(names)

@@ -1,7 +1,7 @@
 """Where a process keeps its files."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,21 @@ class Directories:
 
 @contextmanager
 def directories_for(
-    resource_id: ResourceId, options: ProcessOptions, *, lasting: bool
+    resource_id: ResourceId,
+    options: ProcessOptions,
+    *,
+    lasting: bool,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[Directories]:
-    """Made if need be. Those of an id that comes again stay for it; of others only logs do."""
+    """Made if need be. Those of an id that comes again stay for it; of others only logs do.
+
+    When its whole cluster is over, no id counts as one that comes again.
+    """
     directories = _made(resource_id, options)
     try:
         yield directories
     finally:
-        if not lasting:
+        if not lasting or is_over():
             _remove_all_but_logs(directories)
 
 

@@ -4,6 +4,8 @@ While the coordinator is away nobody can be elected, but nobody can prove leader
 master that led until then may let attempts go on if it reaches every other master it knows, and
 each confirms that it does not lead and knows no later epoch. A master that cannot be reached
 might be the next leader, so without its word attempts may not go on.
+
+While a master leads it vouches for the attempts of jobs that it has not begun to drive yet.
 """
 
 import asyncio
@@ -12,7 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from stoker.core.errors import StokerError
-from stoker.core.ids import ResourceId
+from stoker.core.ids import JobId, ResourceId
 from stoker.gateways.master import MASTER, MasterGateway
 from stoker.ha.coordinator import ConnectionState, Coordinator
 from stoker.ha.masters import MasterDirectory
@@ -36,6 +38,7 @@ class FailsafeMaster(Endpoint):
         leads: Callable[[], bool],
         epoch_led: Callable[[], int | None],
         epoch_known: Callable[[], int],
+        is_unled: Callable[[JobId], bool],
     ) -> None:
         super().__init__(MASTER)
         self._resource_id = resource_id
@@ -45,6 +48,7 @@ class FailsafeMaster(Endpoint):
         self._leads = leads
         self._epoch_led = epoch_led
         self._epoch_known = epoch_known
+        self._is_unled = is_unled
 
     def neither_leads_nor_knows_later_than(self, epoch: int) -> bool:
         return not self._leads() and self._epoch_known() <= epoch
@@ -67,6 +71,9 @@ class FailsafeMaster(Endpoint):
         words = await asyncio.gather(*(self._word_of(address, led) for address in others))
         # Asked again: contact may have come back, and with it somebody may lead.
         return all(words) and self._was_the_last_to_lead(epoch)
+
+    def unled_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
+        return tuple(job_id for job_id in job_ids if self._is_unled(job_id))
 
     def _was_the_last_to_lead(self, epoch: int) -> bool:
         """It may have led since in a later epoch, of which the attempts have not heard."""

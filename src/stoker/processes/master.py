@@ -24,6 +24,7 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.ha.coordinator import Coordinator
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
+from stoker.ha.shutdown_follower import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.address_file import address_left_at
@@ -37,12 +38,14 @@ from stoker.processes.master_parts import (
     PartOptions,
     contend_for_ever,
 )
+from stoker.processes.repartitioning import repartition_savepoint
 from stoker.processes.security import rpc_credentials, token_file, trust_among_masters
 from stoker.processes.shutdown import (
     BeginToEnd,
     begin_at_leisure,
-    end_this_process,
     ending_in_time,
+    exit_code_of,
+    first_of,
     shutdown_signals,
 )
 from stoker.processes.uncaught import uncaught_errors
@@ -71,6 +74,7 @@ class RunningMaster:
     resource_id: ResourceId
     rest_url: str
     rpc_address: str
+    shutdowns: ShutdownFollower
 
 
 class DispatcherFinder:
@@ -107,8 +111,11 @@ class UploadedBlobs:
         await self.server.delete_job(job_id)
 
 
-async def run_master(configuration: Configuration) -> None:
-    """Until SIGTERM or SIGINT; an error that ends the master is raised."""
+async def run_master(configuration: Configuration) -> int:
+    """Until SIGTERM or SIGINT, or the end of the whole cluster, whose status is the exit code.
+
+    An error that ends the master is raised.
+    """
     limit = configuration.of(MasterOptions).shutdown_timeout
     handling = configuration.of(ProcessOptions).uncaught_exceptions
     with ending_in_time(limit) as begin_to_end:
@@ -120,8 +127,10 @@ async def run_master(configuration: Configuration) -> None:
         ):
             scope.spawn("uncaught errors", uncaught.raise_first())
             log.info("master %s answers at %s", master.resource_id, master.rest_url)
-            await asked.wait()
+            await first_of(asked, master.shutdowns.over)
             log.info("master %s was asked to end", master.resource_id)
+    over = master.shutdowns.last
+    return 0 if over is None else exit_code_of(over.status)
 
 
 @asynccontextmanager
@@ -139,12 +148,16 @@ async def running_master(
 async def _opened(stack: AsyncExitStack, configuration: Configuration) -> RunningMaster:
     """Services first, in the order of their needs; then the parts (ENTRY-01)."""
     ids = Ids()
+    shutdowns = ShutdownFollower()
     options = configuration.of(MasterOptions)
     resource_id = ResourceId(options.resource_id or ids.resource("master"))
     credentials = rpc_credentials(configuration, options.bind_host, "jobmanager.bind-host")
     directories = stack.enter_context(
         directories_for(
-            resource_id, configuration.of(ProcessOptions), lasting=options.resource_id is not None
+            resource_id,
+            configuration.of(ProcessOptions),
+            lasting=options.resource_id is not None,
+            is_over=shutdowns.over.is_set,
         )
     )
     rpc = await open_grpc(
@@ -174,15 +187,20 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
         wall_clock=system_wall_clock,
         options=_part_options(configuration),
         provider=await stack.enter_async_context(open_provider(configuration, directories, ids)),
+        shutdowns=shutdowns,
+        divide=partial(repartition_savepoint, target=None),
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
     url = await stack.enter_async_context(_rest(services, lookout, configuration))
     scope = await stack.enter_async_context(TaskScope("master"))
     open_next = partial(open_session, configuration, ids, lasting=False)
+    scope.spawn("shutdown", shutdowns.run(lookout))
     scope.spawn("parts", contend_for_ever(services, url, open_next))
     record = {"rest_url": url, "rpc_address": rpc.address}
     stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
-    return RunningMaster(resource_id=resource_id, rest_url=url, rpc_address=rpc.address)
+    return RunningMaster(
+        resource_id=resource_id, rest_url=url, rpc_address=rpc.address, shutdowns=shutdowns
+    )
 
 
 @asynccontextmanager
@@ -222,7 +240,6 @@ async def _rest(
             programs=ProgramStore(services.storage, services.ids)
             if options.submit_enabled
             else None,
-            shut_down=end_this_process,
             savepoints=configuration.of(SavepointOptions),
             operations=Operations(options.operation_store_duration),
         )

@@ -16,7 +16,8 @@ from stoker.core.errors import SessionExpired, Unavailable
 from stoker.core.ids import Ids, ResourceId
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.dispatcher.run import lead_dispatcher
-from stoker.dispatcher.services import DispatcherServices
+from stoker.dispatcher.services import DispatcherServices, DivideState, cannot_divide
+from stoker.dispatcher.unled_jobs import UnledJobs
 from stoker.gateways.dispatcher import DISPATCHER
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import RESOURCE_MANAGER
@@ -26,6 +27,7 @@ from stoker.ha.epochs import EpochFollower
 from stoker.ha.leadership import Leadership
 from stoker.ha.masters import MasterDirectory
 from stoker.ha.retrieval import LeaderRetrieval
+from stoker.ha.shutdown_follower import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.enrichers import load_enrichers
 from stoker.jobmaster.live_job import JobMasterServices
@@ -77,6 +79,9 @@ class MasterServices:
     open_storage: OpenStorage = open_storage
     """Where savepoints go and come from."""
     provider: Provider = field(default_factory=Standalone)
+    divide: DivideState = cannot_divide
+    shutdowns: ShutdownFollower | None = None
+    """Run by whoever owns the process; None where the cluster has no end."""
 
 
 class MasterParts:
@@ -92,6 +97,7 @@ class MasterParts:
         self.resource_manager = LeaderRetrieval(services.coordinator, RESOURCE_MANAGER)
         self._masters = MasterDirectory(services.coordinator)
         self._epochs = EpochFollower(services.coordinator)
+        self._unled = UnledJobs()
         self._failsafe = FailsafeMaster(
             services.resource_id,
             rpc=services.rpc,
@@ -101,6 +107,7 @@ class MasterParts:
             epoch_led=lambda: self.election.last_epoch,
             # The follower may lag behind an election that was just won.
             epoch_known=lambda: max(self._epochs.known, self.election.last_epoch or 0),
+            is_unled=self._unled.has,
         )
 
     async def run(self) -> None:
@@ -185,6 +192,9 @@ class MasterParts:
                     options=services.options.dispatcher,
                     savepoints=savepoints,
                     queues=services.options.queues,
+                    divide=services.divide,
+                    unled=self._unled,
+                    shutdowns=services.shutdowns,
                 ),
             ),
         )

@@ -14,6 +14,7 @@ from stoker.core.graph import FormatWrite, JobGraph, PythonFunction, Sink
 from stoker.core.ids import Ids
 from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.places import local_path
+from stoker.engine.tether import tethered
 from stoker.savepoints.copying import for_all
 from stoker.savepoints.locations import Location, locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import Manifest, SavedFile, SavedQuery
@@ -116,17 +117,19 @@ def _forget_plan(query: SavedQuery, checkpoint: Path) -> None:
 
 async def _divide(partitions: int, folders: list[Path], work: Path) -> None:
     java = await find_java(os.environ, work / "java", bundled_home=bundled_java_home())
+    # Tied to this process: a master that dies leaves no Spark behind.
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        _MODULE,
-        str(partitions),
-        *map(str, folders),
+        *tethered(sys.executable, "-m", _MODULE, str(partitions), *map(str, folders)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "JAVA_HOME": str(java.home)},
     )
-    output, _ = await process.communicate()
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode != 0:
         raise SavepointFailed(f"Spark could not divide the state: {_reason(output)}")
 

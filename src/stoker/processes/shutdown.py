@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 
+from stoker.core.states import ApplicationStatus
+
 log = logging.getLogger(__name__)
 
 FORCED = 2
@@ -23,9 +25,23 @@ def begin_at_leisure() -> None:
     """For those inside of a process that goes on, such as a test."""
 
 
-def end_this_process() -> None:
-    """As a service manager would ask for it."""
-    os.kill(os.getpid(), signal.SIGTERM)
+async def first_of(*events: asyncio.Event) -> None:
+    """Return when one of them is set."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+def exit_code_of(status: ApplicationStatus) -> int:
+    """Of the processes of a cluster that ended so: who is not 0 is started again by many."""
+    match status:
+        case ApplicationStatus.SUCCEEDED | ApplicationStatus.CANCELED:
+            return 0
+        case ApplicationStatus.FAILED | ApplicationStatus.UNKNOWN:
+            return 1
 
 
 @asynccontextmanager

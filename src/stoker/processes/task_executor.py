@@ -23,6 +23,7 @@ from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.engines import Engines
 from stoker.engine.options import EngineOptions
 from stoker.gateways.leases import LeaseOptions
+from stoker.ha.shutdown_follower import ShutdownFollower
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes import machine
@@ -31,7 +32,7 @@ from stoker.processes.coordination import open_first_session
 from stoker.processes.directories import Directories, directories_for, storage_url
 from stoker.processes.inspection import Inspection
 from stoker.processes.security import rpc_credentials
-from stoker.processes.shutdown import shutdown_signals
+from stoker.processes.shutdown import exit_code_of, first_of, shutdown_signals
 from stoker.processes.uncaught import uncaught_errors
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.options import RegistrationOptions, RpcOptions
@@ -46,33 +47,31 @@ log = logging.getLogger(__name__)
 ADDRESS_FILE = "task-executor.json"
 
 
-async def run_task_executor(configuration: Configuration) -> None:
-    """Until SIGTERM or SIGINT, or drained; an error that ends the task executor is raised."""
+async def run_task_executor(configuration: Configuration) -> int:
+    """Until SIGTERM or SIGINT, or drained, or the end of the whole cluster.
+
+    An error that ends the task executor is raised.
+    """
     handling = configuration.of(ProcessOptions).uncaught_exceptions
+    shutdowns = ShutdownFollower()
     async with (
         shutdown_signals() as asked,
         uncaught_errors(handling) as uncaught,
-        task_executor_process(configuration) as executor,
+        task_executor_process(configuration, shutdowns) as executor,
         TaskScope("task executor process") as scope,
     ):
         scope.spawn("uncaught errors", uncaught.raise_first())
         log.info(
             "task executor %s serves at %s", executor.introduction().resource_id, executor.address
         )
-        await _first_of(asked, executor.drained)
-
-
-async def _first_of(*events: asyncio.Event) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
+        await first_of(asked, executor.drained, shutdowns.over)
+    return 0 if shutdowns.last is None else exit_code_of(shutdowns.last.status)
 
 
 @asynccontextmanager
-async def task_executor_process(configuration: Configuration) -> AsyncIterator[TaskExecutor]:
+async def task_executor_process(
+    configuration: Configuration, shutdowns: ShutdownFollower
+) -> AsyncIterator[TaskExecutor]:
     ids = Ids()
     options = configuration.of(TaskExecutorProcessOptions)
     cluster = configuration.of(ClusterOptions)
@@ -84,6 +83,7 @@ async def task_executor_process(configuration: Configuration) -> AsyncIterator[T
                 resource_id,
                 configuration.of(ProcessOptions),
                 lasting=options.resource_id is not None,
+                is_over=shutdowns.over.is_set,
             )
         )
         rpc = await open_grpc(
@@ -99,6 +99,8 @@ async def task_executor_process(configuration: Configuration) -> AsyncIterator[T
         storage = open_storage(storage_url(cluster))
         coordinator = await open_first_session(configuration, ids, lasting=True)
         stack.push_async_callback(coordinator.close)
+        watching = await stack.enter_async_context(TaskScope("end of the cluster"))
+        watching.spawn("shutdown", shutdowns.run(coordinator))
         blobs = await stack.enter_async_context(
             BlobCache(
                 directories.work / "artifacts", configuration.of(BlobOptions), storage=storage

@@ -301,6 +301,14 @@ class ResourceManager(Endpoint):
         if status.globally_terminal:
             self._leaders.forget(job_id)
             self._slots.declare(job_id, 0)
+            self.scope.spawn(f"reclaim {job_id}", self._reclaim(job_id))
+
+    async def _reclaim(self, job_id: JobId) -> None:
+        """What was on its way to a job when that ended; the rest its master gives back itself."""
+        await asyncio.sleep(self._services.options.slot_retry_delay.total_seconds())
+        for instance, known in list(self._executors.items()):
+            if job_id in self._slots.jobs_on(instance):
+                await _quietly(known.gateway.free_inactive_slots(self._token, job_id))
 
     def _master_fell_silent(self, job_id: str, liveness: Liveness) -> None:
         # Its requirements are retained: the job goes on under its next master (RM-07).
@@ -314,10 +322,12 @@ class ResourceManager(Endpoint):
         # What a job without a master declared is kept, but nobody could take its slots.
         for assignment in self._slots.assign(self._masters, self._now()):
             self.scope.spawn(f"slot {assignment.allocation}", self._request(assignment))
-        self._supply.ask_for(
-            (need for need in self._slots.needs() if need.job_id in self._masters),
-            self._slots.overview().slots_free,
-        )
+        # With thousands of jobs that wait it takes long to say what all of them need.
+        if self._supply.has_room:
+            self._supply.ask_for(
+                (need for need in self._slots.needs() if need.job_id in self._masters),
+                self._slots.overview().slots_free,
+            )
 
     async def _request(self, assignment: SlotAssignment) -> None:
         known = self._executors.get(assignment.instance)

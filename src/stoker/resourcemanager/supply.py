@@ -53,6 +53,10 @@ class Supply:
             return 0
         return max(0, self.provider.limit - staying) * offer.slots
 
+    @property
+    def has_room(self) -> bool:
+        return self._room() > 0
+
     def _room(self) -> int:
         return max(0, self.provider.limit - len(self.provider.living()) - self._requested)
 

@@ -25,6 +25,7 @@ from stoker.rest.resource_handlers import RESOURCE_HANDLERS
 from stoker.rest.savepoint_handlers import SAVEPOINT_HANDLERS
 from stoker.rest.services import RestServices, services_in
 from stoker.rest.submission import submit
+from stoker.rest.upgrade_handlers import UPGRADE_HANDLERS
 from stoker.rest.vertex_handlers import VERTEX_HANDLERS
 
 HANDLERS = (
@@ -40,6 +41,7 @@ HANDLERS = (
     *QUARANTINE_HANDLERS,
     *QUEUE_HANDLERS,
     *SAVEPOINT_HANDLERS,
+    *UPGRADE_HANDLERS,
     *CLUSTER_HANDLERS,
     *PROCESS_HANDLERS,
     *EVENT_HANDLERS,

@@ -1,6 +1,7 @@
 """What happens to every request before it is routed."""
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from stoker.rest.forwarding import Forwarder
 
 PREFIX = "/v1"
-LOCAL_PATHS = frozenset({"/openapi.json", "/config", *PAGES})
+OPEN_PATHS = frozenset({"/openapi.json", *PAGES})
+"""Of the API and not of the cluster: a browser must be able to load them without a token."""
+LOCAL_PATHS = frozenset({"/config", *OPEN_PATHS})
 """Answered by every master, whether it leads or not."""
-UPLOAD_PATHS = frozenset({"/jobs", "/jars/upload"})
+UPLOAD_PATHS = re.compile(r"/jobs|/jars/upload|/jobs/[^/]+/upgrade")
 FORWARDED = b"x-stoker-forwarded"
 """Marks a forwarded request, which is never forwarded again: two standbys must not play ball."""
 _PREPARE_AFTER_SECONDS = 1.0
@@ -147,10 +150,12 @@ class Border:
         too_often = self._rate.refusal(_caller(scope, headers), asyncio.get_running_loop().time())
         if too_often is not None:
             return too_often
-        unknown = self._access.refusal(_text(headers.get(b"authorization")), scope["method"], path)
-        if unknown is not None:
-            return unknown
-        if _is_upload(headers) and path not in UPLOAD_PATHS:
+        if path not in OPEN_PATHS:
+            authorization = _text(headers.get(b"authorization"))
+            unknown = self._access.refusal(authorization, scope["method"], path)
+            if unknown is not None:
+                return unknown
+        if _is_upload(headers) and not UPLOAD_PATHS.fullmatch(path):
             return ErrorAnswer(status=400, messages=[f"{path} takes no files"])
         return None
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from litestar import Request, get, patch, post
+from litestar import Request, get, post
 from litestar.params import FromPath
 
 from stoker.api.checkpoints import (
@@ -13,7 +13,7 @@ from stoker.api.checkpoints import (
     VertexCheckpoint,
 )
 from stoker.api.operations import OperationAnswer, Triggered
-from stoker.core.errors import Conflict, InvalidInput, Unavailable
+from stoker.core.errors import Conflict, InvalidInput
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.rest.checkpoint_subtasks import vertex_checkpoint
@@ -39,10 +39,6 @@ from stoker.rest.subtask_views import find_vertex
 
 CHECKPOINT = "checkpoint"
 TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
-RESCALING_IS_OFF = (
-    "rescaling over REST is switched off: state must be divided anew between a stop and a start; "
-    "stoker rescale JOB PARTITIONS does all three"
-)
 _LOOK_SECONDS = 0.5
 
 
@@ -94,7 +90,7 @@ async def trigger_checkpoint(
 ) -> Triggered:
     """REST-18, REST-21"""
     job_id = parse_job_id(jobid)
-    body = await read_json(request)
+    body = {**await read_json(request), **dict(request.query_params.items())}
     kind, chosen = body.get("checkpointType") or "CONFIGURED", body.get("triggerId")
     if not isinstance(kind, str) or kind.upper() not in TYPES:
         raise InvalidInput(f"checkpointType must be of {', '.join(TYPES)}, found {kind!r}")
@@ -131,21 +127,6 @@ async def checkpoint_status(
     return services.operations.status(key)
 
 
-@patch("/jobs/{jobid:str}/rescaling", summary="Rescale a job, which is switched off")
-async def rescale(jobid: JobIdText, services: Services) -> Triggered:
-    await _job(services, jobid)
-    raise Unavailable(RESCALING_IS_OFF)
-
-
-@get("/jobs/{jobid:str}/rescaling/{triggerid:str}", summary="How a rescale went")
-async def rescale_status(
-    jobid: JobIdText, triggerid: FromPath[str], services: Services
-) -> OperationAnswer:
-    parse_trigger_id(triggerid)
-    await _job(services, jobid)
-    raise Unavailable(RESCALING_IS_OFF)
-
-
 CHECKPOINT_HANDLERS = (
     checkpoints,
     checkpoints_config,
@@ -153,6 +134,4 @@ CHECKPOINT_HANDLERS = (
     checkpoint_subtasks,
     trigger_checkpoint,
     checkpoint_status,
-    rescale,
-    rescale_status,
 )

@@ -11,8 +11,9 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Server
 
 from stoker.api.shape import RETRY_AFTER
-from stoker.api.submission import ARTIFACT_PART, GRAPH_PART, IDEMPOTENCY_KEY
+from stoker.api.submission import IDEMPOTENCY_KEY
 from stoker.rest.border import SECURITY_HEADERS
+from stoker.rest.request_bodies import request_bodies
 
 _ERROR_SCHEMA = {
     "type": "object",
@@ -54,9 +55,11 @@ def openapi_document(handlers: Sequence[HTTPRouteHandler], version: str) -> byte
         ),
     )
     document = described.openapi_schema.to_schema()
-    document["paths"]["/jobs"]["post"].update(_submission())
-    for path in document["paths"].values():
-        for operation in path.values():
+    for (path, method), body in request_bodies().items():
+        document["paths"][path][method]["requestBody"] = body
+    document["paths"]["/jobs"]["post"]["parameters"] = [_idempotency_key()]
+    for operations in document["paths"].values():
+        for operation in operations.values():
             operation["responses"].update(_error_responses())
             for answer in operation["responses"].values():
                 answer.setdefault("headers", {}).update(_security_headers())
@@ -78,33 +81,13 @@ def _no_services() -> None:
     return None
 
 
-def _submission() -> dict[str, Any]:
-    graph = {"type": "object", "description": "The job graph."}
-    files = {
-        "type": "array",
-        "items": {"type": "string", "format": "binary"},
-        "description": "The files that the graph names, recognized by their content.",
-    }
-    schema = {
-        "type": "object",
-        "required": [GRAPH_PART],
-        "properties": {GRAPH_PART: graph, ARTIFACT_PART: files},
-    }
-    encoding = {GRAPH_PART: {"contentType": "application/json"}}
+def _idempotency_key() -> dict[str, Any]:
     return {
-        "parameters": [
-            {
-                "name": IDEMPOTENCY_KEY,
-                "in": "header",
-                "required": False,
-                "schema": {"type": "string"},
-                "description": "A repeated submission with the same key gives the first answer.",
-            }
-        ],
-        "requestBody": {
-            "required": True,
-            "content": {"multipart/form-data": {"schema": schema, "encoding": encoding}},
-        },
+        "name": IDEMPOTENCY_KEY,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string"},
+        "description": "A repeated submission with the same key gives the first answer.",
     }
 
 

@@ -27,7 +27,7 @@ GET /applications/{applicationid}
 POST /applications/{applicationid}/cancel
 GET /applications/{applicationid}/exceptions
 GET /applications/{applicationid}/jobmanager/config
-DELETE /cluster | ends the leading master in order; jobs are durable and go on under the next
+DELETE /cluster | cancels all jobs, waits for them, then ends all masters and task executors
 GET /config
 GET /jars | programs: .py, .zip, .whl, .sql, .yml
 POST /jars/upload
@@ -66,7 +66,10 @@ GET /jobs/{jobid}/jobmanager/environment
 GET /jobs/{jobid}/jobmanager/log-url
 GET /jobs/{jobid}/metrics | figures of Spark begin with spark; see below
 GET /jobs/{jobid}/plan
-GET /jobs/{jobid}/resource-requirements | slots of the regions that a vertex is in
+PATCH /jobs/{jobid}/rescaling | as the change of resource requirements
+GET /jobs/{jobid}/rescaling/{triggerid}
+GET /jobs/{jobid}/resource-requirements | upperBound: partitions of the vertex's shuffles
+PUT /jobs/{jobid}/resource-requirements | the job goes on under another id; 409 for a batch job
 POST /jobs/{jobid}/savepoints | of a streaming job; 409 at once where there can be none
 GET /jobs/{jobid}/savepoints/{triggerid}
 GET /jobs/{jobid}/status
@@ -108,11 +111,8 @@ GET /jobs/{jobid}/vertices/{vertexid}/flamegraph | operators of Spark are not sa
 GET /jobs/{jobid}/vertices/{vertexid}/jm-operator-metrics | Spark's sources have no coordinators
 """
 _OFF = """
-PUT /jobs/{jobid}/resource-requirements | 503 for a change: not adaptive
 GET /jobmanager/profiler | a thread dump shows what a process does
 GET /taskmanagers/{taskmanagerid}/profiler | a thread dump shows what a process does
-PATCH /jobs/{jobid}/rescaling | 503, as Flink says itself; `stoker rescale` does it
-GET /jobs/{jobid}/rescaling/{triggerid} | 503, as Flink says itself
 GET /jobs/{jobid}/rescales/config | 404, as Flink without its adaptive scheduler
 GET /jobs/{jobid}/rescales/details/{rescaleuuid} | 404, as Flink without its adaptive scheduler
 GET /jobs/{jobid}/rescales/history | 404, as Flink without its adaptive scheduler

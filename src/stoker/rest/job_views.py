@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from stoker.api.failures import FailureCause
 from stoker.api.jobs import (
     ExecutionConfig,
     ExecutionResultAnswer,
-    FailureCause,
     JobAnswer,
     JobConfig,
     JobExecutionResult,
@@ -21,6 +21,7 @@ from stoker.api.jobs import (
 from stoker.core.results import Failure, JobDetails, JobResult, JobSummary, Millis
 from stoker.core.states import JobStatus
 from stoker.rest.exception_views import stack_trace
+from stoker.rest.java_throwable import failure_cause
 from stoker.rest.plan_views import plan_of
 from stoker.rest.secrets import masked
 from stoker.rest.times import duration, end_time
@@ -115,4 +116,4 @@ def execution_result(result: JobResult | None) -> ExecutionResultAnswer:
 def _failure_cause(failure: Failure | None) -> FailureCause | msgspec.UnsetType:
     if failure is None:
         return msgspec.UNSET
-    return FailureCause(error=failure.error, stack_trace=stack_trace(failure))
+    return failure_cause(failure.error, failure.message, stack_trace(failure))

@@ -16,11 +16,11 @@ from stoker.api.operations import (
     COMPLETED,
     IN_PROGRESS,
     OperationAnswer,
-    OperationFailure,
     OperationStatus,
 )
 from stoker.core.errors import InvalidInput, NotFound, StokerError, Unavailable
 from stoker.core.ids import Ids, JobId, is_hex_id
+from stoker.rest.java_throwable import failure_cause
 
 log = logging.getLogger(__name__)
 
@@ -152,4 +152,4 @@ def _completed(operation: dict[str, Any]) -> OperationAnswer:
 
 
 def _failure(error: str, message: str) -> dict[str, Any]:
-    return {"failure-cause": OperationFailure(error=error, stack_trace=f"{error}: {message}")}
+    return {"failure-cause": failure_cause(error, message, f"{error}: {message}")}

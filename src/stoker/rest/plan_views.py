@@ -11,6 +11,7 @@ from stoker.core.plan import plan_of as vertices_of
 from stoker.core.regions import regions_of
 from stoker.core.results import AttemptDetails, JobDetails, PlanVertex, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.rest.program_parts import with_parts
 
 
 def plan_answer(job: JobDetails) -> PlanAnswer:
@@ -18,6 +19,7 @@ def plan_answer(job: JobDetails) -> PlanAnswer:
 
 
 def plan_of(job: JobDetails) -> Plan:
+    job = with_parts(job)
     return Plan(
         jid=job.job_id,
         name=job.name,

@@ -17,6 +17,7 @@ from stoker.api.processes import (
 )
 from stoker.api.shape import Nothing
 from stoker.core.errors import NotFound, StokerError, Unavailable
+from stoker.core.states import ApplicationStatus
 from stoker.gateways.inspection import InspectionGateway
 from stoker.gateways.resourcemanager import TaskExecutorDetails
 from stoker.rest import process_views as views
@@ -140,11 +141,10 @@ async def _check_job(services: RestServices, jobid: str) -> None:
     await dispatcher.job_status(job_id)
 
 
-@delete("/cluster", status_code=200, summary="End the leading master, in order")
+@delete("/cluster", status_code=200, summary="End the whole cluster for good")
 async def shut_down(services: Services) -> Nothing:
-    if services.shut_down is None:
-        raise Unavailable("this master cannot be ended by a request")
-    services.shut_down()
+    dispatcher = await services.dispatcher()
+    await dispatcher.shut_down_cluster(ApplicationStatus.SUCCEEDED)
     return Nothing()
 
 

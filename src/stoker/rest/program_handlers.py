@@ -4,7 +4,7 @@ import shlex
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, delete, get, post
+from litestar import HttpMethod, Request, delete, get, post, route
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from stoker.api.jobs import PlanAnswer
@@ -155,27 +155,13 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
     return (await hand_over(graph, dispatcher, services.blobs)).job_id
 
 
-@get(f"{_PROGRAM}/plan", summary="The plan of a program, which is not run")
+@route(
+    f"{_PROGRAM}/plan",
+    http_method=[HttpMethod.GET, HttpMethod.POST],
+    status_code=200,
+    summary="The plan of a program, which is not run",
+)
 async def program_plan(
-    jarid: FromPath[str],
-    request: AnyRequest,
-    services: Services,
-    entry_class: EntryClass = None,
-    program_arg: ProgramArg = None,
-    parallelism: Parallelism = None,
-) -> PlanAnswer:
-    arguments = await _arguments(
-        request,
-        services,
-        entry_class=entry_class,
-        program_args_list=_listed(program_arg),
-        parallelism=parallelism,
-    )
-    return await _plan(services, jarid, arguments)
-
-
-@post(f"{_PROGRAM}/plan", status_code=200, summary="The plan of a program, which is not run")
-async def program_plan_by_body(
     jarid: FromPath[str],
     request: AnyRequest,
     services: Services,
@@ -249,7 +235,6 @@ PROGRAM_HANDLERS = (
     upload_program,
     delete_program,
     program_plan,
-    program_plan_by_body,
     run_program,
     run_application,
 )

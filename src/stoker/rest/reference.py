@@ -36,11 +36,14 @@ Each batch that a streaming query commits is a checkpoint of that query, a savep
 queries of the job. A region is one subtask of each vertex in it; sizes are told by the vertex in
 which the query ends. Counts, history and summary are what the job's master has seen since it leads
 the job; `web.checkpoints.history` says how many are remembered. `processed_data` and
-`persisted_data` are bytes in flight while a checkpoint is made, of which Spark has none: 0. A
-savepoint has the number of the checkpoint before it.
+`persisted_data` are bytes in flight while a checkpoint is made, of which Spark has none: 0. The
+number of a checkpoint or savepoint is how many of both there were up to it.
 
-A job is not rescaled over REST: its state must be divided anew between the stop with a savepoint
-and the start from it, which `stoker rescale JOB PARTITIONS` does.
+A rescale (`POST /jobs/{jobid}/rescale`, and Flink's `PATCH /jobs/{jobid}/rescaling` and
+`PUT /jobs/{jobid}/resource-requirements`) is for streaming jobs: the job is stopped with a
+savepoint, its state divided anew, and it goes on under another id. The header `Location` of the
+answer to the last one, or the trigger id of the others, leads to
+`GET /jobs/{jobid}/replacements/{triggerid}`, which says how far it is and which job runs.
 
 ### Figures of Spark
 

@@ -60,7 +60,7 @@ async def _submit(
         services.options,
     ) as upload:
         graph = decode_graph(upload.graph, request.headers.get(IDEMPOTENCY_KEY))
-        graph = await _store_files(graph, upload, services.blobs)
+        graph = await store_files(graph, upload, services.blobs)
     submitted = await hand_over(graph, dispatcher, services.blobs)
     return JobSubmitted(
         job_url=f"/jobs/{submitted.job_id}",
@@ -96,7 +96,7 @@ def decode_graph(content: bytes, idempotency_key: str | None) -> JobGraph:
     return msgspec.structs.replace(graph, idempotency_key=idempotency_key)
 
 
-async def _store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobGraph:
+async def store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobGraph:
     stored = []
     for artifact, file in match_artifacts(graph, upload.files):
         key = await blobs.put(graph.job_id, file.sha256, file.size, file.path)
@@ -105,13 +105,21 @@ async def _store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobG
 
 
 async def hand_over(graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs) -> Submitted:
+    async with refused_leaves_nothing(graph, dispatcher, blobs):
+        return await dispatcher.submit_job(graph)
+
+
+@asynccontextmanager
+async def refused_leaves_nothing(
+    graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs
+) -> AsyncIterator[None]:
     """Files of a refused job go at once, unless another job has that id.
 
     After any other failure the job may have been accepted, so its files stay; those of nobody
     are swept by age.
     """
     try:
-        return await dispatcher.submit_job(graph)
+        yield
     except InvalidJobGraph:
         with contextlib.suppress(StokerError):
             if graph.artifacts and await _is_unknown(graph, dispatcher):

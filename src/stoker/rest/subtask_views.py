@@ -25,6 +25,7 @@ from stoker.core.ids import vertex_hex_id
 from stoker.core.results import AttemptDetails, JobDetails, Millis, PlanVertex, RegionDetails
 from stoker.core.states import ExecutionState
 from stoker.rest.aggregation import distribution
+from stoker.rest.program_parts import with_parts
 from stoker.rest.times import duration
 from stoker.rest.vertex_views import (
     MAX_PARALLELISM,
@@ -74,6 +75,7 @@ class FoundVertex:
 
 
 def find_vertex(job: JobDetails, vertex_id: str) -> FoundVertex:
+    job = with_parts(job)
     for vertex in job.plan:
         if vertex_hex_id(job.job_id, vertex.name) == vertex_id:
             regions = tuple(region for region in job.regions if vertex.name in region.vertices)

@@ -1,8 +1,7 @@
-"""Receiving the parts of a multipart request, as a stream, into a directory of the request."""
+"""Receiving the parts of a multipart request, as a stream; files go to a folder of the request."""
 
 import asyncio
 import hashlib
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from multipart import (  # type: ignore[import-untyped]
 from stoker.api.submission import ARTIFACT_PART, GRAPH_PART
 from stoker.core.errors import InvalidInput, StorageUnavailable, TooLarge
 from stoker.rest.options import RestOptions
+from stoker.rest.request_folder import RequestFolder
 
 _WRITE_SIZE = 1024 * 1024
 _MAX_PARTS = 1000
@@ -77,19 +77,14 @@ async def _received(
     form: PushMultipartParser,
     content_length: int | None,
     options: RestOptions,
-    new_reader: "Callable[[Path, RestOptions], R]",
+    new_reader: "Callable[[RequestFolder, RestOptions], R]",
 ) -> "AsyncIterator[R]":
     """The parts of the request; their files are gone when the context ends, however it ends."""
     if content_length is not None and content_length > options.max_content_length:
         raise _request_too_large(options)
+    folder = RequestFolder(options.upload_directory)
     try:
-        if options.upload_directory is not None:
-            options.upload_directory.mkdir(parents=True, exist_ok=True)
-        directory = Path(tempfile.mkdtemp(prefix="stoker-upload-", dir=options.upload_directory))
-    except OSError as error:
-        raise _cannot_store(error, options) from error
-    try:
-        reader = new_reader(directory, options)
+        reader = new_reader(folder, options)
         try:
             await _read(chunks, form, reader, options)
         except MultipartError as error:
@@ -100,7 +95,7 @@ async def _received(
             reader.close()
         yield reader
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        folder.remove()
 
 
 def _form(content_type: str, expected: str) -> PushMultipartParser:
@@ -154,8 +149,8 @@ R = TypeVar("R", bound=PartReader)
 class JobParts:
     """Keeps the graph in memory and each file on disk, hashed as it arrives."""
 
-    def __init__(self, directory: Path, options: RestOptions) -> None:
-        self._directory = directory
+    def __init__(self, folder: RequestFolder, options: RestOptions) -> None:
+        self._folder = folder
         self._options = options
         self._graph: bytearray | None = None
         self._in_graph = False
@@ -169,7 +164,7 @@ class JobParts:
             self._graph = bytearray()
             self._in_graph = True
         elif segment.name == ARTIFACT_PART:
-            path = self._directory / str(len(self._files))
+            path = self._folder.file(str(len(self._files)))
             self._file = FileWriter(path, segment.filename or "unnamed")
         else:
             raise InvalidInput(
@@ -206,8 +201,8 @@ class JobParts:
 class OneFile:
     """Keeps the one part that is a file; other parts are none of our business."""
 
-    def __init__(self, directory: Path, options: RestOptions) -> None:
-        self._directory = directory
+    def __init__(self, folder: RequestFolder, options: RestOptions) -> None:
+        self._folder = folder
         self._writer: FileWriter | None = None
         self._file: UploadedFile | None = None
 
@@ -216,7 +211,7 @@ class OneFile:
             raise InvalidInput(f"unknown part {segment.name!r}: only one file is read")
         if self._file is not None or self._writer is not None:
             raise InvalidInput("the request has more than one file; send one at a time")
-        self._writer = FileWriter(self._directory / "file", segment.filename)
+        self._writer = FileWriter(self._folder.file("file"), segment.filename)
 
     async def add(self, data: bytes) -> None:
         if self._writer is not None:

@@ -6,6 +6,7 @@ from stoker.api.jobs import JobVertex, VertexMetrics
 from stoker.core.ids import vertex_hex_id
 from stoker.core.results import AttemptDetails, JobDetails, Millis, PlanVertex, RegionDetails
 from stoker.core.states import ExecutionState
+from stoker.rest.program_parts import with_parts
 from stoker.rest.times import duration
 
 MAX_PARALLELISM = 128
@@ -53,6 +54,7 @@ _NOT_YET_RUNNING = (
 
 
 def vertices_of(job: JobDetails, now: Millis) -> list[JobVertex]:
+    job = with_parts(job)
     return [_vertex(job, vertex, now) for vertex in job.plan]
 
 

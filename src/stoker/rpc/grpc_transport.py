@@ -1,6 +1,7 @@
 """Calls between processes, over gRPC with frames of our own instead of protobuf messages."""
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -69,13 +70,27 @@ class GrpcRpcService:
         timeout: timedelta | None = None,
     ) -> G:
         line = proxy.Line(
-            carry=self._peers.carry,
+            carry=self._carry,
             address=address,
             token=token,
             timeout=timeout or self._options.ask_timeout,
             frame_limit=self._options.frame_size,
         )
         return await proxy.connect(line, gateway, version=self._version)
+
+    async def _carry(self, service: str, frame: bytes, seconds: float) -> bytes:
+        if service != self._host.address:
+            return await self._peers.carry(service, frame, seconds)
+        # Endpoints of one process, such as a job's master and the resource manager, call each
+        # other all the time: the same frames, and a turn of their own, but no connection.
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bytes] = loop.create_future()
+        loop.call_soon(self._arrive, frame, answer, context=contextvars.Context())
+        async with asyncio.timeout(seconds):
+            return await answer
+
+    def _arrive(self, frame: bytes, answer: asyncio.Future[bytes]) -> None:
+        self._host.receive(frame, lambda reply: None if answer.done() else answer.set_result(reply))
 
     async def wait_until_gone(self, address: str) -> None:
         service, name = split_address(address)

@@ -93,7 +93,7 @@ def diagnose(query: str, evidence: Evidence) -> Diagnosis:
     last_good: int | None = None
     files: tuple[str, ...] = ()
     for batch in sorted(layout.commits, reverse=True):
-        cut = cut_at(layout, batch)
+        cut = cut_at(layout, batch, _partitions_at(batch, evidence))
         problems = _problems(layout, cut, parts, evidence, damages)
         if not problems and not missing:
             last_good, files = batch, _files(layout, cut, parts)
@@ -171,6 +171,15 @@ def _files(
     return tuple(sorted({*cut.files, *with_companions(layout, needed)}))
 
 
+def _partitions_at(batch: int | None, evidence: Evidence) -> int | None:
+    """Of the query, by what its batch was planned with; None where that cannot be known."""
+    path = f"offsets/{batch}"
+    try:
+        return parse_offsets(evidence.contents.get(path, b""), path).shuffle_partitions
+    except CorruptContent:
+        return None
+
+
 def _missing_partitions(layout: CheckpointLayout, evidence: Evidence) -> list[Damage]:
     damages = []
     for path, content in evidence.contents.items():
@@ -181,7 +190,10 @@ def _missing_partitions(layout: CheckpointLayout, evidence: Evidence) -> list[Da
         except CorruptContent:
             continue
         there = layout.partitions.get(operator.id, frozenset())
-        for number in sorted(set(range(operator.partitions)) - there):
+        # State that was divided into fewer has fewer than Spark has noted before.
+        last = _partitions_at(layout.last_commit, evidence)
+        expected = operator.partitions if last is None else min(operator.partitions, last)
+        for number in sorted(set(range(expected)) - there):
             folder = f"state/{operator.id}/{number}"
             words = f"{folder} is missing: the state of partition {number} of {operator.name}"
             damages.append(Damage(file=folder, words=words))

@@ -117,8 +117,12 @@ class Cut:
     """What is missing, in words; with any the cut cannot be used."""
 
 
-def cut_at(layout: CheckpointLayout, batch: int | None) -> Cut:
-    """What a query needs to go on after this batch, without the SST files of its snapshots."""
+def cut_at(layout: CheckpointLayout, batch: int | None, partitions: int | None = None) -> Cut:
+    """What a query needs to go on after this batch, without the SST files of its snapshots.
+
+    `partitions` are those that the query has at this batch; state that was divided into fewer
+    leaves others behind, which nobody reads any more.
+    """
     pending = (0 if batch is None else batch + 1) in layout.offsets
     limit = (-1 if batch is None else batch) + (1 if pending else 0)
     files = list(layout.others)
@@ -129,6 +133,8 @@ def cut_at(layout: CheckpointLayout, batch: int | None) -> Cut:
     snapshots: list[str] = []
     gaps = list(_log_gaps(layout, batch))
     for store, state in layout.state.items():
+        if partitions is not None and _partition_of(store) >= partitions:
+            continue
         chain, missing = _chain(state, 0 if batch is None else batch + 1)
         files += [file.path for file in chain]
         snapshots += [file.path for file in chain if file.kind == "zip"]
@@ -140,6 +146,11 @@ def cut_at(layout: CheckpointLayout, batch: int | None) -> Cut:
         snapshots=tuple(snapshots),
         gaps=tuple(gaps),
     )
+
+
+def _partition_of(store: str) -> int:
+    match = _PARTITION.match(f"{store}/")
+    return int(match[2]) if match else 0
 
 
 def with_companions(layout: CheckpointLayout, paths: Iterable[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,26 @@ def parse_operator(content: bytes, path: str) -> Operator:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptContent(f"{path} does not describe an operator: {error}", path=path) from error
+
+
+def moved_operator(content: bytes, path: str, place: Callable[[str], str]) -> bytes:
+    """As it is, but with schemas of the state where they are now: Spark writes absolute paths.
+
+    `place` tells where a file of the checkpoint is, by its path in it.
+    """
+    head, _, text = content.decode(errors="replace").partition("\n")
+    facts = _json(text, path)
+    for store in facts.get("stateStoreInfo", ()):
+        known = store.get("stateSchemaFilePaths", ())
+        if known:
+            store["stateSchemaFilePaths"] = [place(_inside(each)) for each in known]
+    return f"{head}\n{json.dumps(facts, separators=(',', ':'))}".encode()
+
+
+def _inside(schema: str) -> str:
+    """`file:/…/out/state/0/_stateSchema/default/0_1a` is `state/0/_stateSchema/default/0_1a`."""
+    parts = schema.split("/")
+    return "/".join(parts[len(parts) - 1 - parts[::-1].index("state") :])
 
 
 def parts_of_snapshot(content: bytes, path: str) -> dict[str, int]:

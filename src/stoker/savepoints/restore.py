@@ -1,7 +1,9 @@
 """Starting from a savepoint: every byte is checked on its way into the job's own checkpoints."""
 
+import re
 import uuid
 from collections.abc import Iterable
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -12,12 +14,15 @@ from stoker.core.graph import Value
 from stoker.core.ids import JobId
 from stoker.savepoints.copying import checksum, copy_file, for_all
 from stoker.savepoints.locations import Location
+from stoker.savepoints.logs import moved_operator
 from stoker.savepoints.manifest import Manifest, SavedFile, SavedQuery
 from stoker.savepoints.take import checkpoint_folder
 from stoker.storage.contract import Storage
 
 _QUERY_ID = "metadata"
-_QUERY_ID_CHECKSUM = ".metadata.crc"
+_OPERATOR = re.compile(r"state/\d+/_metadata/v2/\d+")
+_CHECKSUM_OF_CHANGED = re.compile(r"\.metadata\.crc|state/\d+/_metadata/v2/\.\d+\.crc")
+"""Beside files that the new job has with its own content."""
 
 
 class RestoreRecord(Value):
@@ -78,7 +83,7 @@ async def _restore_query(
 
     async def copy(file: SavedFile) -> None:
         inside = file.path.removeprefix(f"{query.directory}/")
-        if inside == _QUERY_ID_CHECKSUM:
+        if _CHECKSUM_OF_CHANGED.fullmatch(inside):
             return
         failpoint("restore.before-a-copy")
         target = f"{folder}/{inside}"
@@ -89,6 +94,13 @@ async def _restore_query(
         _compare(file, copied, location)
         if inside == _QUERY_ID:
             await storage.write(target, _own_query_id(job_id, manifest, query))
+        if _OPERATOR.fullmatch(inside):
+            moved = moved_operator(
+                await storage.read(target),
+                file.path,
+                lambda path: _hadoop_path(storage.url(f"{folder}/{path}")),
+            )
+            await storage.write(target, moved)
 
     await for_all(manifest.files_of(query), copy)
 
@@ -97,6 +109,12 @@ def _own_query_id(job_id: JobId, manifest: Manifest, query: SavedQuery) -> bytes
     """Spark stops a running query that has the same id: the saved job may still run."""
     name = f"{job_id}/{query.region}/{manifest.savepoint_id}"
     return msgspec.json.encode({"id": str(uuid.uuid5(uuid.NAMESPACE_OID, name))})
+
+
+def _hadoop_path(url: str) -> str:
+    """Hadoop takes what it reads for the name itself, without the escapes of a URL."""
+    parts = urlsplit(url)
+    return f"file:{unquote(parts.path)}" if parts.scheme == "file" else url
 
 
 def _compare(expected: SavedFile, found: SavedFile, location: Location) -> None:

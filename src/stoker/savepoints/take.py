@@ -178,7 +178,7 @@ class PinnedQuery:
         commits = await _names_in(self._storage, source, "commits")
         batch = layout_of(commits).last_commit
         layout = layout_of(await _names_in(self._storage, source))
-        cut = cut_at(layout, batch)
+        cut = cut_at(layout, batch, await self._partitions_at(source, batch))
         await self._storage.pin({f"{source}/{path}": f"{self._pins}/{path}" for path in cut.files})
         needed: list[str] = []
         for snapshot in cut.snapshots:
@@ -190,6 +190,12 @@ class PinnedQuery:
         self._cut = cut
         self._files = tuple(sorted({*cut.files, *parts}))
         return cut
+
+    async def _partitions_at(self, source: str, batch: int | None) -> int | None:
+        if batch is None:
+            return None
+        path = f"{source}/offsets/{batch}"
+        return parse_offsets(await self._storage.read(path), path).shuffle_partitions
 
     async def described(self) -> SavedQuery:
         offsets = await self._offsets()
@@ -221,9 +227,14 @@ class PinnedQuery:
             if match := _OPERATOR.fullmatch(path):
                 latest[int(match[1])] = path
         found = [parse_operator(await self._read(path), path) for path in latest.values()]
+        there = layout_of(self._files).partitions
         return tuple(
             SavedOperator(
-                id=each.id, name=each.name, partitions=each.partitions, stores=each.stores
+                id=each.id,
+                name=each.name,
+                # What Spark has noted is how many there were before the state was divided anew.
+                partitions=len(there.get(each.id, ())) or each.partitions,
+                stores=each.stores,
             )
             for each in found
         )

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from stoker.aio.scope import TaskScope
@@ -97,6 +97,7 @@ class TaskExecutor(Endpoint):
             last_epoch=self._last_epoch,
             neediest=self._first_end_of_lease,
             renew=self._renew_leases,
+            needy_jobs=self._jobs_leased_until,
         )
 
     def introduction(self) -> TaskExecutorRegistration:
@@ -146,6 +147,10 @@ class TaskExecutor(Endpoint):
             self._free([each.id for each in held if not self._tasks_in(each.id)], "it is drained")
         if self._draining.is_over(self._tasks.values(), now):
             self.drained.set()
+
+    def free_inactive_slots(self, token: FencingToken, job_id: JobId) -> None:
+        self.manager.check(token)
+        self._free_idle(self.reserved(job_id), "the resource manager reclaims it")
 
     def disconnect_resource_manager(self, token: FencingToken, reason: str) -> None:
         self.manager.disconnected(token, reason)
@@ -211,8 +216,7 @@ class TaskExecutor(Endpoint):
         self._commanded_by(job_id, token)
         timeout = self._services.options.slot_timeout.total_seconds()
         surplus = self._slots.surplus(job_id, allocations, self._loop_time(), timeout)
-        idle = [held.id for held in surplus if not self._runs_something(held.id)]
-        self._free(idle, "its job master does not count it any more")
+        self._free_idle((held.id for held in surplus), "its job master does not count it any more")
         return tuple(task.attempt for task in self.tasks(job_id))
 
     async def read_attempt_log(
@@ -288,6 +292,9 @@ class TaskExecutor(Endpoint):
     def _runs_something(self, allocation: AllocationId) -> bool:
         return any(task.outcome is None for task in self._tasks_in(allocation))
 
+    def _free_idle(self, allocations: Iterable[AllocationId], reason: str) -> None:
+        self._free([each for each in allocations if not self._runs_something(each)], reason)
+
     def _free(self, allocations: Iterable[AllocationId], reason: str) -> None:
         freed = False
         for allocation in list(allocations):
@@ -362,9 +369,14 @@ class TaskExecutor(Endpoint):
     def _first_end_of_lease(self) -> float | None:
         return earliest(task.lease_until for task in self._tasks.values() if task.outcome is None)
 
-    def _renew_leases(self, asked_at: float) -> None:
-        for link in self._links.values():
-            link.leased_from(asked_at)
+    def _renew_leases(self, asked_at: float, jobs: Collection[JobId] | None = None) -> None:
+        for job_id, link in self._links.items():
+            if jobs is None or job_id in jobs:
+                link.leased_from(asked_at)
+
+    def _jobs_leased_until(self, moment: float) -> tuple[JobId, ...]:
+        running = [task for task in self._tasks.values() if task.outcome is None]
+        return tuple({task.job_id: None for task in running if task.lease_until < moment})
 
     # Time passes
 
@@ -377,12 +389,8 @@ class TaskExecutor(Endpoint):
             await asyncio.sleep(1.0)
             now = self._loop_time()
             timeout = self._services.options.slot_timeout.total_seconds()
-            overdue = [
-                held.id
-                for held in self._slots.overdue(now, timeout)
-                if not self._runs_something(held.id)
-            ]
-            self._free(overdue, f"no job master took it within {timeout:.0f} s")
+            overdue = (held.id for held in self._slots.overdue(now, timeout))
+            self._free_idle(overdue, f"no job master took it within {timeout:.0f} s")
             self._drain()
             # Begun a margin early: a task that is asked to end takes its time, and must be gone
             # when the lease is over.

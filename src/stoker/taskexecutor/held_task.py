@@ -29,6 +29,8 @@ class HeldTask:
     """Nothing runs for it any more; its outcome may not be on record yet."""
     outcome: AttemptOutcome | None = None
     """Set when it is on record: it may be told from then on."""
+    recording: "asyncio.Task[AttemptOutcome] | None" = None
+    """Of one that finished, begun while the engine still clears away what is left of it."""
     recorded: asyncio.Event = field(default_factory=asyncio.Event)
     """The outcome is there."""
 

@@ -1,4 +1,4 @@
-"""Keeping attempts alive while no job master can: the second and third way to renew a lease.
+"""Keeping attempts alive while no job master can: the other ways to renew a lease.
 
 The first way, the answer of the job's master, is the job's link (`job_link.py`). Each renewal
 counts from the moment at which the question was sent.
@@ -6,11 +6,12 @@ counts from the moment at which the question was sent.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
 from stoker.core.errors import SessionExpired, StokerError, Unavailable
+from stoker.core.ids import JobId
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.master import MASTER, MasterGateway
 from stoker.ha import keys
@@ -34,8 +35,10 @@ class LeaseKeeper:
     """Of the last leader whose commands were obeyed here."""
     neediest: Callable[[], float | None]
     """When the first lease of a running attempt ends; None when nothing runs."""
-    renew: Callable[[float], None]
-    """All leases count from this moment."""
+    renew: Callable[[float, Collection[JobId] | None], None]
+    """Leases count from this moment: those of these jobs, or all."""
+    needy_jobs: Callable[[float], tuple[JobId, ...]]
+    """Those with running attempts whose lease ends before this moment."""
 
     async def run(self) -> None:
         duration = self.options.duration.total_seconds()
@@ -51,10 +54,34 @@ class LeaseKeeper:
         asked_at = asyncio.get_running_loop().time()
         if await self.nobody_leads():
             log.info("nobody leads: attempts go on")
-            self.renew(asked_at)
+            self.renew(asked_at, None)
         elif await self._failsafe():
             log.info("the coordinator is away and no master leads: attempts go on")
-            self.renew(asked_at)
+            self.renew(asked_at, None)
+        else:
+            await self._renew_unled()
+
+    async def _renew_unled(self) -> None:
+        """Of jobs that a new leader has not begun to drive, such as those in quarantine."""
+        asked_at = asyncio.get_running_loop().time()
+        jobs = self.needy_jobs(asked_at + self.options.duration.total_seconds() / 2)
+        answers = await asyncio.gather(
+            *(self._unled_at(address, jobs) for address in self.masters.known.values())
+        )
+        unled = {job_id for answer in answers for job_id in answer}
+        if unled:
+            log.info("nobody drives %s yet: attempts go on", ", ".join(sorted(unled)))
+            self.renew(asked_at, unled)
+
+    async def _unled_at(self, address: str, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
+        try:
+            master = await self.rpc.connect(
+                f"{address}/{MASTER}", MasterGateway, timeout=ANSWER_TIMEOUT
+            )
+            return await master.unled_jobs(jobs)
+        except StokerError as error:
+            log.info("%s does not say which jobs nobody drives yet: %s", address, error)
+            return ()
 
     async def nobody_leads(self) -> bool:
         """The coordinator, read up to date, shows that the last leader is gone and none came.

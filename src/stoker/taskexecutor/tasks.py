@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import assert_never
 
 import msgspec
 
@@ -20,6 +21,7 @@ from stoker.core.results import AttemptOutcome, Failure
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import (
     Engine,
+    Finished,
     Progressed,
     RunningTask,
     StateChanged,
@@ -87,15 +89,11 @@ class TaskRuns:
             self._scope.spawn(f"cancel {held.attempt}", _cancel(held.attempt, held.running))
 
     async def _run(self, held: HeldTask) -> None:
-        outcome = _with_reason(_within_lease(await self._outcome(held), held), held)
-        outcome = msgspec.structs.replace(
-            outcome,
-            number=held.deployment.number,
-            task_executor=self._services.resource_id,
-        )
+        ended = await self._outcome(held)
         held.over.set()
-        await asyncio.gather(
-            self._put_on_record(outcome), self._files.put_away(held.job_id, held.attempt)
+        outcome, _ = await asyncio.gather(
+            held.recording or self._put_on_record(self._decided(ended, held)),
+            self._files.put_away(held.job_id, held.attempt),
         )
         held.progress = outcome.progress
         held.outcome = outcome
@@ -103,6 +101,20 @@ class TaskRuns:
         log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
         self._changed(held)
         await self.logs.copy_to_storage(held.job_id, held.attempt)
+
+    def _decided(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
+        return msgspec.structs.replace(
+            _with_reason(_within_lease(outcome, held), held),
+            number=held.deployment.number,
+            task_executor=self._services.resource_id,
+        )
+
+    def _finished(self, outcome: AttemptOutcome, held: HeldTask) -> None:
+        """What counts is on record sooner; it is told when nothing of the attempt is left."""
+        decided = self._decided(outcome, held)
+        if decided.state is ExecutionState.FINISHED:
+            recording = self._put_on_record(decided)
+            held.recording = self._scope.spawn(f"record {held.attempt}", recording)
 
     async def _outcome(self, held: HeldTask) -> AttemptOutcome:
         if held.deployment.stopped:
@@ -159,11 +171,16 @@ class TaskRuns:
                     held.state, held.state_at = state, self._services.wall_clock()
                 case Progressed(progress):
                     held.progress = progress
+                case Finished(outcome):
+                    self._finished(outcome, held)
+                    return
+                case _:
+                    assert_never(event)
             self._changed(held)
 
         return listen
 
-    async def _put_on_record(self, outcome: AttemptOutcome) -> None:
+    async def _put_on_record(self, outcome: AttemptOutcome) -> AttemptOutcome:
         """Create-once, before anyone is told: an outcome outlives its task executor."""
         while True:
             try:
@@ -172,7 +189,7 @@ class TaskRuns:
                 log.warning("outcome of %s not on record yet: %s", outcome.attempt, error)
                 await asyncio.sleep(RECORD_RETRY_SECONDS)
             else:
-                return
+                return outcome
 
 
 async def _cancel(attempt: AttemptId, running: RunningTask) -> None:

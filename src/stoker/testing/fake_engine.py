@@ -14,6 +14,7 @@ from stoker.core.results import AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import (
     EngineState,
+    Finished,
     Listener,
     Progressed,
     RunningTask,
@@ -22,6 +23,9 @@ from stoker.engine.contract import (
 )
 from stoker.engine.stream_control import Boundary, Decision, StreamControl, SuspendOrder
 from stoker.testing.history import AttemptSpan, History
+
+_CLEARING_SECONDS = 0.02
+"""Between the end of the work and the proof that nothing of it is left."""
 
 
 class FakeEngine:
@@ -77,6 +81,7 @@ class FakeRunningTask:
         self._listener = listener
         self._span = span
         self._wall_clock = wall_clock
+        self._finished: AttemptOutcome | None = None
         self._outcome: asyncio.Future[AttemptOutcome] = asyncio.get_running_loop().create_future()
         self.work = asyncio.create_task(self._work(), name=f"fake task {task.attempt}")
 
@@ -94,6 +99,9 @@ class FakeRunningTask:
             failure = Failure(error="FakeFailure", message="asked for by fake.fails")
             self._end(ExecutionState.FAILED, failure)
         else:
+            self._finished = self._outcome_of(ExecutionState.FINISHED)
+            self._listener(Finished(self._finished))
+            await asyncio.sleep(_CLEARING_SECONDS)
             self._end(ExecutionState.FINISHED)
 
     async def _is_over_within(self, seconds: float) -> bool:
@@ -131,16 +139,17 @@ class FakeRunningTask:
     def _end(self, state: ExecutionState, failure: Failure | None = None) -> None:
         if self._span.ended is None:
             self._span.ended = asyncio.get_running_loop().time()
-        self._outcome.set_result(
-            AttemptOutcome(
-                job_id=self._task.graph.job_id,
-                region=self._task.region_id,
-                attempt=self._task.attempt,
-                state=state,
-                at=self._wall_clock(),
-                failure=failure,
-                progress=Progress(tasks_total=2, tasks_done=2),
-            )
+        self._outcome.set_result(self._finished or self._outcome_of(state, failure))
+
+    def _outcome_of(self, state: ExecutionState, failure: Failure | None = None) -> AttemptOutcome:
+        return AttemptOutcome(
+            job_id=self._task.graph.job_id,
+            region=self._task.region_id,
+            attempt=self._task.attempt,
+            state=state,
+            at=self._wall_clock(),
+            failure=failure,
+            progress=Progress(tasks_total=2, tasks_done=2),
         )
 
     async def outcome(self) -> AttemptOutcome:

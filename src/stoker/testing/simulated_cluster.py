@@ -26,12 +26,15 @@ from stoker.core.ids import Ids, JobId, ResourceId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import JobStatus
 from stoker.dispatcher.options import QueueOptions
+from stoker.dispatcher.services import DivideState, cannot_divide
 from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.retrieval import LeaderRetrieval
+from stoker.ha.shutdown_follower import ShutdownFollower
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes.master_parts import MasterParts, MasterServices, PartOptions
+from stoker.processes.shutdown import first_of
 from stoker.rpc.memory import MemoryNetwork
 from stoker.rpc.options import RegistrationOptions
 from stoker.storage.memory import MemoryStorage
@@ -91,6 +94,8 @@ class SimulatedCluster:
     slots: int = 2
     queues: QueueOptions = field(default_factory=QueueOptions)
     history: History = field(default_factory=History)
+    divide: DivideState = cannot_divide
+    """How masters divide the state in a savepoint anew."""
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -130,6 +135,7 @@ class SimulatedCluster:
     def start_master(self, name: str) -> None:
         session = ProcessCoordinator(self.coordination, self.slow_coordinator)
         storage = ProcessStorage(self.storage, self.slow_storage)
+        shutdowns = ShutdownFollower()
         services = MasterServices(
             resource_id=ResourceId(name),
             rpc=self.network.service(name),
@@ -141,12 +147,29 @@ class SimulatedCluster:
             ids=self.ids,
             wall_clock=self.wall_clock,
             open_storage=lambda _url: self.saved,
+            divide=self._divide,
             options=PartOptions(heartbeat=HEARTBEAT, queues=self.queues),
+            shutdowns=shutdowns,
         )
-        task = self._scope.spawn(name, self._live(name, MasterParts(services).run))
+        task = self._scope.spawn(name, self._live(name, lambda: self._run_master(services)))
         self.processes[name] = Process(name, session, storage, task)
 
-    def start_executor(self, name: str) -> None:
+    async def _run_master(self, services: MasterServices) -> None:
+        assert services.shutdowns is not None
+        try:
+            async with TaskScope(services.resource_id) as scope:
+                scope.spawn("shutdown", services.shutdowns.run(services.coordinator))
+                scope.spawn("parts", MasterParts(services).run())
+                await services.shutdowns.over.wait()
+        finally:
+            if services.shutdowns.over.is_set():
+                await services.coordinator.close()
+
+    async def _divide(self, path: str, partitions: int) -> str:
+        return await self.divide(path, partitions)
+
+    def start_executor(self, name: str, *, resource_id: str | None = None) -> None:
+        """Under the resource id of another one if need be, as after a restart elsewhere."""
         session = ProcessCoordinator(self.coordination, self.slow_coordinator, lasting=True)
         storage = ProcessStorage(self.storage, self.slow_storage)
         engine = FakeEngine(name, self.history, self.wall_clock)
@@ -165,7 +188,7 @@ class SimulatedCluster:
                 work_dir=folder,
                 log_dir=folder / "log",
             ),
-            resource_id=ResourceId(name),
+            resource_id=ResourceId(resource_id or name),
             instance=self.ids.instance(),
             options=TaskExecutorOptions(slots=self.slots),
             heartbeat=HEARTBEAT,
@@ -180,8 +203,11 @@ class SimulatedCluster:
         self, services: TaskExecutorServices, blobs: BlobCache, engine: FakeEngine
     ) -> None:
         try:
-            async with blobs, running_task_executor(services) as executor:
-                await executor.drained.wait()
+            async with blobs, TaskScope(services.resource_id) as scope:
+                shutdowns = ShutdownFollower()
+                scope.spawn("shutdown", shutdowns.run(services.coordinator))
+                async with running_task_executor(services) as executor:
+                    await first_of(executor.drained, shutdowns.over)
         finally:
             await engine.close()
 

@@ -29,6 +29,8 @@ function bodyField(operation) {
 async function send(method, path, form, output) {
   const query = new URLSearchParams();
   const headers = {};
+  const token = document.getElementById("token").value;
+  if (token) headers.authorization = `Bearer ${token}`;
   for (const input of form.querySelectorAll("input[data-where]")) {
     if (!input.value) continue;
     if (input.dataset.where === "path") {

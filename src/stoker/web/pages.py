@@ -15,6 +15,7 @@ PAGES = {
     "/docs": Page(file="docs.html", media_type="text/html; charset=utf-8"),
     "/docs.js": Page(file="docs.js", media_type="text/javascript; charset=utf-8"),
     "/docs.css": Page(file="docs.css", media_type="text/css; charset=utf-8"),
+    "/icon.svg": Page(file="icon.svg", media_type="image/svg+xml"),
 }
 
 

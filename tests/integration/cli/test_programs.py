@@ -4,6 +4,7 @@ import json
 import urllib.request
 from pathlib import Path
 
+from integration.cli.conftest import CommandLine, Eventually
 from stoker.processes.local_cluster_state import url_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -21,6 +22,20 @@ spark = SparkSession.builder.getOrCreate()
 print("counted", spark.range(int(sys.argv[1])).count())
 if len(sys.argv) > 2:
     sys.exit(int(sys.argv[2]))
+"""
+STREAMS_AND_FAILS = """
+import sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+rates = spark.readStream.format("rate").load()
+query = rates.writeStream.format("noop").queryName("rates").start()
+print("begun", flush=True)
+while not Path(sys.argv[1]).exists():
+    time.sleep(0.1)
+query.stop()
+spark.stop()
+raise ValueError("enough")
 """
 
 
@@ -53,6 +68,48 @@ def test_a_program_can_run_on_the_shared_server(stoker, tmp_path: Path) -> None:
     done = stoker("run", script, "--engine", "connect", "12")
     assert done.stdout == "counted 12\n"
     stoker("run", script, "--engine", "connect", "3", "5", expect=5)
+
+
+def test_a_program_without_a_cluster_has_one_for_the_time_of_the_command(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    script = tmp_path / "plain.py"
+    script.write_text(ON_CONNECT)
+    done = CommandLine(home)("run", script, "--engine", "connect", "12")
+    assert done.stdout == "counted 12\n"
+    assert "starting one on this machine for this command" in done.stderr
+    assert CommandLine(home).processes() == []
+
+
+def test_the_queries_of_a_program_are_seen_while_it_runs_and_its_own_line_when_it_fails(
+    stoker, eventually: Eventually, tmp_path: Path
+) -> None:
+    script, enough = tmp_path / "rates.py", tmp_path / "enough"
+    script.write_text(STREAMS_AND_FAILS)
+    running = stoker.start("run", script, enough)
+    try:
+        assert running.stdout.readline() == "begun\n", "its output comes while it runs"
+        (job,) = [
+            job for job in json.loads(stoker("list", "--json").stdout) if job["name"] == "rates"
+        ]
+        url = f"{url_of(stoker.directory, stoker.state.masters[0])}/v1/jobs/{job['jid']}"
+
+        def states() -> list[str]:
+            vertices = _get(url)["vertices"]
+            return [each["status"] for each in vertices if each["name"].startswith("rates (")]
+
+        eventually(lambda: states() == ["RUNNING"])
+        assert "\n  rates " in stoker("status", "rates").stdout
+        enough.touch()
+        _, told = running.communicate(timeout=150)
+    finally:
+        running.kill()
+        running.communicate()
+    assert running.returncode == 1
+    assert 'line 13, in <module>\n    raise ValueError("enough")' in told
+    assert told.rstrip().endswith("ValueError: enough")
 
 
 def _is(job: dict[str, object]) -> bool:

@@ -22,7 +22,7 @@ from stoker.core.graph import (
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.options import ByteSize
 from stoker.core.regions import regions_of
-from stoker.core.results import AttemptOutcome
+from stoker.core.results import AttemptOutcome, Progress
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.contract import Progressed, StateChanged, Task, TaskEvent
 from stoker.engine.lease import FOREVER, Lease
@@ -69,7 +69,8 @@ class Launched:
 
     @property
     def last_progress(self) -> Any:
-        return [event.progress for event in self.events if isinstance(event, Progressed)][-1]
+        told = [event.progress for event in self.events if isinstance(event, Progressed)]
+        return told[-1] if told else Progress()
 
 
 @dataclass
@@ -77,6 +78,7 @@ class Bench:
     engine: ConnectEngine
     root: Path
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    launched: list[Launched] = field(default_factory=list)
 
     async def launch(
         self,
@@ -104,7 +106,14 @@ class Bench:
             lease_margin=lease.margin,
         )
         running = await self.engine.launch(task, events.append)
-        return Launched(running, directory, events)
+        launched = Launched(running, directory, events)
+        self.launched.append(launched)
+        return launched
+
+    async def end(self) -> None:
+        """A test that failed leaves nothing that the next ones would have to share Spark with."""
+        for launched in self.launched:
+            await launched.running.cancel()
 
     async def run(
         self, graph: JobGraph, region: str | None = None, artifacts: dict[str, Path] | None = None

@@ -17,6 +17,8 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Conn
         yield opened
 
 
-@pytest.fixture
-def bench(engine: ConnectEngine, tmp_path: Path) -> Bench:
-    return Bench(engine, tmp_path)
+@pytest_asyncio.fixture(loop_scope="session")
+async def bench(engine: ConnectEngine, tmp_path: Path) -> AsyncIterator[Bench]:
+    made = Bench(engine, tmp_path)
+    yield made
+    await made.end()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
+from integration.engine.processes import is_gone, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
@@ -24,19 +25,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 def python_job(body: Callable[..., object]) -> JobGraph:
     return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.05)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 async def cancel(launched: Launched) -> None:

@@ -129,6 +129,23 @@ async def test_a_half_built_environment_is_never_used(
     assert (Path(place) / "thing.py").exists()
 
 
+async def test_an_environment_that_was_published_is_whole_whoever_died_over_it(
+    tmp_path: Path, environments: PythonEnvironments
+) -> None:
+    def die() -> None:
+        raise asyncio.CancelledError
+
+    wanted = task(tmp_path, wheel(tmp_path, "1.0"))
+    with armed("environment.after-publishing", die), pytest.raises(asyncio.CancelledError):
+        await environments.install_for(wanted)
+    (published,) = whole(tmp_path)
+    (place,) = await environments.install_for(
+        task(tmp_path, tmp_path / "thing-1.0-py3-none-any.whl")
+    )
+    assert Path(place).is_relative_to(published)
+    assert (Path(place) / "thing.py").exists()
+
+
 async def test_old_environments_make_room(tmp_path: Path, environments: PythonEnvironments) -> None:
     for version in ("1.0", "2.0", "3.0"):
         await environments.install_for(task(tmp_path, wheel(tmp_path, version)))

@@ -1,21 +1,30 @@
 """Savepoints of real queries while they commit and Spark purges: every row once. CKPT-04, CKPT-06.
 
-Queries with a window that evicts, a join of two streams, and a deduplication. With
-STOKER_SAVEPOINTS=long there is more data.
+With STOKER_SAVEPOINTS=long there is more data, and a query with a state of its own.
 """
 
 import asyncio
 import json
-import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
 import pytest
 
 from integration.engine.bench import Bench, function, job
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Transform
+from integration.engine.stateful_queries import (
+    FEW_FILES,
+    FILES,
+    LONG,
+    PURGING,
+    QUERIES,
+    ROWS,
+    graph_of,
+    rows_in,
+    source,
+    write_input,
+)
+from stoker.core.graph import JobGraph, Sink
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.regions import regions_of
 from stoker.core.states import ExecutionState
@@ -27,96 +36,9 @@ from stoker.savepoints.restore import restore
 from stoker.savepoints.take import Occasion, Taking, checkpoint_folder, checkpoints_folder
 from stoker.storage.open import open_storage
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1500)]
 
-LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
-FILES, ROWS = (40, 500) if LONG else (8, 40)
-PURGING = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.streaming.minBatchesToRetain": "2",
-    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
-    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
-}
 OTHER = JobId("1" * 32)
-
-
-def write_input(folder: Path, numbers: Iterable[int]) -> None:
-    """One file for each number, half a minute of event time each, with rows that come twice."""
-    folder.mkdir(exist_ok=True)
-    for file in numbers:
-        rows = [
-            {"n": n, "k": n % 11, "at": f"2024-01-01T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}"}
-            for n in range(file * ROWS, (file + 1) * ROWS)
-        ]
-        text = "".join(json.dumps(row) + "\n" for row in [*rows, rows[0]])
-        unfinished = folder / f".{file}"
-        unfinished.write_text(text)
-        unfinished.rename(folder / f"{file:05}.json")
-
-
-def source(name: str, folder: Path) -> Source:
-    schema = "n LONG, k LONG, at TIMESTAMP"
-    options = {"maxFilesPerTrigger": "1"}
-    read = FormatRead(format="json", path=str(folder), schema=schema, options=options)
-    return Source(name=name, read=read, streaming=True)
-
-
-def windows(raw):
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
-    timed = raw.withWatermark("at", "10 seconds")
-    counted = timed.groupBy(f.window("at", "20 seconds")).agg(f.count("*").alias("rows"))
-    return counted.select(f.unix_timestamp("window.start").alias("key"), "rows")
-
-
-def distinct(raw):
-    timed = raw.withWatermark("at", "1 minute").dropDuplicatesWithinWatermark(["n"])
-    return timed.selectExpr("n AS key", "1 AS rows")
-
-
-def joined(left, right):
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
-    a = left.withWatermark("at", "1 minute").dropDuplicatesWithinWatermark(["n"]).alias("a")
-    b = right.withWatermark("at", "1 minute").selectExpr("n AS m", "at AS seen").alias("b")
-    both = a.join(b, f.expr("n = m AND seen BETWEEN at AND at + INTERVAL 1 SECOND"))
-    return both.selectExpr("n AS key", "1 AS rows")
-
-
-QUERIES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "windows": (windows, ("raw",)),
-    "distinct": (distinct, ("raw",)),
-    "joined": (joined, ("left", "right")),
-}
-
-
-def graph_of(name: str, inputs: Path, out: Path, trigger: str | None = None) -> JobGraph:
-    compute, sources = QUERIES[name]
-    return job(
-        *(source(each, inputs) for each in sources),
-        Transform(name="computed", inputs=sources, compute=function(compute, *sources)),
-        Sink(
-            name="out",
-            input="computed",
-            write=FormatWrite(format="parquet", path=str(out)),
-            mode="append",
-            trigger=trigger,
-        ),
-        configuration=PURGING,
-    )
-
-
-def rows_in(*directories: Path) -> list[tuple[int, int]]:
-    """Of the committed batches of file sinks."""
-    files: set[str] = set()
-    for directory in directories:
-        for batch in (directory / "_spark_metadata").glob("[0-9]*"):
-            entries = [json.loads(line) for line in batch.read_text().splitlines()[1:]]
-            files |= {entry["path"].removeprefix("file://") for entry in entries}
-    if not files:
-        return []
-    table = pyarrow.dataset.dataset(sorted(files), format="parquet").to_table()
-    return sorted(zip(table["key"].to_pylist(), table["rows"].to_pylist(), strict=True))
 
 
 class Cluster:
@@ -160,15 +82,21 @@ class Cluster:
         manifest = await read_manifest(location)
         await restore(location, manifest, self.storage, job_id, regions=["out"], now=2)
 
-    async def until_batch(self, graph: JobGraph, number: int) -> None:
+    async def until_batch(self, graph: JobGraph, number: int, running: Any = None) -> None:
         """This batch or a later one is committed: earlier ones are purged."""
+        ended = None if running is None else asyncio.ensure_future(running.outcome())
         folder = f"{checkpoint_folder(graph.job_id, 'out')}/commits/"
 
         async def is_there() -> bool:
+            assert ended is None or not ended.done(), ended.result().failure
             names = [path.removeprefix(folder) for path in await self.storage.list(folder[:-1])]
             return any(int(name) >= number for name in names if name.isdecimal())
 
-        await eventually(is_there)
+        try:
+            await eventually(is_there)
+        finally:
+            if ended is not None:
+                ended.cancel()
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -184,14 +112,17 @@ async def test_old_output_up_to_the_savepoint_and_new_output_are_the_whole(
     """The savepoint is taken while batches commit; the job that it was taken of goes on."""
     cluster = Cluster(bench, tmp_path)
     inputs = tmp_path / "in"
-    write_input(inputs, range(FILES))
+    files = FEW_FILES if name == "totals" else FILES
+    write_input(inputs, range(files))
     graph = graph_of(name, inputs, tmp_path / "first")
     running, _ = await cluster.launch(graph)
-    await cluster.until_batch(graph, 2)
+    await cluster.until_batch(graph, 2, running)
     batch = await cluster.take(graph, "live")
     assert batch is not None
-    await cluster.until_batch(graph, FILES - 1)
+    await cluster.until_batch(graph, files - 1, running)
     await running.cancel()
+    # As at its clean-up: a savepoint needs nothing of the job that it was taken of.
+    await cluster.storage.delete_tree(checkpoints_folder(graph.job_id))
     # The same to its end, without interruption: what is expected.
     whole = graph_of(name, inputs, tmp_path / "whole", "available-now")
     await cluster.finished(whole, JobId("2" * 32))

@@ -4,20 +4,26 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from integration.zookeeper.conftest import SESSION_SECONDS, OpenSession
+from integration.zookeeper.conftest import OPTIONS, SESSION_SECONDS, OpenSession, WaitForState
 from integration.zookeeper.proxy import Proxy
 from stoker.core.errors import LeadershipLost, StokerError
 from stoker.core.ids import Ids, ResourceId
-from stoker.ha.coordinator import Coordinator, Create
+from stoker.ha.coordinator import ConnectionState, Coordinator, Create
 from stoker.ha.election import LeaderElection
 from stoker.ha.leadership import Leadership
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
+from stoker.ha.zookeeper.options import ZooKeeperOptions
 
 COMPONENT = "dispatcher"
+TOLERANT = replace(OPTIONS, tolerates_suspension=True)
+PATIENT = replace(TOLERANT, session_timeout=timedelta(seconds=20))
+"""Longer than the way back takes on a busy machine."""
 
 
 class Process:
@@ -58,8 +64,10 @@ class Cluster:
         self.epochs: list[int] = []
         self.processes: list[Process] = []
 
-    async def process(self, *, at: str | None = None) -> Process:
-        coordinator = await self._open_session(at=at)
+    async def process(
+        self, *, at: str | None = None, options: ZooKeeperOptions = OPTIONS
+    ) -> Process:
+        coordinator = await self._open_session(at=at, options=options)
         process = Process(f"master-{len(self.processes)}", coordinator, self.epochs)
         self.processes.append(process)
         return process
@@ -184,3 +192,47 @@ async def test_a_listener_that_is_cut_off_knows_no_leader_and_is_told_again(
         await eventually(lambda: told[-1:] == [leader.name])
         noting.cancel()
     assert cluster.leaders == [leader]
+
+
+async def test_a_suspension_that_is_tolerated_costs_neither_leadership_nor_knowledge_of_it(
+    cluster: Cluster, proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
+):
+    # LEAD-15
+    leader = await cluster.process(at=proxy.address, options=PATIENT)
+    await cluster.next_leader()
+    await cluster.process()
+    listener = await open_session(at=proxy.address, lasting=True, options=PATIENT)
+    async with followed(listener) as retrieval:
+        async with asyncio.timeout(5):
+            told = await retrieval.wait_for_leader()
+        proxy.cut()
+        for session in (leader.coordinator, listener):
+            await wait_for(session, ConnectionState.SUSPENDED)
+        assert cluster.leaders == [leader]
+        assert retrieval.leader == told
+        proxy.heal()
+        for session in (leader.coordinator, listener):
+            await wait_for(session, ConnectionState.CONNECTED)
+        assert leader.leadership is not None
+        await leader.leadership.commit([Create("written", b"")])
+        assert retrieval.leader == told
+    assert cluster.leaders == [leader]
+    assert len(cluster.epochs) == 1
+
+
+async def test_a_suspension_is_tolerated_no_longer_than_the_session_lives(
+    cluster: Cluster, proxy: Proxy, wait_for: WaitForState
+):
+    # LEAD-15
+    first = await cluster.process(at=proxy.address, options=TOLERANT)
+    await cluster.next_leader()
+    grant = first.leadership.grant if first.leadership else None
+    assert grant is not None
+    second = await cluster.process()
+    proxy.cut()
+    await eventually(lambda: second in cluster.leaders)
+    assert not grant.is_valid, "it knew by its clock that its session could be over"
+    proxy.heal()
+    await wait_for(first.coordinator, ConnectionState.LOST)
+    await eventually(lambda: cluster.leaders == [second])
+    assert cluster.epochs == sorted(set(cluster.epochs))

@@ -10,7 +10,7 @@ from stoker.api.shape import Answer, Errors
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        (jobs.FailureCause, {"class", "stack-trace"}),
+        (jobs.FailureCause, {"class", "stack-trace", "serialized-throwable"}),
         (submission.JobSubmitted, {"jobUrl", "jobId", "repeated"}),
         (jobs.QueueStatus, {"id"}),
         (Errors, {"errors"}),

@@ -7,10 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from contract.rest_cluster import CANCELED, FAILED, FINISHED, NEW, RUNNING, UNKNOWN
+from contract.rest_cluster import (
+    CANCELED,
+    FAILED,
+    FINISHED,
+    NEW,
+    RUNNING,
+    STREAM,
+    UNKNOWN,
+    DispatcherInMemory,
+    streaming_details,
+)
+from stoker.core.checkpoints import SavepointRequest, SavepointTaken
+from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
+from stoker.gateways.dispatcher import SavepointStatus
 from stoker.processes.local_cluster_process import ProcessRecord, start_time_of
 from stoker.processes.local_cluster_state import ClusterState, default_directory, write_state
+from stoker.rest import checkpoint_handlers
 
 JOB = """
 name: copy
@@ -38,6 +52,20 @@ async def test_list_shows_what_has_not_ended(served) -> None:
 async def test_list_shows_all_jobs_to_those_who_ask(served) -> None:
     output = (await served("list", "--all")).stdout
     assert all(job[:12] in output for job in (RUNNING, FINISHED, FAILED, CANCELED))
+
+
+async def test_list_has_the_short_flags_of_flinks(served) -> None:
+    served.master.dispatcher.set_status(FINISHED, JobStatus.CREATED)
+    shown = {flag: (await served("list", flag)).stdout for flag in ("-a", "-r", "-s")}
+    found = {
+        flag: [job for job in (RUNNING, FINISHED, FAILED, CANCELED) if job[:12] in output]
+        for flag, output in shown.items()
+    }
+    assert found == {
+        "-a": [RUNNING, FINISHED, FAILED, CANCELED],
+        "-r": [RUNNING],
+        "-s": [FINISHED],
+    }
 
 
 async def test_list_says_that_only_ended_jobs_are_there(served) -> None:
@@ -209,3 +237,46 @@ def test_stopping_a_cluster_that_is_not_there_is_no_error(stoker) -> None:
 def test_the_status_of_a_cluster_that_is_not_there(stoker) -> None:
     assert stoker("cluster", "status").exit_code == 1
     assert json.loads(stoker("cluster", "status", "--json").stdout)["processes"] == []
+
+
+class Saving(DispatcherInMemory):
+    """Takes savepoints at once, and cancels where that is wanted."""
+
+    async def trigger_savepoint(
+        self, job_id: JobId, trigger_id: str, request: SavepointRequest
+    ) -> None:
+        self.asked = request
+        if request.cancel:
+            self.set_status(job_id, JobStatus.CANCELED)
+
+    async def savepoint_status(
+        self, job_id: JobId, trigger_id: str, seconds: float
+    ) -> SavepointStatus:
+        return SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
+
+
+async def test_a_job_is_cancelled_with_a_savepoint(served) -> None:
+    served.master.dispatcher = Saving()
+    result = await served("cancel", "-s", "saved", RUNNING)
+    assert result.exit_code == 0
+    assert "Savepoint: /saved/one" in result.stderr
+    assert f"Job {RUNNING} is CANCELED." in result.stdout
+    asked = served.master.dispatcher.asked
+    assert (asked.cancel, asked.directory) == (True, str(Path("saved").absolute()))
+
+
+async def test_the_next_checkpoint_of_a_stream_is_waited_for(served, monkeypatch) -> None:
+    job = streaming_details()
+    served.master.dispatcher.jobs[STREAM] = job
+    seen = iter([7, 8])
+    monkeypatch.setattr(checkpoint_handlers, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(checkpoint_handlers, "last_batch", lambda _job: next(seen, 8))
+    number = job.checkpoints.latest_completed.id
+    result = await served("checkpoint", "trigger", STREAM, "--json")
+    assert json.loads(result.stdout) == {"job_id": STREAM, "checkpoint": number}
+
+
+async def test_a_batch_job_makes_no_checkpoint(served) -> None:
+    result = await served("checkpoint", "trigger", RUNNING)
+    assert result.exit_code == 1
+    assert "checkpoint" in result.stderr

@@ -1,8 +1,11 @@
 """The generated page is the one in the repository."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from stoker.cli.main import COMMANDS
+import click
+
+from stoker.cli.main import COMMANDS, cli
 from stoker.cli.reference import main, render
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
@@ -15,6 +18,34 @@ def test_the_reference_page_is_current() -> None:
 def test_every_command_has_a_section() -> None:
     page = render()
     assert [name for name in COMMANDS if f"## stoker {name}\n" not in page] == []
+
+
+def commands(context: click.Context) -> Iterator[tuple[str, str]]:
+    """Paths and help of all that do something: groups only lead to others."""
+    command = context.command
+    if not isinstance(command, click.Group):
+        yield context.command_path, command.get_help(context)
+        return
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        assert child is not None
+        yield from commands(click.Context(child, info_name=name, parent=context))
+
+
+def test_every_command_shows_an_example_of_itself() -> None:
+    found = dict(commands(click.Context(cli, info_name="stoker")))
+    assert len(found) > len(COMMANDS)
+    without = [
+        path
+        for path, text in found.items()
+        if "Example" not in text or path not in text.partition("Example")[2]
+    ]
+    assert without == []
+
+
+def test_the_help_of_the_command_fits_one_screen() -> None:
+    page = cli.get_help(click.Context(cli, info_name="stoker"))
+    assert len(page.splitlines()) <= 42
 
 
 def test_every_option_has_a_meaning() -> None:

@@ -1,66 +1,46 @@
-"""How an upgrade judges the new version of a job."""
-
-from typing import Any, cast
+"""What is told of a job that is being replaced."""
 
 import pytest
 
-from stoker.cli import upgrading
-from stoker.cli.upgrading import Upgrade
-from stoker.core.graph import JobType
+from stoker.api.replacements import answer_of
+from stoker.cli.upgrading import told
 from stoker.core.ids import JobId
-from stoker.core.results import Failure, FailureRecord, JobDetails
-from stoker.core.states import JobStatus
+from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 
-JOB = JobId("a" * 32)
+OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
 
 
-def details(status: JobStatus, **more: Any) -> JobDetails:
-    return JobDetails(
-        job_id=JOB,
-        name="clicks",
-        job_type=JobType.STREAMING,
-        status=status,
-        timestamps={},
-        start=0,
+def text(phase: ReplacementPhase, **more: str) -> str:
+    plan = Replacement(
+        job_id=OLD,
+        trigger_id="d" * 32,
+        kind=ReplacementKind.UPGRADE,
+        digest="",
+        new_id=NEW,
+        back_id=BACK,
+        directory="/saved",
+        order="0",
+        began=0,
+        changed=0,
+        phase=phase,
+        savepoint="/saved/savepoint-1",
         **more,
     )
+    return told(answer_of(plan).operation)
 
 
-class Told:
-    """A client whose job is always the same."""
-
-    def __init__(self, answer: JobDetails) -> None:
-        self._answer = answer
-
-    def job(self, _job_id: JobId) -> JobDetails:
-        return self._answer
+@pytest.mark.parametrize("phase", ReplacementPhase)
+def test_every_phase_has_words(phase: ReplacementPhase):
+    assert text(phase, reason="other schema")
 
 
-def verdict(answer: JobDetails, monkeypatch: pytest.MonkeyPatch) -> str | None:
-    monkeypatch.setattr(upgrading, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(upgrading, "START_SECONDS", 0.0)
-    upgrade = Upgrade(client=cast(Any, Told(answer)), say=print, window_seconds=0.0)
-    return upgrade._watch(JOB)
+def test_the_end_names_the_job_that_runs_and_what_it_began_from():
+    assert NEW in text(ReplacementPhase.DONE)
+    back = text(ReplacementPhase.ROLLED_BACK, reason="other schema", origin="/retained")
+    assert BACK in back
+    assert "other schema" in back
+    assert "from /retained" in back
 
 
-def test_one_that_never_runs_is_given_up_with_what_it_waits_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    waiting = details(JobStatus.CREATED, waiting="needs 2 slots, 1 free")
-    reason = verdict(waiting, monkeypatch)
-    assert reason is not None
-    assert "does not run after" in reason
-    assert "needs 2 slots, 1 free" in reason
-
-
-def test_one_that_fails_is_given_up_also_when_it_is_restarted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    failed = FailureRecord(failure=Failure(error="StateError", message="other schema"), at=1)
-    reason = verdict(details(JobStatus.RESTARTING, failures=(failed,)), monkeypatch)
-    assert reason is not None
-    assert "other schema" in reason
-
-
-def test_one_that_finishes_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert verdict(details(JobStatus.FINISHED), monkeypatch) is None
+def test_a_failure_says_why():
+    assert "no boundary" in text(ReplacementPhase.FAILED, reason="no boundary")

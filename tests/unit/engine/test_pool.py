@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, cast
 
 from stoker.core.ids import Ids
@@ -21,6 +22,7 @@ class SlowToDie:
     def __init__(self) -> None:
         self.is_alive = True
         self.is_doomed = False
+        self.exited: asyncio.Future[str] = asyncio.Future()
 
     async def kill(self) -> str:
         self.is_doomed = True
@@ -62,5 +64,27 @@ def test_a_spare_that_is_about_to_be_killed_is_not_taken() -> None:
         assert not cast(Any, taken.process).is_doomed
         assert taken.server is cast(Any, new)
         await renewing
+
+    run_virtual(main)
+
+
+def test_a_runner_is_replaced_when_its_task_has_ended_or_takes_long() -> None:
+    async def main() -> None:
+        server = Server()
+        options = EngineOptions(replenish_delay=timedelta(seconds=10))
+        pool = RunnerPool(options, cast(Any, Servers(server)), cast(Any, None), Ids())
+        pool._spares = cast(Any, [await spare(server), await spare(server)])
+        loop = asyncio.get_running_loop()
+
+        short = await pool.take()
+        loop.call_later(3, short.process.exited.set_result, "exit code 0")
+        began = loop.time()
+        await pool._until_calm()
+        assert 3 <= loop.time() - began < 4
+
+        await pool.take()
+        began = loop.time()
+        await pool._until_calm()
+        assert 10 <= loop.time() - began < 11
 
     run_virtual(main)

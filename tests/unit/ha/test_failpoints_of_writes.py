@@ -16,6 +16,7 @@ OWNERS = ("storage", "leadership", "coordinator", "grant")
 
 EXEMPT = {
     "commit_or_read_back": "the write of its callers, which have their own",
+    "ShutdownStore._write": "the write of its callers, which have their own around it",
     "JobGraphStore._create": "the write of `put`, which has its own around it",
     "PublicationStore.decide": "the write of a runner, which has its own around it",
     "JobGraphStore._discard": "content that no record points to; the sweep removes it too",

@@ -46,19 +46,69 @@ def test_a_history_of_none_keeps_the_latest_alone():
     assert shown.latest_completed is not None
 
 
-@given(st.lists(st.tuples(st.sampled_from([A, B]), st.integers(0, 50)), max_size=60))
-def test_ids_are_unique_grow_with_each_query_and_the_history_is_bounded(
-    told: list[tuple[RegionId, int]],
-):
-    history = CheckpointHistory([A, B], 5)
-    ids: dict[RegionId, list[int]] = {A: [], B: []}
-    for region, number in told:
-        history.committed(region, [batch(number)])
-        latest = history.shown().latest_completed
+TOLD = st.lists(
+    st.one_of(st.tuples(st.sampled_from([A, B]), st.integers(0, 50)), st.just(None)), max_size=60
+)
+"""Batches of two queries, in any order and repeated; None is a savepoint."""
+
+
+def tell(history: CheckpointHistory, told: list[tuple[RegionId, int] | None]) -> list[int]:
+    """The numbers that were given, in this order."""
+    ids: list[int] = []
+    for number, each in enumerate(told):
+        if each is None:
+            history.savepoint_begun(f"s{number}", CheckpointKind.SAVEPOINT, number)
+            history.savepoint_taken(f"s{number}", SavepointTaken(path="/s"), number)
+            latest = history.shown().latest_savepoint
+        else:
+            before = history.shown().counts.completed
+            history.committed(each[0], [batch(each[1])])
+            if history.shown().counts.completed == before:
+                continue
+            latest = history.shown().latest_completed
         assert latest is not None
-        if latest.region == region and (not ids[region] or latest.id != ids[region][-1]):
-            ids[region].append(latest.id)
+        ids.append(latest.id)
+    return ids
+
+
+@given(TOLD)
+def test_ids_of_checkpoints_and_savepoints_grow_and_the_history_is_bounded(
+    told: list[tuple[RegionId, int] | None],
+):
+    """CKPT-01"""
+    history = CheckpointHistory([A, B], 5)
+    ids = tell(history, told)
+    assert ids == sorted(set(ids))
     assert len(history.shown().history) <= 5
-    for numbers in ids.values():
-        assert numbers == sorted(set(numbers))
-    assert not set(ids[A]) & set(ids[B])
+
+
+@given(TOLD, st.integers(0, 9))
+def test_a_new_leader_that_hears_of_all_queries_counts_on_above_all_earlier_ids(
+    told: list[tuple[RegionId, int] | None], further: int
+):
+    """CKPT-10"""
+    # Batches come in order, each once: that is what one leader hears of a query that runs.
+    in_order: list[tuple[RegionId, int] | None] = []
+    batches = {A: 0, B: 0}
+    for each in told:
+        if each is None:
+            in_order.append(None)
+        else:
+            in_order.append((each[0], batches[each[0]]))
+            batches[each[0]] += 1
+    former = CheckpointHistory([A, B], 5)
+    earlier = tell(former, in_order)
+    later = CheckpointHistory([A, B], 5)
+    later.savepoints_begun = former.savepoints_begun
+    tell(later, [(region, last - 1) for region, last in batches.items() if last])
+    ids = tell(later, [(A, batches[A] + number) for number in range(further)])
+    assert all(number > max(earlier, default=0) for number in ids)
+
+
+def test_a_savepoint_in_progress_has_a_number_of_its_own():
+    history = CheckpointHistory([A], 10)
+    history.committed(A, [batch(0)])
+    history.savepoint_begun("x", CheckpointKind.SAVEPOINT, 1)
+    history.committed(A, [batch(1)])
+    history.savepoint_taken("x", SavepointTaken(path="/s"), 2)
+    assert sorted(entry.id for entry in history.shown().history) == [1, 2, 3]

@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from stoker.aio.latest import Latest
@@ -120,6 +121,12 @@ class Stage:
             attempts=attempts,
         )
 
+    @asynccontextmanager
+    async def next_life(self) -> AsyncIterator[TaskExecutorIntroduction]:
+        async with self.network.service("executor-again").running(NotingExecutor()) as address:
+            first = self.introduction("life-2")
+            yield msgspec.structs.replace(first, address=address)
+
     async def deploy(self, life: str = "life-1") -> AttemptId:
         assert await self.master.register_task_executor(self.introduction(life)) == Registered()
         assert await self.master.offer_slots(InstanceId(life), (SLOT,)) == (SLOT,)
@@ -166,11 +173,28 @@ def test_registering_again_has_no_side_effect_and_a_new_life_replaces_the_old() 
         await stage.master.register_task_executor(stage.introduction())
         await asyncio.sleep(1)
         assert stage.failures == []
-        stage.executor.has.clear()
-        await stage.master.register_task_executor(stage.introduction("life-2"))
-        await asyncio.sleep(10)
-        assert stage.failures == ["TaskExecutorLost"]
-        assert stage.job.graph.attempt(first) is None, "another attempt is the current one"
+        stage.network.crash("executor")
+        async with stage.next_life() as second:
+            await stage.master.register_task_executor(second)
+            await asyncio.sleep(10)
+            assert stage.failures == ["TaskExecutorLost"]
+            assert stage.job.graph.attempt(first) is None, "another attempt is the current one"
+
+    play(story)
+
+
+def test_a_former_life_that_still_answers_is_replaced_when_its_lease_is_over() -> None:
+    """JM-07, design invariant 3: that somebody has its name does not prove its death."""
+
+    async def story(stage: Stage) -> None:
+        await stage.deploy()
+        lease = stage.job.services.lease
+        async with stage.next_life() as second:
+            await stage.master.register_task_executor(second)
+            await asyncio.sleep(lease.duration.total_seconds() - 1)
+            assert stage.failures == []
+            await asyncio.sleep(lease.margin.total_seconds() + 2)
+            assert stage.failures == ["TaskExecutorLost"]
 
     play(story)
 

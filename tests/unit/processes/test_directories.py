@@ -70,3 +70,12 @@ def test_a_directory_that_cannot_be_made_stops_the_start_with_a_hint(tmp_path: P
         directories_for(NAME, options, lasting=True),
     ):
         pass
+
+
+def test_nothing_but_logs_stays_of_a_cluster_that_is_over(tmp_path: Path) -> None:
+    """ENTRY-07"""
+    options = ProcessOptions(working_dir=tmp_path)
+    with directories_for(NAME, options, lasting=True, is_over=lambda: True) as directories:
+        use(directories)
+        (directories.logs / "spark.log").write_text("x")
+    assert [path.name for path in (tmp_path / "master-1").iterdir()] == ["log"]

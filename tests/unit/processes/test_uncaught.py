@@ -78,10 +78,11 @@ def test_a_process_that_ends_so_has_the_exit_code_of_a_fatal_error(
 ) -> None:
     """ENTRY-08"""
 
-    async def serve(_configuration: Configuration) -> None:
+    async def serve(_configuration: Configuration) -> int:
         async with uncaught_errors(UncaughtExceptions.FAIL) as errors:
             break_a_thread()
             await errors.raise_first()
+        return 0
 
     configuration = configuration_from(OptionTree(ALL), settings_on_command_line([]))
     assert serve_until_signal(serve, configuration) == 2

@@ -260,6 +260,38 @@ def test_a_job_that_ended_is_forgotten_and_another_end_of_a_master_is_not() -> N
     play(story)
 
 
+def test_slots_that_a_job_had_not_taken_when_it_ended_are_reclaimed() -> None:
+    """X-TM-05"""
+
+    async def story(stage: Stage) -> None:
+        await stage.gateway.register_task_executor(stage.registration())
+        await stage.gateway.register_job_master(stage.master_registration())
+        await stage.declare(1)
+        await asyncio.sleep(0.1)
+        assert stage.executor.held
+        await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.CANCELED)
+        await asyncio.sleep(3)
+        assert stage.executor.reclaimed == [JOB]
+        assert (await stage.gateway.overview()).slots_free == 2
+
+    play(story)
+
+
+def test_a_job_that_gave_its_slots_back_is_not_reclaimed_from() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.gateway.register_task_executor(stage.registration())
+        await stage.gateway.register_job_master(stage.master_registration())
+        await stage.declare(1)
+        await asyncio.sleep(0.1)
+        await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.FINISHED)
+        stage.executor.held.clear()
+        await stage.gateway.slot_freed(InstanceId("life-1"), stage.executor.report())
+        await asyncio.sleep(3)
+        assert stage.executor.reclaimed == []
+
+    play(story)
+
+
 def test_it_answers_nobody_when_it_has_stopped() -> None:
     """RM-02, SM-15"""
 

@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stoker.core.ids import AllocationId, Ids, InstanceId, JobId
@@ -140,6 +140,7 @@ Step = tuple[int, int, int]
 
 
 @settings(max_examples=200, deadline=None)
+@example([(0, 0, 0), (2, 0, 1), (6, 0, 0), (1, 0, 0), (0, 0, 0), (6, 0, 0), (3, 0, 0), (3, 0, 0)])
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3), st.integers(0, 3)), max_size=60))
 def test_whatever_happens_no_slot_has_two_owners_and_no_job_more_than_it_asked(
     steps: list[Step],
@@ -149,6 +150,9 @@ def test_whatever_happens_no_slot_has_two_owners_and_no_job_more_than_it_asked(
     jobs = [JobId(str(number) * 32) for number in range(4)]
     tables: dict[InstanceId, dict[int, tuple[JobId, AllocationId]]] = {}
     pending: list[SlotAssignment] = []
+    overtaken: set[AllocationId] = set()
+    """Asked of executors that were lost and came back since: what they say to it counts for them,
+    but nobody waits for it, and their slots may be asked for again."""
 
     def report(instance: InstanceId) -> SlotReport:
         table = tables[instance]
@@ -170,6 +174,7 @@ def test_whatever_happens_no_slot_has_two_owners_and_no_job_more_than_it_asked(
             case 1:
                 slots.unregister(instance)
                 tables.pop(instance, None)
+                overtaken |= {each.allocation for each in pending if each.instance == instance}
             case 2:
                 slots.declare(jobs[which], number)
             case 3 if pending:
@@ -188,7 +193,11 @@ def test_whatever_happens_no_slot_has_two_owners_and_no_job_more_than_it_asked(
             case _:
                 given = slots.assign(set(jobs))
                 assert all(slots.held(each.job_id) <= 3 for each in given)
-                busy = {(each.instance, each.slot) for each in pending}
+                busy = {
+                    (each.instance, each.slot)
+                    for each in pending
+                    if each.allocation not in overtaken
+                }
                 assert not busy & {(each.instance, each.slot) for each in given}
                 pending += given
         view = slots.overview()

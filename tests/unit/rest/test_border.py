@@ -90,7 +90,7 @@ async def test_a_page_may_read_why_it_is_not_let_in(guarded: Master) -> None:
         assert answer.headers["access-control-allow-origin"] == PAGE
         assert answer.headers["x-frame-options"] == "DENY"
         assert list(answer.json()) == ["errors"]
-    assert guarded.ended == 0
+    assert guarded.dispatcher.shut_down_as == []
 
 
 async def test_a_browser_asks_beforehand_without_a_token(guarded: Master) -> None:
@@ -251,3 +251,16 @@ async def _slowly() -> AsyncIterator[bytes]:
     for _ in range(8):
         await asyncio.sleep(0.1)
         yield b"x"
+
+
+async def test_the_description_of_the_api_needs_no_token_and_the_cluster_does(
+    guarded: Master,
+) -> None:
+    async with Master(tokens=guarded.tokens).in_process() as http:
+        described = [
+            (await http.get(path)).status_code
+            for path in ("/docs", "/docs.js", "/v1/docs.css", "/icon.svg", "/openapi.json")
+        ]
+        others = [(await http.get(path)).status_code for path in ("/config", "/overview", "/docsx")]
+    assert described == [200] * 5
+    assert others == [401] * 3

@@ -13,6 +13,9 @@ from stoker.core.ids import vertex_hex_id
 from stoker.rest.checkpoint_summaries import quantile, summary_of
 
 CHECKPOINTS = f"/jobs/{STREAM}/checkpoints"
+NUMBERS = {(entry.region, entry.at): entry.id for entry in streaming_details().checkpoints.history}
+"""Of the checkpoints of a query, by its region and the time of the batch."""
+OF_BIG, OF_SMALL = NUMBERS["big", START + 6000], NUMBERS["small", START + 6000]
 ORDERS, BIG, SMALL = (vertex_hex_id(STREAM, name) for name in ("orders", "big", "small"))
 
 
@@ -61,7 +64,7 @@ async def test_the_history_tells_of_each_checkpoint_when_how_long_and_how_large(
     assert history[0]["checkpoint_type"] == "SYNC_SAVEPOINT"
     assert history[0]["latest_ack_timestamp"] == -1
     assert "external_path" not in history[0]
-    batch = next(each for each in history if each["id"] == 7 * 2 + 1 and not each["is_savepoint"])
+    batch = next(each for each in history if each["id"] == NUMBERS["big", START + 7000])
     assert batch["trigger_timestamp"] == START + 7000
     assert batch["end_to_end_duration"] == 700
     assert batch["state_size"] == 7000
@@ -77,7 +80,7 @@ async def test_the_summary_is_of_the_completed_ones(http: httpx.AsyncClient) -> 
 
 
 async def test_one_checkpoint_is_told_with_its_vertices(http: httpx.AsyncClient) -> None:
-    found = await get(http, f"{CHECKPOINTS}/details/13")
+    found = await get(http, f"{CHECKPOINTS}/details/{OF_BIG}")
     assert found["tasks"].keys() == {ORDERS, BIG}
     assert found["tasks"][BIG]["state_size"] == found["state_size"] == 6000
     assert found["tasks"][ORDERS]["state_size"] == 0
@@ -92,7 +95,7 @@ async def test_a_savepoint_is_of_every_vertex(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_vertex_tells_what_each_of_its_regions_did(http: httpx.AsyncClient) -> None:
-    found = await get(http, f"{CHECKPOINTS}/details/13/subtasks/{BIG}")
+    found = await get(http, f"{CHECKPOINTS}/details/{OF_BIG}/subtasks/{BIG}")
     [subtask] = found["subtasks"]
     assert subtask["checkpoint"] == {"sync": 50, "async": 0}
     assert subtask["start_delay"] == 7
@@ -101,7 +104,7 @@ async def test_a_vertex_tells_what_each_of_its_regions_did(http: httpx.AsyncClie
 
 
 async def test_the_regions_of_a_shared_vertex_keep_their_numbers(http: httpx.AsyncClient) -> None:
-    found = await get(http, f"{CHECKPOINTS}/details/14/subtasks/{ORDERS}")
+    found = await get(http, f"{CHECKPOINTS}/details/{OF_SMALL}/subtasks/{ORDERS}")
     assert [each["index"] for each in found["subtasks"]] == [1]
 
 
@@ -110,8 +113,8 @@ async def test_the_regions_of_a_shared_vertex_keep_their_numbers(http: httpx.Asy
     [
         ("/details/9999", 404),
         ("/details/x", 400),
-        (f"/details/13/subtasks/{SMALL}", 404),
-        (f"/details/13/subtasks/{'0' * 32}", 404),
+        (f"/details/{OF_BIG}/subtasks/{SMALL}", 404),
+        (f"/details/{OF_BIG}/subtasks/{'0' * 32}", 404),
         (f"/details/9999/subtasks/{BIG}", 404),
     ],
 )

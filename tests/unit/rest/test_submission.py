@@ -193,10 +193,14 @@ async def test_a_blob_store_that_is_full_is_503_and_nothing_is_submitted(master:
     assert master.dispatcher.graphs == {}
 
 
+def with_a_file() -> list[Any]:
+    return parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL)
+
+
 async def test_an_upload_directory_that_was_removed_is_made_again(tmp_path: Path) -> None:
     """X-REST-03"""
     options = RestOptions(bind_port="0", upload_directory=tmp_path / "gone")
-    answer = await post(Master(options=options), parts(new_graph()))
+    answer = await post(Master(options=options), with_a_file())
     assert answer.status_code == 202
     assert list((tmp_path / "gone").iterdir()) == []
 
@@ -206,10 +210,17 @@ async def test_an_upload_directory_that_cannot_be_used_is_told_with_its_option(
 ) -> None:
     (tmp_path / "file").touch()
     options = RestOptions(bind_port="0", upload_directory=tmp_path / "file" / "uploads")
-    answer = await post(Master(options=options), parts(new_graph()))
+    answer = await post(Master(options=options), with_a_file())
     assert answer.status_code == 503
     assert "web.upload.dir" in answer.json()["errors"][0]
     assert str(options.upload_directory) in answer.json()["errors"][0]
+
+
+async def test_a_submission_without_files_needs_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    options = RestOptions(bind_port="0", upload_directory=tmp_path / "file" / "uploads")
+    answer = await post(Master(options=options), parts(new_graph()))
+    assert answer.status_code == 202
 
 
 async def test_a_full_disk_is_an_error_of_the_write() -> None:

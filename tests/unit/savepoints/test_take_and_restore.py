@@ -12,6 +12,7 @@ from stoker.core.errors import SavepointFailed, StorageUnavailable, UnusableSave
 from stoker.core.failpoints import SAVEPOINT_FAILPOINTS, armed
 from stoker.core.ids import JobId, RegionId
 from stoker.savepoints.catalog import dispose, list_savepoints
+from stoker.savepoints.doctor import Evidence, diagnose, is_read
 from stoker.savepoints.layout import cut_at, layout_of
 from stoker.savepoints.locations import locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import MANIFEST, decode_manifest
@@ -279,3 +280,51 @@ async def test_two_savepoints_at_the_same_time_do_not_disturb_each_other():
 
     await asyncio.gather(*(take(number) for number in range(4)))
     assert len(await list_savepoints("/saved", world.open)) == 4
+
+
+async def test_state_that_was_divided_into_fewer_partitions_is_taken_without_the_others():
+    world = World()
+    query = FakeQuery(world.storage, "out", partitions=5)
+    query.run(3)
+    query.partitions = 2
+    query.run(1)
+    manifest = await world.take("out")
+    assert manifest.queries[0].operators[0].partitions == 2
+    assert not [file.path for file in manifest.files if "/state/0/4/" in file.path]
+    await world.restore("out")
+    restored = world.checkpoint(OTHER, "out")
+    read = {path: content for path, content in restored.items() if is_read(path)}
+    evidence = Evidence(paths=list(restored), contents=read, damaged={}, sizes={})
+    assert diagnose("out", evidence).damages == ()
+
+
+async def test_schemas_of_state_are_found_where_the_restored_job_has_them():
+    """Spark notes them by absolute paths, which end with the job that was saved."""
+    world = World()
+    query = FakeQuery(world.storage, "out")
+    query.run(2)
+    schema = "state/0/_stateSchema/default/0_1a"
+    described = {
+        "operatorInfo": {"operatorId": 0, "operatorName": "transformWithStateExec"},
+        "stateStoreInfo": [
+            {
+                "storeName": "default",
+                "numPartitions": 2,
+                "stateSchemaFilePaths": [f"file:/state/jobs/{JOB}/checkpoints/out/{schema}"],
+            }
+        ],
+    }
+    folder = checkpoint_folder(JOB, "out")
+    files = world.storage.files
+    files[f"{folder}/{schema}"] = b"v1\n{}"
+    files[f"{folder}/state/0/_metadata/v2/0"] = b"v2\n" + json.dumps(described).encode()
+    files[f"{folder}/state/0/_metadata/v2/.0.crc"] = b"of the other content"
+    await world.take("out")
+    await world.restore("out")
+    restored = world.checkpoint(OTHER, "out")
+    head, text = restored["state/0/_metadata/v2/0"].decode().split("\n")
+    (store,) = json.loads(text)["stateStoreInfo"]
+    own = checkpoint_folder(OTHER, "out")
+    assert head == "v2"
+    assert store["stateSchemaFilePaths"] == [world.storage.url(f"{own}/{schema}")]
+    assert "state/0/_metadata/v2/.0.crc" not in restored

@@ -187,6 +187,25 @@ def test_slots_that_the_master_does_not_count_are_freed(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_reserved_slots_of_a_job_are_reclaimed_and_those_in_use_are_not(tmp_path: Path) -> None:
+    """X-TM-05"""
+
+    async def story(stage: Stage) -> None:
+        await stage.request_slot()
+        await stage.executor.free_inactive_slots(stage.token, JOB)
+        assert not await stage.beat(), "nobody had taken it"
+        async with stage.master_running():
+            await stage.request_slot()
+            await stage.executor.free_inactive_slots(stage.token, JOB)
+            assert await stage.beat(), "its master has it"
+            await stage.submit(deployment(seconds=100))
+        await asyncio.sleep(2)
+        await stage.executor.free_inactive_slots(stage.token, JOB)
+        assert await stage.beat(), "without its master for the moment, but something runs in it"
+
+    play(tmp_path, story)
+
+
 def test_with_the_last_slot_all_of_the_job_goes(tmp_path: Path) -> None:
     """TM-18"""
 

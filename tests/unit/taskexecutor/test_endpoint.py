@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from stoker.core.errors import FencingTokenMismatch, NotFound, Unavailable
+from stoker.core.failpoints import armed
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.states import ExecutionState
 from stoker.gateways.resourcemanager import Declined
@@ -119,6 +120,39 @@ def test_the_same_deployment_again_runs_once_also_when_it_comes_late(tmp_path: P
             await asyncio.sleep(2)
 
     assert len(play(tmp_path, story).history.attempts) == 1
+
+
+def test_what_finished_is_on_record_while_it_is_cleared_away_and_told_afterwards(
+    tmp_path: Path,
+) -> None:
+    async def story(stage: Stage) -> None:
+        recorded = asyncio.Event()
+        async with stage.master_running() as master:
+            await stage.request_slot()
+            with armed("outcomes.after-content", recorded.set):
+                await stage.submit(deployment(seconds=1))
+                await recorded.wait()
+            assert stage.history.attempts[0].ended is None
+            assert master.outcomes == []
+            await asyncio.sleep(1)
+            assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
+
+    play(tmp_path, story)
+
+
+def test_a_cancel_after_the_end_of_the_work_does_not_change_the_outcome(tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        recorded = asyncio.Event()
+        async with stage.master_running() as master:
+            await stage.request_slot()
+            with armed("outcomes.after-content", recorded.set):
+                await stage.submit(deployment(seconds=1))
+                await recorded.wait()
+            await stage.executor.cancel_task(stage.leadership.token, JOB, ATTEMPT)
+            await asyncio.sleep(1)
+            assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
+
+    play(tmp_path, story)
 
 
 def test_a_cancelled_task_tells_its_end_and_a_second_cancel_is_harmless(tmp_path: Path) -> None:

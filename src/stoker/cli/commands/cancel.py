@@ -6,22 +6,35 @@ from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.locations import absolute_location
 from stoker.cli.output import echo_value
 from stoker.cli.terminal import say
 
 
 @click.command()
 @job_argument
+@click.option(
+    "-s",
+    "--with-savepoint",
+    "directory",
+    metavar="DIR",
+    help="Take a savepoint there first; without one the job goes on. stoker stop is better.",
+)
 @click.option("--no-wait", is_flag=True, help="Return as soon as the wish is recorded.")
 @shared_options
-def cancel(invocation: Invocation, job: str, no_wait: bool) -> int:
+def cancel(invocation: Invocation, job: str, directory: str | None, no_wait: bool) -> int:
     """Cancel a job and wait until it is gone.
 
     Once this was accepted the job is driven to its end, even if masters die meanwhile.
+
+    Example: stoker cancel nightly-load
     """
     with connect(invocation) as client:
         job_id = job_named(client, job)
-        client.cancel(job_id)
+        if directory is None:
+            client.cancel(job_id)
+        else:
+            say(f"Savepoint: {client.savepoint(job_id, absolute_location(directory), cancel=True)}")
         if not no_wait:
             if not invocation.json:
                 say(f"Cancelling job {job_id}; it is recorded, Ctrl-C does not take it back.")

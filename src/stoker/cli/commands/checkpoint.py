@@ -8,8 +8,9 @@ from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.locations import absolute_location
 from stoker.cli.output import echo_value
-from stoker.cli.savepoint_texts import absolute_location, checkpoints_text, examination_text
+from stoker.cli.savepoint_texts import checkpoints_text, examination_text
 from stoker.cli.terminal import say
 from stoker.savepoints.examination import Examination, cut_back, examine
 from stoker.storage.open import open_storage
@@ -17,14 +18,37 @@ from stoker.storage.open import open_storage
 
 @click.group()
 def checkpoint() -> None:
-    """List the checkpoints of a job; find out what is wrong with one."""
+    """Make and list checkpoints of a job; find out what is wrong with one."""
+
+
+@checkpoint.command()
+@job_argument
+@shared_options
+def trigger(invocation: Invocation, job: str) -> int:
+    """Return when a streaming job has made its next checkpoint, with its number.
+
+    Spark makes one with every batch, so this waits for the next batch.
+
+    Example: stoker checkpoint trigger clicks
+    """
+    with connect(invocation) as client:
+        job_id = job_named(client, job)
+        number = client.checkpoint(job_id)
+    if invocation.json:
+        echo_value({"job_id": job_id, "checkpoint": number})
+    else:
+        click.echo(f"Checkpoint {number} of job {job_id} is made.")
+    return OK
 
 
 @checkpoint.command("list")
 @job_argument
 @shared_options
 def list_checkpoints(invocation: Invocation, job: str) -> int:
-    """List the last checkpoints and savepoints of a job with their figures, newest first."""
+    """List the last checkpoints and savepoints of a job with their figures, newest first.
+
+    Example: stoker checkpoint list clicks --json
+    """
     with connect(invocation) as client:
         details = client.job(job_named(client, job))
     if invocation.json:
@@ -47,6 +71,8 @@ def verify(invocation: Invocation, path: str, cut_to: str | None) -> int:
 
     PATH is a savepoint, the checkpoint of one query, or a directory with those of several. It is
     read from this machine and never changed. The exit code is 1 when something is wrong.
+
+    Example: stoker checkpoint verify /savepoints/savepoint-4f1c2a-9d0e --cut-to /repaired
     """
     examination = asyncio.run(_examine(absolute_location(path) or path, cut_to))
     if invocation.json:

@@ -80,6 +80,8 @@ def up(
     """Start a local cluster and return when it is ready.
 
     Where one runs already, processes of it that died are started again.
+
+    Example: stoker cluster up --masters 2 --task-executors 2 --slots 4
     """
     more = [f"taskmanager.numberOfTaskSlots={slots}"] if slots else []
     more += [f"rest.bind-port={rest_port}"] if rest_port else []
@@ -89,7 +91,7 @@ def up(
     if state is not None and state.alive:
         return _bring_back(local, state, invocation)
     if state is not None:
-        say("The cluster that was here died without being stopped; starting it anew.")
+        say("The cluster that was here has ended without being stopped; starting it anew.")
     try:
         with steps("Starting the local cluster") as tell:
             local.start(
@@ -131,7 +133,10 @@ def _tell_running(local: LocalCluster, invocation: Invocation) -> int:
 @_directory_option
 @shared_options
 def status(invocation: Invocation, directory: Path) -> int:
-    """Show the processes of the local cluster; exit code 1 when some are missing."""
+    """Show the processes of the local cluster; exit code 1 when some are missing.
+
+    Example: stoker cluster status --json
+    """
     state = read_state(directory)
     if invocation.json:
         _echo_status(directory, state or ClusterState())
@@ -197,7 +202,12 @@ def _echo_status(directory: Path, state: ClusterState) -> None:
 @_directory_option
 @shared_options
 def down(invocation: Invocation, directory: Path, purge: bool) -> int:
-    """Stop the local cluster; its jobs are kept and go on at the next start."""
+    """Stop the local cluster; its jobs are kept and go on at the next start.
+
+    To cancel them and end for good, use: stoker shutdown
+
+    Example: stoker cluster down --purge
+    """
     local = LocalCluster(directory)
     if local.state is None:
         say(f"No local cluster runs in {directory}.")

@@ -28,7 +28,10 @@ from stoker.processes.local_cluster import LocalCluster
 )
 @shared_options
 def demo(invocation: Invocation, examples: Path | None) -> int:
-    """Show what Stoker does: a local cluster, a batch and a streaming job, a master that dies."""
+    """Show what Stoker does: a local cluster, a batch and a streaming job, a master that dies.
+
+    Example: stoker demo
+    """
     folder = _examples(examples)
     configuration = invocation.configuration("rest.bind-port=0")
     directory = Path(tempfile.mkdtemp(prefix="stoker-demo-"))

@@ -38,6 +38,8 @@ def drain(
 
     Streaming queries go on elsewhere from their checkpoint; batch tasks finish first. EXECUTOR is
     the id of a task executor.
+
+    Example: stoker drain task-executor-1 --timeout 600 --wait 900
     """
     with connect(invocation) as client:
         client.drain(ResourceId(executor), timeout)

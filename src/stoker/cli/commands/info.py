@@ -16,6 +16,8 @@ def info(invocation: Invocation, job_file: JobFile) -> int:
 
     FILE is a Python pipeline, a YAML job or a SQL script; FILE.py:NAME picks one of several
     pipelines. ARGS are the arguments of a Python file.
+
+    Example: stoker info jobs/orders.py --param day=2026-11-01
     """
     graph = job_file.load().graph
     if invocation.json:

@@ -19,11 +19,21 @@ _HEAD = ("JOB", "NAME", "TYPE", "STATE", "STARTED", "DURATION", "TASKS")
 
 
 @click.command("list")
-@click.option("--all", "which", flag_value="all", help="Those that have ended as well.")
-@click.option("--running", "which", flag_value="running", help="Only those in state RUNNING.")
+@click.option("-a", "--all", "which", flag_value="all", help="Those that have ended as well.")
+@click.option("-r", "--running", "which", flag_value="running", help="Only those in state RUNNING.")
+@click.option(
+    "-s",
+    "--scheduled",
+    "which",
+    flag_value="scheduled",
+    help="Only those that have not begun: INITIALIZING or CREATED.",
+)
 @shared_options
 def list_jobs(invocation: Invocation, which: str | None) -> int:
-    """List jobs; by default those that have not ended, the newest first."""
+    """List jobs; by default those that have not ended, the newest first.
+
+    Example: stoker list --running
+    """
     with connect(invocation) as client:
         jobs = sorted(client.jobs(), key=lambda job: job.start_time, reverse=True)
         quarantined = 0 if invocation.json else _count_quarantined(client)
@@ -54,6 +64,8 @@ def _is_wanted(job: JobOverview, which: str | None) -> bool:
             return True
         case "running":
             return job.state is JobStatus.RUNNING
+        case "scheduled":
+            return job.state in (JobStatus.INITIALIZING, JobStatus.CREATED)
         case _:
             return not job.state.globally_terminal
 
@@ -76,6 +88,4 @@ def _nothing(count: int, which: str | None) -> str:
     if which == "all" or not count:
         return "No jobs."
     jobs = "1 job has" if count == 1 else f"{count} jobs have"
-    return f"No job is {'running' if which else 'in progress'}; {jobs} other states " + (
-        "(stoker list --all)."
-    )
+    return f"No job is {which or 'in progress'}; {jobs} other states " + ("(stoker list --all).")

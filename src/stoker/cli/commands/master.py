@@ -13,5 +13,7 @@ def master(invocation: Invocation) -> int:
     """Run a master in the foreground, until SIGTERM; its log goes to the error stream.
 
     Several masters with the same high-availability settings elect one that leads.
+
+    Example: stoker master --config /etc/stoker/stoker.yml
     """
     return serve_until_signal(run_master, invocation.configuration())

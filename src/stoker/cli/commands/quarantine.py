@@ -24,7 +24,10 @@ def quarantine() -> None:
 @quarantine.command("list")
 @shared_options
 def list_quarantined(invocation: Invocation) -> int:
-    """List them, each with the reason and the place of its content."""
+    """List them, each with the reason and the place of its content.
+
+    Example: stoker quarantine list --json
+    """
     with connect(invocation) as client:
         jobs = client.quarantined()
     if invocation.json:
@@ -43,6 +46,8 @@ def retry(invocation: Invocation, job: str) -> int:
     """Try to load a job now, and start it; say why when it still cannot be loaded.
 
     JOB is an id or the beginning of one. It is also tried again by itself, about twice a minute.
+
+    Example: stoker quarantine retry 4f1c2a
     """
     with connect(invocation) as client:
         job_id = _quarantined_job(client, job)
@@ -58,6 +63,8 @@ def drop(invocation: Invocation, job: str) -> int:
     """Give a job up: it ends as FAILED, its id never runs again, its files are removed.
 
     JOB is an id or the beginning of one.
+
+    Example: stoker quarantine drop 4f1c2a
     """
     with connect(invocation) as client:
         job_id = _quarantined_job(client, job)

@@ -24,7 +24,10 @@ def queue() -> None:
 @queue.command("list")
 @shared_options
 def list_queues(invocation: Invocation) -> int:
-    """List them with their limits and the jobs that are next."""
+    """List them with their limits and the jobs that are next.
+
+    Example: stoker queue list
+    """
     with connect(invocation) as client:
         queues = client.queues()
     if invocation.json:

@@ -1,19 +1,14 @@
 """`stoker rescale`: a running job with another number of state partitions."""
 
-import asyncio
-
 import click
 
 from stoker.cli.connection import connect_patiently, find_masters
-from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
-from stoker.cli.output import echo_value
-from stoker.cli.restoring import start_saved
-from stoker.cli.savepoint_texts import absolute_location
-from stoker.cli.terminal import say
-from stoker.core.errors import StokerError, Unavailable
-from stoker.savepoints.logs import SHUFFLE_PARTITIONS
+from stoker.cli.locations import absolute_location
+from stoker.cli.upgrading import follow
+from stoker.client.calls import Replacing
+from stoker.core.errors import Unavailable
 
 
 @click.command()
@@ -22,34 +17,31 @@ from stoker.savepoints.logs import SHUFFLE_PARTITIONS
 @click.option(
     "--savepoint-path", "directory", metavar="DIR", help="Directory or URL for the savepoints."
 )
+@click.option(
+    "--window",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="How long the divided job must run without a failure.",
+)
 @shared_options
-def rescale(invocation: Invocation, job: str, partitions: int, directory: str | None) -> int:
+def rescale(
+    invocation: Invocation, job: str, partitions: int, directory: str | None, window: float
+) -> int:
     """Stop a streaming job with a savepoint, divide its state anew, and start it from there.
 
-    When the state cannot be divided the job goes on as it was.
-    """
-    # It brings Spark along.
-    from stoker.processes.repartitioning import repartition_savepoint  # noqa: PLC0415
+    When the state cannot be divided the job goes on as it was. The cluster does all this, also
+    when this command is interrupted or the leading master dies; the machines of masters need
+    Spark and Java for it.
 
+    Example: stoker rescale clicks 8 --savepoint-path /savepoints
+    """
     masters = find_masters(invocation)
     if masters is None:
         raise Unavailable("no cluster is named or running, so there is no job to rescale")
     client = connect_patiently(masters, invocation)
     job_id = job_named(client, job)
-    savepoint = client.stop(job_id, absolute_location(directory))
-    client.wait(job_id)
-    say(f"Job {job_id} is stopped; its savepoint is {savepoint}.")
-    try:
-        made = asyncio.run(repartition_savepoint(savepoint, partitions, None))
-    except StokerError:
-        again = start_saved(client, savepoint)
-        say(f"The job goes on as it was, as job {again}.")
-        raise
-    settings = {SHUFFLE_PARTITIONS: str(partitions)}
-    started = start_saved(client, made, configuration=settings)
-    if invocation.json:
-        echo_value({"job_id": started, "savepoint": made, "partitions": partitions})
-    else:
-        click.echo(started)
-        say(f"Job {started} goes on from {made} with {partitions} partitions.")
-    return OK
+    replacing = Replacing(directory=absolute_location(directory), window_seconds=window)
+    trigger_id = client.begin_rescale(job_id, partitions, replacing=replacing)
+    return follow(client, job_id, trigger_id, invocation)

@@ -53,6 +53,8 @@ def run(
     with a dash.
 
     Without a cluster, one is made on this machine for the time of the command.
+
+    Example: stoker run jobs/orders.py --param day=2026-11-01 --conf spark.sql.shuffle.partitions=8
     """
     loaded = from_savepoint(job_file.load(), restore)
     if detached and bound:

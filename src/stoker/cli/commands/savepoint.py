@@ -8,8 +8,9 @@ from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.locations import absolute_location
 from stoker.cli.output import echo_value
-from stoker.cli.savepoint_texts import absolute_location, manifest_text, savepoints_text
+from stoker.cli.savepoint_texts import manifest_text, savepoints_text
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.restore import verify
 from stoker.storage.open import open_storage
@@ -34,6 +35,8 @@ def trigger(invocation: Invocation, job: str, directory: str | None, cancel: boo
 
     DIRECTORY is a path or URL that the masters reach; else the option
     execution.checkpointing.savepoint-dir says where it goes.
+
+    Example: stoker savepoint trigger clicks /savepoints
     """
     with connect(invocation) as client:
         job_id = job_named(client, job)
@@ -46,7 +49,10 @@ def trigger(invocation: Invocation, job: str, directory: str | None, cancel: boo
 @click.argument("directory", required=False)
 @shared_options
 def list_savepoints(invocation: Invocation, directory: str | None) -> int:
-    """List the savepoints of a directory, by default the configured one."""
+    """List the savepoints of a directory, by default the configured one.
+
+    Example: stoker savepoint list /savepoints
+    """
     with connect(invocation) as client:
         found = client.savepoints(absolute_location(directory))
     text = savepoints_text(found) if found else "There is no savepoint."
@@ -62,6 +68,8 @@ def show(invocation: Invocation, path: str, check: bool) -> int:
     """Show what is in a savepoint: job, batches, positions of sources, state.
 
     Read from this machine; no cluster is asked.
+
+    Example: stoker savepoint show /savepoints/savepoint-4f1c2a-9d0e --verify
     """
     location = locate(absolute_location(path) or path, open_storage)
     manifest = asyncio.run(read_manifest(location))
@@ -77,7 +85,10 @@ def show(invocation: Invocation, path: str, check: bool) -> int:
 @click.argument("path")
 @shared_options
 def dispose(invocation: Invocation, path: str) -> int:
-    """Remove a savepoint. Checkpoints of jobs that run are never touched."""
+    """Remove a savepoint. Checkpoints of jobs that run are never touched.
+
+    Example: stoker savepoint dispose /savepoints/savepoint-4f1c2a-9d0e
+    """
     wanted = absolute_location(path) or path
     with connect(invocation) as client:
         client.dispose_savepoint(wanted)
@@ -94,6 +105,8 @@ def repartition(invocation: Invocation, path: str, partitions: int, target: str 
     """Make a savepoint whose state has another number of partitions.
 
     A Spark of its own does it on this machine; the savepoint at PATH stays as it is.
+
+    Example: stoker savepoint repartition /savepoints/savepoint-4f1c2a-9d0e 8
     """
     # It brings Spark along, which no other of these commands needs.
     from stoker.processes.repartitioning import repartition_savepoint  # noqa: PLC0415

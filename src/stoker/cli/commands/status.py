@@ -11,7 +11,7 @@ from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
 from stoker.cli.words import duration_text, moment_text, table_text
-from stoker.client.progress import views_of
+from stoker.client.progress import part_words, views_of
 from stoker.core.results import JobDetails
 
 
@@ -22,6 +22,8 @@ def status(invocation: Invocation, job: str) -> int:
     """Show one job: its state, its regions, why it waits, how it failed.
 
     JOB is an id or the beginning of one.
+
+    Example: stoker status clicks
     """
     with connect(invocation) as client:
         details = client.job(job_named(client, job))
@@ -60,8 +62,10 @@ def _head(details: JobDetails) -> str:
 
 
 def _regions(details: JobDetails) -> str:
-    rows = [
-        (view.name, view.state.value, region.current.task_executor or "-", view.words)
-        for view, region in zip(views_of(details), details.regions, strict=True)
-    ]
+    rows = []
+    for view, region in zip(views_of(details), details.regions, strict=True):
+        executor = region.current.task_executor or "-"
+        rows.append((view.name, view.state.value, executor, view.words))
+        for part in region.current.progress.parts:
+            rows.append((f"  {part.name}", part.state, executor, part_words(part)))
     return table_text(("REGION", "STATE", "TASK EXECUTOR", "PROGRESS"), rows)

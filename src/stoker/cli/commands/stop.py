@@ -6,8 +6,8 @@ from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.locations import absolute_location
 from stoker.cli.output import echo_value
-from stoker.cli.savepoint_texts import absolute_location
 from stoker.cli.terminal import say
 
 
@@ -31,6 +31,8 @@ def stop(invocation: Invocation, job: str, directory: str | None, limit: float |
     """End a streaming job at batch boundaries and keep where it ended as a savepoint.
 
     When there is no savepoint in the end, for whatever reason, the job goes on.
+
+    Example: stoker stop clicks --savepoint-path /savepoints
     """
     with connect(invocation) as client:
         job_id = job_named(client, job)

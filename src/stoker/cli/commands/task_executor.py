@@ -13,5 +13,7 @@ def task_executor(invocation: Invocation) -> int:
     """Run a task executor with its Spark in the foreground, until SIGTERM.
 
     It finds the leading master through the same high-availability settings.
+
+    Example: stoker task-executor -D taskmanager.numberOfTaskSlots=4
     """
     return serve_until_signal(run_task_executor, invocation.configuration())

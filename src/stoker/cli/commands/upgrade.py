@@ -3,14 +3,13 @@
 import click
 
 from stoker.cli.connection import connect_patiently, find_masters
-from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_file import JobFile, job_file_options
 from stoker.cli.jobs import job_argument, job_named
-from stoker.cli.output import echo_value
-from stoker.cli.savepoint_texts import absolute_location
-from stoker.cli.terminal import say
-from stoker.cli.upgrading import Upgrade
+from stoker.cli.locations import absolute_location
+from stoker.cli.upgrading import follow
+from stoker.client.calls import Replacing
+from stoker.client.job_source import files_of
 from stoker.core.errors import Unavailable
 
 
@@ -42,23 +41,21 @@ def upgrade(
 
     JOB is stopped with a savepoint, FILE starts from it and is watched for a while. If it is
     refused, fails or has to restart meanwhile, the old version goes on from where the new one
-    was: nothing is lost and nothing is written twice. The savepoint must be in a place that this
-    machine reaches too.
+    was: nothing is lost and nothing is written twice. The cluster does all this, also when this
+    command is interrupted or the leading master dies.
+
+    Example: stoker upgrade clicks jobs/clicks.py --window 60
     """
     loaded = job_file.load()
     masters = find_masters(invocation)
     if masters is None:
         raise Unavailable("no cluster is named or running, so there is no job to upgrade")
     client = connect_patiently(masters, invocation)
-    upgraded = Upgrade(
-        client=client,
-        say=say,
-        window_seconds=window,
+    job_id = job_named(client, job)
+    replacing = Replacing(
         directory=absolute_location(directory),
+        window_seconds=window,
         allow_non_restored_state=allow,
-    ).run(job_named(client, job), loaded)
-    if invocation.json:
-        echo_value(upgraded)
-    else:
-        click.echo(upgraded.job_id)
-    return FAILED if upgraded.rolled_back else OK
+    )
+    trigger_id = client.begin_upgrade(job_id, loaded.graph, files_of(loaded), replacing=replacing)
+    return follow(client, job_id, trigger_id, invocation)

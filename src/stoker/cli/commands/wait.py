@@ -20,7 +20,10 @@ def _leave() -> Wish:
 @job_argument
 @shared_options
 def wait(invocation: Invocation, job: str) -> int:
-    """Watch a job until it ends; the exit code tells how. Ctrl-C leaves it running."""
+    """Watch a job until it ends; the exit code tells how. Ctrl-C leaves it running.
+
+    Example: stoker wait clicks && echo it is done
+    """
     with connect(invocation) as client:
         job_id = job_named(client, job)
         client.status(job_id)

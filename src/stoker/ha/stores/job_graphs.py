@@ -1,5 +1,6 @@
 """The job graph store: every accepted job, until its result is recorded and it is cleaned up."""
 
+import functools
 import hashlib
 import logging
 from dataclasses import dataclass
@@ -102,7 +103,7 @@ def _without_defaults(value: Any) -> Any:
         case msgspec.Struct():
             told = {
                 field.encode_name: _without_defaults(getattr(value, field.name))
-                for field in msgspec.structs.fields(value)
+                for field in _fields(type(value))
                 if getattr(value, field.name) != default_of(field)
             }
             # A key that no field has.
@@ -111,6 +112,12 @@ def _without_defaults(value: Any) -> Any:
             return [_without_defaults(each) for each in value]
         case _:
             return value
+
+
+@functools.cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Looked up once: it takes far longer than to digest a graph."""
+    return msgspec.structs.fields(kind)
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> Any:

@@ -1,0 +1,91 @@
+"""`stoker shutdown`: the end of a whole cluster for good."""
+
+import socket
+import sys
+import time
+from urllib.parse import urlsplit
+
+import click
+
+from stoker.cli.connection import connect, find_masters, local_masters
+from stoker.cli.exit_codes import FAILED, OK
+from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.output import echo_value
+from stoker.cli.terminal import say
+from stoker.client.blocking import BlockingClient
+from stoker.client.masters import parse_masters
+from stoker.core.errors import InvalidInput
+from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local_cluster_state import default_directory
+
+_POLL_SECONDS = 0.2
+_PROBE_SECONDS = 2.0
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@click.option(
+    "--wait",
+    "wait_seconds",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=300.0,
+    show_default=True,
+    help="Return when the masters have ended; exit code 1 when one answers after this time.",
+)
+@shared_options
+def shutdown(invocation: Invocation, yes: bool, wait_seconds: float) -> int:
+    """End the cluster for good: its jobs are cancelled, then all its processes end.
+
+    Savepoints that are being taken are finished first. Results of ended jobs are kept, and a
+    cluster that is started anew shows them. To stop a local cluster and go on with its jobs
+    later, use: stoker cluster down
+
+    Example: stoker shutdown --yes
+    """
+    masters = find_masters(invocation)
+    is_local = masters is not None and masters == local_masters(default_directory())
+    with connect(invocation) as client:
+        _confirm(client, yes)
+        client.shut_down()
+    assert masters is not None
+    gone = _wait(masters, wait_seconds)
+    if gone and is_local:
+        # Servers that `stoker cluster up` started for it do not know of its end.
+        LocalCluster(default_directory()).stop()
+    if invocation.json:
+        echo_value({"masters": masters, "gone": gone})
+    elif gone:
+        say("The cluster has ended.")
+    else:
+        say("The cluster is ending, and still answers; its jobs may take their time.")
+    return OK if gone else FAILED
+
+
+def _confirm(client: BlockingClient, yes: bool) -> None:
+    running = client.overview().jobs_running
+    if yes or running == 0:
+        return
+    jobs = "1 job that has" if running == 1 else f"{running} jobs that have"
+    if not sys.stdin.isatty():
+        raise InvalidInput(f"this cancels {jobs} not ended; add --yes if that is wanted")
+    click.confirm(f"This cancels {jobs} not ended. Go on?", abort=True, err=True)
+
+
+def _wait(masters: str, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while any(_answers(url) for url in parse_masters(masters)):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _answers(url: str) -> bool:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname or "", port), timeout=_PROBE_SECONDS).close()
+    except OSError:
+        return False
+    return True

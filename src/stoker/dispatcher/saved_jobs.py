@@ -1,0 +1,50 @@
+"""The job that a savepoint was taken of, made ready to be handed in again."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from stoker.blob.keys import path_of
+from stoker.core.errors import NotFound, UnusableSavepoint
+from stoker.core.graph import JobGraph, Restore
+from stoker.core.ids import BlobKey, JobId
+from stoker.savepoints.copying import copy_file
+from stoker.savepoints.locations import Location, OpenStorage, locate
+from stoker.savepoints.manifest import artifact_path
+from stoker.savepoints.origin import saved_graph
+from stoker.storage.contract import Storage
+
+
+async def saved_job(
+    savepoint: str,
+    job_id: JobId,
+    *,
+    origin: str | None,
+    configuration: Mapping[str, str],
+    storage: Storage,
+    open_storage: OpenStorage,
+) -> JobGraph:
+    """As it was saved, under another id; its files are in the storage when this returns."""
+    location = locate(savepoint, open_storage)
+    graph = await saved_graph(location)
+    for artifact in graph.artifacts:
+        stored = path_of(job_id, artifact.key or BlobKey(artifact.sha256))
+        await _copy_artifact(location, artifact.sha256, storage, stored)
+    return msgspec.structs.replace(
+        graph,
+        job_id=job_id,
+        idempotency_key=None,
+        restore=Restore(path=origin or savepoint),
+        configuration={**graph.configuration, **configuration},
+    )
+
+
+async def _copy_artifact(location: Location, sha256: str, storage: Storage, stored: str) -> None:
+    path = artifact_path(sha256)
+    try:
+        copied = await copy_file(location.parent, location.inside(path), storage, stored)
+    except NotFound:
+        raise UnusableSavepoint(location.url, f"its file {path} is missing") from None
+    if copied.sha256 != sha256:
+        await storage.delete(stored)
+        raise UnusableSavepoint(location.url, f"its file {path} is damaged")

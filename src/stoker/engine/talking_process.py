@@ -1,0 +1,56 @@
+"""A process that runs user code, as the task executor speaks with it: a socket and two streams."""
+
+import asyncio
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from stoker.engine.log_pump import LogPump
+from stoker.engine.runner_protocol import FromRunner, ToRunner, frame, receive
+
+_STREAM_LIMIT = 1 << 20
+
+
+class TalkingProcess:
+    """What runners, janitors and drivers have in common; how they begin and end is their own."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        output: tuple[LogPump, LogPump],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._stdout, self._stderr = output
+        self._decoder: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
+
+    async def send(self, message: ToRunner) -> None:
+        # A process that is gone shows as the end of what it says.
+        with suppress(ConnectionError):
+            self.post(message)
+            await self._writer.drain()
+
+    def post(self, message: ToRunner) -> None:
+        """A small message, for whose way nobody waits."""
+        self._writer.write(frame(message))
+
+    async def receive(self) -> FromRunner | None:
+        return await receive(self._reader, self._decoder)
+
+    def log_to(self, directory: Path) -> None:
+        """From now on, what it writes is the output of one task."""
+        self._stdout.carry_to(directory / "stdout.log")
+        self._stderr.carry_to(directory / "stderr.log")
+
+    async def hang_up(self) -> None:
+        """After its end: returns when everything that it wrote is in the logs."""
+        self._writer.close()
+        await self._stdout.wait_until_over()
+        await self._stderr.wait_until_over()
+
+
+async def line_over(end: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_unix_connection(sock=end, limit=_STREAM_LIMIT)

@@ -1,0 +1,63 @@
+"""What is on record of a job's savepoints for its next master: how many, and the stop of one."""
+
+import msgspec
+
+from stoker.core.checkpoints import Millis
+from stoker.core.errors import NotFound
+from stoker.core.failpoints import failpoint
+from stoker.core.graph import Value
+from stoker.core.ids import JobId
+from stoker.storage.contract import Storage
+
+
+class StopRecord(Value):
+    """The savepoint of a stop is there: whoever leads drives the job to its end."""
+
+    path: str
+    at: Millis
+    version: int = 1
+
+
+class SavepointsRecord(Value):
+    begun: int = 0
+    """Savepoints of the job so far, by all its masters."""
+    stop_order: str | None = None
+    """Under which the last stop asked the streams to wait; they may wait still."""
+    version: int = 1
+
+
+def stop_record_path(job_id: JobId) -> str:
+    return f"jobs/{job_id}/stopped.json"
+
+
+def savepoints_record_path(job_id: JobId) -> str:
+    return f"jobs/{job_id}/savepoints.json"
+
+
+async def stopped_before(storage: Storage, job_id: JobId) -> StopRecord | None:
+    try:
+        content = await storage.read(stop_record_path(job_id))
+    except NotFound:
+        return None
+    return msgspec.json.decode(content, type=StopRecord)
+
+
+async def record_stop(storage: Storage, job_id: JobId, record: StopRecord) -> None:
+    failpoint("stop.before-record")
+    await storage.write(stop_record_path(job_id), msgspec.json.encode(record))
+    failpoint("stop.after-record")
+
+
+async def savepoints_before(storage: Storage, job_id: JobId) -> SavepointsRecord:
+    try:
+        content = await storage.read(savepoints_record_path(job_id))
+    except NotFound:
+        return SavepointsRecord()
+    return msgspec.json.decode(content, type=SavepointsRecord)
+
+
+async def record_savepoints(storage: Storage, job_id: JobId, record: SavepointsRecord) -> None:
+    """Before a stream is asked to wait, so that the next master knows whom to let go on."""
+    failpoint("savepoints.before-record")
+    await storage.write(savepoints_record_path(job_id), msgspec.json.encode(record))
+    failpoint("savepoints.after-record")

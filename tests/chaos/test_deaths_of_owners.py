@@ -1,0 +1,199 @@
+"""A process that starts others dies between two steps of that: nothing of them is left.
+
+Real processes, since only the kernel can end what a dead process has started.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from chaos.real_cluster import LONG
+from stoker.core.failpoints import (
+    DRIVER_FAILPOINTS,
+    ENGINE_FAILPOINTS,
+    ENVIRONMENT_VARIABLE,
+    KILLED,
+    PROVIDER_FAILPOINTS,
+)
+
+PATIENCE = 60.0
+
+PROVIDER = """
+import asyncio, random, sys
+from pathlib import Path
+from stoker.core.graph import ResourceProfile
+from stoker.core.ids import Ids
+from stoker.resourcemanager.local_processes import LocalProcesses
+from stoker.resourcemanager.provider import Offer
+
+async def main():
+    folder = Path(sys.argv[1])
+    provider = LocalProcesses(
+        command=lambda _: [sys.executable, "-c", "import time; time.sleep(600)", str(folder)],
+        limit=1,
+        offer=Offer(slots=1, profile=ResourceProfile()),
+        log_dir=folder,
+        ids=Ids(random.Random(1)),
+    )
+    async with provider:
+        await provider.stop(await provider.start())
+
+asyncio.run(main())
+"""
+
+DRIVER = """
+import asyncio, os, sys
+from pathlib import Path
+from stoker.engine.classic_options import ClassicOptions
+from stoker.engine.driver_process import DriverSetup, start_driver
+from stoker.engine.java import bundled_java_home, find_java
+from stoker.engine.options import EngineOptions
+
+async def main():
+    folder = Path(sys.argv[1])
+    setup = DriverSetup(
+        options=EngineOptions(),
+        classic=ClassicOptions(),
+        java=await find_java(os.environ, folder / "java", bundled_home=bundled_java_home()),
+        work=folder / "work",
+        logs=folder,
+    )
+    driver = await start_driver(setup, "one", warm=False)
+    driver.ask_to_end()
+    await driver.exited
+
+asyncio.run(main())
+"""
+
+ENGINE = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.ids import AttemptId, JobId
+from stoker.core.regions import regions_of
+from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.contract import Progressed, Task
+from stoker.engine.options import EngineOptions
+from stoker.engine.process_tree import children_of
+
+def task(folder, name, *vertices):
+    graph = JobGraph(job_id=JobId("0" * 32), name=name, vertices=vertices)
+    directory = folder / name
+    directory.mkdir()
+    return Task(
+        graph=graph,
+        region=regions_of(graph)[-1],
+        attempt=AttemptId(name),
+        attempt_number=0,
+        directory=directory,
+        materialized_root=(folder / "materialized").as_uri(),
+        checkpoint_root=(folder / "checkpoints").as_uri(),
+    )
+
+def runner_in(engine, directory):
+    for pid in children_of(int(engine.description["zygote-pid"])):
+        if os.readlink(f"/proc/{pid}/cwd") == str(directory):
+            return pid
+    raise LookupError(directory)
+
+async def main():
+    folder = Path(sys.argv[1])
+    options = EngineOptions(recycle_after_tasks=1, warm_runners=1)
+    async with ConnectEngine.open(options, folder / "work", folder) as engine:
+        running = asyncio.Event()
+        stream = await engine.launch(
+            task(
+                folder,
+                "stream",
+                Source(name="rate", read=FormatRead(format="rate"), streaming=True),
+                Sink(
+                    name="out",
+                    input="rate",
+                    write=FormatWrite(format="noop"),
+                    trigger="1 second",
+                ),
+            ),
+            lambda event: running.set() if isinstance(event, Progressed) else None,
+        )
+        await running.wait()
+        running.clear()
+        os.kill(runner_in(engine, folder / "stream"), signal.SIGKILL)
+        await running.wait()
+        await stream.cancel()
+        # That was the one task of the server, which is replaced now.
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+OF_DRIVERS = sorted(name for name in DRIVER_FAILPOINTS if name.startswith("driver."))
+
+
+OF_ENGINES = sorted(ENGINE_FAILPOINTS) if LONG else ["takeover.after-attaching"]
+
+
+def dies_at(failpoint: str, program: str, folder: Path, patience: float = PATIENCE) -> None:
+    owner = subprocess.run(
+        [sys.executable, "-c", program, str(folder)],
+        env={**os.environ, ENVIRONMENT_VARIABLE: failpoint},
+        timeout=patience,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert owner.returncode == KILLED, owner.stderr
+    deadline = time.monotonic() + PATIENCE
+    while left := those_who_know_of(folder):
+        assert time.monotonic() < deadline, f"still there: {left}"
+        time.sleep(0.05)
+
+
+def those_who_know_of(folder: Path) -> list[int]:
+    """Processes with the folder on their command line or in their environment."""
+    mark = str(folder).encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if mark in told and int(process.name) != os.getpid():
+            found.append(int(process.name))
+    return found
+
+
+@pytest.mark.parametrize("failpoint", sorted(PROVIDER_FAILPOINTS))
+def test_no_task_executor_outlives_a_master_that_dies_over_starting_or_stopping_it(
+    tmp_path: Path, failpoint: str
+) -> None:
+    """RM-18, design invariant 6"""
+    dies_at(failpoint, PROVIDER, tmp_path)
+
+
+@pytest.mark.parametrize("failpoint", OF_DRIVERS)
+def test_no_driver_outlives_a_task_executor_that_dies_over_starting_or_ending_it(
+    tmp_path: Path, failpoint: str
+) -> None:
+    """Design invariant 6"""
+    dies_at(failpoint, DRIVER, tmp_path)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("failpoint", OF_ENGINES)
+def test_no_server_and_no_runner_outlives_a_task_executor_that_dies_over_one_of_them(
+    tmp_path: Path, failpoint: str
+) -> None:
+    """Design invariant 6"""
+    dies_at(failpoint, ENGINE, tmp_path, patience=240)
+
+
+def test_those_who_are_left_would_be_found(tmp_path: Path) -> None:
+    with subprocess.Popen(["/bin/sleep", "600"], env={"FOLDER": str(tmp_path)}) as left:
+        try:
+            assert those_who_know_of(tmp_path) == [left.pid]
+        finally:
+            left.kill()

@@ -1,0 +1,115 @@
+"""What the store of replacements does, on every coordinator and storage."""
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stoker.core.errors import CorruptContent, KeyExists, LeadershipLost
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.ids import Ids, JobId
+from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
+from stoker.ha import keys
+from stoker.ha.coordinator import Coordinator, Create
+from stoker.ha.memory import MemoryCoordination
+from stoker.ha.open import open_coordinator
+from stoker.ha.stores.replacements import ReplacementStore, graph_path
+from stoker.storage.contract import Storage
+from stoker.storage.memory import MemoryStorage
+from stoker.storage.open import open_storage
+from stoker.testing.leadership import seize_leadership
+
+OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
+
+
+@dataclass
+class World:
+    coordinator: Coordinator
+    storage: Storage
+    ids: Ids
+
+    async def store(self) -> ReplacementStore:
+        """Of a leader that has just won."""
+        return ReplacementStore(
+            await seize_leadership(self.coordinator, ids=self.ids), self.storage
+        )
+
+
+@pytest.fixture(params=["memory", "embedded", "zookeeper"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    ids = Ids(random.Random(3))
+    if request.param == "memory":
+        coordinator: Coordinator = MemoryCoordination().session()
+        storage: Storage = MemoryStorage()
+    else:
+        url = f"embedded://{tmp_path}/coordinator"
+        if request.param == "zookeeper":
+            url = request.getfixturevalue("zookeeper_url")
+        coordinator = await open_coordinator(url, ids=ids)
+        storage = open_storage(str(tmp_path / "storage"))
+    yield World(coordinator, storage, ids)
+    await coordinator.close()
+
+
+def plan(trigger_id: str = "d" * 32) -> Replacement:
+    return Replacement(
+        job_id=OLD,
+        trigger_id=trigger_id,
+        kind=ReplacementKind.UPGRADE,
+        digest="",
+        new_id=NEW,
+        back_id=BACK,
+        directory="/saved",
+        order="0",
+        began=1,
+        changed=1,
+        pointer=graph_path(OLD, trigger_id),
+    )
+
+
+def graph() -> JobGraph:
+    source = Source(name="raw", read=FormatRead(format="rate"), streaming=True)
+    sink = Sink(name="out", input="raw", write=FormatWrite(format="noop"))
+    return JobGraph(job_id=NEW, name="clicks", vertices=(source, sink))
+
+
+async def test_a_replacement_is_kept_with_its_graph_until_it_is_removed(world: World):
+    store = await world.store()
+    await store.create(plan(), graph())
+    with pytest.raises(KeyExists):
+        await store.create(msgspec.structs.replace(plan(), order="1"), graph())
+    following = msgspec.structs.replace(plan(), phase=ReplacementPhase.STARTING, savepoint="/s")
+    await store.put(following)
+    await store.create(plan("e" * 32), None)
+    later = await world.store()
+    assert sorted(await later.all(), key=lambda each: each.trigger_id) == [
+        following,
+        plan("e" * 32),
+    ]
+    assert await later.graph(following) == graph()
+    await later.remove(following)
+    await later.remove(following)
+    assert await later.all() == [plan("e" * 32)]
+    with pytest.raises(CorruptContent, match="is gone"):
+        await later.graph(following)
+
+
+async def test_a_former_leader_neither_begins_nor_carries_on_a_replacement(world: World):
+    former = await world.store()
+    await former.create(plan(), graph())
+    await world.store()
+    with pytest.raises(LeadershipLost):
+        await former.put(msgspec.structs.replace(plan(), phase=ReplacementPhase.STARTING))
+    with pytest.raises(LeadershipLost):
+        await former.create(plan("e" * 32), None)
+    assert await (await world.store()).all() == [plan()]
+
+
+async def test_a_record_that_cannot_be_understood_harms_no_other(world: World):
+    store = await world.store()
+    await store.create(plan(), graph())
+    await world.coordinator.commit([Create(keys.replacement(OLD, "f" * 32), b"{")])
+    assert await store.all() == [plan()]

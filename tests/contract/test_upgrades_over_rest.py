@@ -1,0 +1,86 @@
+"""Upgrades and rescales over REST: triggered with files, followed, refused in words."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from contract.rest_cluster import FINISHED, NEW, RUNNING, Master, new_graph
+from stoker.api.replacements import ReplacementState
+from stoker.client.asynchronous import StokerClient
+from stoker.client.blocking import BlockingClient
+from stoker.client.calls import Replacing
+from stoker.core.errors import InvalidInput, NotFound
+from stoker.core.graph import Artifact, ArtifactKind
+from stoker.core.replacements import ReplacementKind, ReplacementPhase
+
+
+def reaches(master: Master, trigger_id: str, phase: ReplacementPhase) -> None:
+    known = master.dispatcher.replacements
+    known[trigger_id] = msgspec.structs.replace(
+        known[trigger_id], phase=phase, savepoint="/saved/one", reason="it did not do"
+    )
+
+
+async def test_an_upgrade_is_triggered_with_its_files_and_followed_to_its_end(tmp_path: Path):
+    content = b"library" * 1000
+    file = tmp_path / "lib.whl"
+    file.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    artifact = Artifact(name="lib.whl", kind=ArtifactKind.WHEEL, sha256=digest, size=len(content))
+    master = Master()
+    async with master.serving() as url, StokerClient(url) as client:
+        trigger_id = await client.begin_upgrade(
+            RUNNING, new_graph(artifacts=(artifact,)), {digest: file}
+        )
+        assert master.blobs.content[NEW, digest] == content
+        told: list[ReplacementState] = []
+
+        def tell(state: ReplacementState) -> None:
+            told.append(state)
+            reaches(master, trigger_id, ReplacementPhase.ROLLED_BACK)
+
+        state = await client.replacement(RUNNING, trigger_id, tell)
+    assert [each.phase for each in told] == [ReplacementPhase.STOPPING]
+    assert state.rolled_back
+    assert (state.savepoint, state.reason) == ("/saved/one", "it did not do")
+
+
+async def test_the_same_without_an_event_loop():
+    master = Master()
+    async with master.serving() as url:
+        client = BlockingClient(url)
+        replacing = Replacing(directory="/saved", window_seconds=3, allow_non_restored_state=True)
+        upgrade = await asyncio.to_thread(
+            client.begin_upgrade, RUNNING, new_graph(), replacing=replacing
+        )
+        rescale = await asyncio.to_thread(client.begin_rescale, RUNNING, 8)
+        reaches(master, rescale, ReplacementPhase.DONE)
+        state = await asyncio.to_thread(client.replacement, RUNNING, rescale)
+        assert state.over
+        assert not state.failed
+    known = master.dispatcher.replacements
+    assert known[upgrade].kind is ReplacementKind.UPGRADE
+    assert (known[rescale].kind, known[rescale].partitions) == (ReplacementKind.RESCALE, 8)
+
+
+async def test_what_makes_no_sense_is_refused_in_words():
+    async with Master().serving() as url, StokerClient(url) as client:
+        with pytest.raises(NotFound):
+            await client.replacement(FINISHED, "f" * 32)
+        with pytest.raises(NotFound):
+            await client.begin_rescale("f" * 32, 2)
+        with pytest.raises(InvalidInput, match="window-seconds"):
+            await client.begin_rescale(RUNNING, 2, replacing=Replacing(window_seconds=-1))
+        with pytest.raises(InvalidInput, match="partitions"):
+            await client.begin_rescale(RUNNING, -2)
+        async with httpx.AsyncClient(base_url=url) as http:
+            path = f"/jobs/{RUNNING}/replacements/{'f' * 32}"
+            known = await http.get(path, params={"known": "RESTING"})
+            assert known.status_code == 400
+            assert "STOPPING" in known.json()["errors"][0]
+            bare = await http.post(f"/jobs/{RUNNING}/upgrade")
+            assert bare.status_code == 400

@@ -1,0 +1,81 @@
+"""A streaming job with state and an exactly-once sink: every number once, however often it comes.
+
+No Python function runs in Spark, since a busy machine does not start workers in time for it.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.dataset
+
+PIPELINE = """
+from stoker import Pipeline
+
+distinct = Pipeline(
+    "{name}",
+    parameters={{"root": "{root}"}},
+    configuration={configuration},
+)
+
+@distinct.source(streaming=True)
+def raw(spark, params):
+    reader = spark.readStream.schema("n LONG").option("maxFilesPerTrigger", 1)
+    return reader.json(params["root"] + "/in")
+
+@distinct.transform
+def once(raw):
+    {check}
+    return raw.dropDuplicates(["n"]).selectExpr("{number} AS n")
+
+distinct.sink("once", name="out", format="parquet", path="{root}/out", trigger="200 milliseconds")
+"""
+
+
+class DistinctStream:
+    """Its input, its output, and versions of the job."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.written = 0
+        (root / "in").mkdir(parents=True)
+
+    def write(self, count: int) -> None:
+        """One file with so many further numbers, and all those that were there before."""
+        self.written += count
+        unfinished = self.root / f".{self.written}.json"
+        unfinished.write_text("".join(f'{{"n": {n}}}\n' for n in range(self.written)))
+        unfinished.rename(self.root / "in" / f"{self.written}.json")
+
+    def version(
+        self,
+        name: str,
+        *,
+        check: str = "pass",
+        number: str = "n",
+        configuration: Mapping[str, str] | None = None,
+    ) -> Path:
+        """`number` is an expression of SQL; whether it can be computed shows with the data."""
+        path = self.root / f"{name}.py"
+        settings = {"spark.sql.shuffle.partitions": "2", **(configuration or {})}
+        path.write_text(
+            PIPELINE.format(
+                root=self.root, name=name, check=check, number=number, configuration=settings
+            )
+        )
+        return path
+
+    def output(self) -> list[int]:
+        """What a reader of the sink sees: the files of its log alone."""
+        files: set[str] = set()
+        for batch in (self.root / "out" / "_spark_metadata").glob("[0-9]*"):
+            entries = [json.loads(line) for line in batch.read_text().splitlines()[1:]]
+            files |= {entry["path"].removeprefix("file://") for entry in entries}
+        if not files:
+            return []
+        table = pyarrow.dataset.dataset(sorted(files), format="parquet").to_table()
+        return sorted(table.column("n").to_pylist())
+
+    @property
+    def is_caught_up(self) -> bool:
+        return self.output() == list(range(self.written))

@@ -1,0 +1,137 @@
+"""Flink's real command line and dashboard against a real cluster.
+
+STOKER_FLINK names a folder with Flink's jars: lib/ of its distribution, or pyflink/lib of the
+package apache-flink-libraries. The dashboard is looked at in Chromium, through Playwright.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from integration.cli.conftest import CommandLine, Eventually
+from integration.cli.flink_tools import FlinkCommand, dashboard
+from stoker.processes.local_cluster_state import urls_of
+
+LIB = Path(os.environ.get("STOKER_FLINK", "/nowhere"))
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.skipif(not LIB.is_dir(), reason="Flink's jars: STOKER_FLINK=…/lib"),
+    pytest.mark.timeout(900),
+]
+
+STREAM = """
+from stoker import Pipeline
+
+stream = Pipeline("flinks-stream", configuration={"spark.sql.shuffle.partitions": 2})
+
+@stream.source
+def ticks(spark):
+    return spark.readStream.format("rate").option("rowsPerSecond", 5).load()
+
+@stream.transform
+def counted(ticks):
+    return ticks.groupBy((ticks["value"] % 3).alias("k")).count()
+
+stream.sink("counted", name="out", format="noop", mode="complete", trigger="1 second")
+"""
+NOT_THERE = "f" * 32
+
+
+@pytest.fixture
+def url(stoker: CommandLine) -> str:
+    (url,) = urls_of(stoker.directory, stoker.state)
+    return url
+
+
+@pytest.fixture
+def flink(url: str, tmp_path: Path) -> FlinkCommand:
+    return FlinkCommand(LIB, tmp_path, url.removeprefix("http://"))
+
+
+@pytest.fixture
+def job(stoker: CommandLine, url: str, tmp_path: Path, eventually: Eventually) -> Iterator[str]:
+    """A stream that has made a checkpoint; cancelled in the end, if it is still there."""
+    (tmp_path / "stream.py").write_text(STREAM)
+    job_id = stoker.submit(tmp_path / "stream.py")
+    checkpoints = f"{url}/jobs/{job_id}/checkpoints"
+    eventually(lambda: httpx.get(checkpoints).json()["counts"]["completed"] > 0)
+    yield job_id
+    httpx.patch(f"{url}/jobs/{job_id}")
+
+
+def test_a_job_is_listed_saved_and_stopped(flink: FlinkCommand, job: str, tmp_path: Path) -> None:
+    assert f"{job} : flinks-stream (RUNNING)" in flink("list").stdout
+    saved = flink("savepoint", job, str(tmp_path / "saved")).stdout
+    (path,) = re.findall(r"Savepoint completed\. Path: (\S+)", saved)
+    assert Path(path).is_dir()
+    assert "Successfully trigger manual savepoint" in flink("savepoint", "-detached", job).stdout
+    assert re.search(rf"Checkpoint \d+ for job {job} completed", flink("checkpoint", job).stdout)
+    assert "disposed" in flink("savepoint", "-dispose", path).stdout
+    assert not Path(path).exists()
+    stopped = flink("stop", "-p", str(tmp_path / "saved"), job).stdout
+    assert "Savepoint completed. Path:" in stopped
+    assert f"{job} : flinks-stream (FINISHED)" in flink("list", "-a").stdout
+
+
+def test_a_job_is_cancelled_with_a_savepoint(flink: FlinkCommand, job: str, tmp_path: Path) -> None:
+    done = flink("cancel", "-s", str(tmp_path / "saved"), job).stdout
+    assert f"Cancelled job {job}. Savepoint stored in" in done
+    assert f"{job} : flinks-stream (CANCELED)" in flink("list", "-a").stdout
+
+
+def test_what_cannot_be_done_is_told_in_the_clusters_words(flink: FlinkCommand, job: str) -> None:
+    unknown = flink("cancel", NOT_THERE, expect=1)
+    assert f"no job with id {NOT_THERE}" in unknown.stdout + unknown.stderr
+    nowhere = flink("savepoint", "-dispose", "/nowhere/at/all", expect=1)
+    assert "/nowhere/at/all cannot be used" in nowhere.stdout + nowhere.stderr
+    drained = flink("stop", "--drain", job, expect=1)
+    assert "drain is not possible" in drained.stdout + drained.stderr
+    assert f"Cancelled job {job}." in flink("cancel", job).stdout
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+@pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="no playwright")
+def test_the_dashboard_shows_a_job_and_cancels_it(
+    url: str, job: str, tmp_path: Path, eventually: Eventually
+) -> None:
+    from playwright.sync_api import Page, sync_playwright  # noqa: PLC0415
+
+    (executor,) = httpx.get(f"{url}/taskmanagers").json()["taskmanagers"]
+    vertex = httpx.get(f"{url}/jobs/{job}").json()["vertices"][-1]["id"]
+    of_job = ("timeline", "exceptions", "checkpoints", "configuration", "dataskew")
+    of_vertex = ("detail", "subtasks", "taskmanagers", "watermarks", "metrics", "accumulators")
+    of_process = ("metrics", "logs", "stdout", "thread-dump")
+    pages = [
+        *("overview", "submit", "job/running", "job/completed", "task-manager"),
+        *("application/running", "application/completed"),
+        *(f"job-manager/{each}" for each in ("config", *of_process)),
+        *(f"task-manager/{executor['id']}/{each}" for each in of_process),
+        *(f"job/running/{job}/{each}" for each in of_job),
+        *(f"job/running/{job}/overview/{vertex}/{each}" for each in of_vertex),
+    ]
+    faults: list[str] = []
+    with dashboard(LIB, tmp_path, url) as front, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page: Page = browser.new_page()
+        page.on("pageerror", lambda error: faults.append(f"{page.url}: {error}"))
+        page.on("response", lambda each: faults.append(each.url) if each.status >= 400 else None)
+        for each in pages:
+            page.goto(f"{front}/#/{each}")
+            page.reload(wait_until="networkidle")
+        assert faults == []
+        page.goto(f"{front}/#/job/running/{job}/overview")
+        page.reload()
+        page.get_by_text("Parallelism: 1").first.wait_for(timeout=60_000)
+        assert page.locator("flink-node, .node").count() == 3
+        page.get_by_text("Cancel Job").click()
+        confirmed = page.get_by_role("button").filter(has_text=re.compile("OK|Yes|Cancel Job"))
+        confirmed.first.click()
+        eventually(lambda: httpx.get(f"{url}/jobs/{job}").json()["state"] == "CANCELED")
+        browser.close()
+    assert faults == []

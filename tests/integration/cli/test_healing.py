@@ -1,0 +1,97 @@
+"""What heals jobs or ends them, through the command line: on real processes, with real Spark."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from integration.cli.conftest import CommandLine, Eventually
+from integration.cli.distinct_stream import DistinctStream
+
+RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
+OVERRIDES = "pipeline.jobvertex-parallelism-overrides"
+PATIENCE = 120
+
+PARTITIONS = """
+from stoker import Pipeline
+
+partitions = Pipeline("partitions", configuration={{"{key}": "counted:7"}})
+
+@partitions.source
+def numbers(spark):
+    return spark.range(100)
+
+@partitions.transform
+def counted(spark, numbers):
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    return numbers.selectExpr(f"{{partitions}} AS partitions").distinct()
+
+partitions.sink("counted", name="out", format="json", path="{out}", mode="overwrite")
+"""
+
+
+def test_a_job_that_is_bound_to_its_command_is_cancelled_when_that_is_killed(
+    stoker: CommandLine, slow_job: Path, eventually: Eventually
+):
+    command = stoker.start(
+        *("run", "-sae", slow_job, "--name", "bound", "--param", "seconds=600"),
+        *("-D", "client.heartbeat.timeout=5 s", "-D", "client.heartbeat.interval=1 s"),
+    )
+    try:
+        eventually(lambda: states(stoker, "bound") == ["RUNNING"], PATIENCE)
+    finally:
+        command.kill()
+        command.communicate()
+    eventually(lambda: states(stoker, "bound") == ["CANCELED"], PATIENCE)
+
+
+def states(stoker: CommandLine, name: str) -> list[str]:
+    jobs = json.loads(stoker("list", "--all", "--json").stdout)
+    return [job["state"] for job in jobs if job["name"] == name]
+
+
+def test_an_override_of_parallelism_is_what_spark_shuffles_with(
+    stoker: CommandLine, tmp_path: Path
+):
+    job = tmp_path / "partitions.py"
+    job.write_text(PARTITIONS.format(key=OVERRIDES, out=tmp_path / "out"))
+    stoker("run", job)
+    (row,) = [
+        json.loads(line)
+        for path in (tmp_path / "out").glob("*.json")
+        for line in path.read_text().splitlines()
+    ]
+    assert row == {"partitions": 7}
+
+
+@pytest.mark.skipif(
+    os.environ.get("STOKER_SAVEPOINTS") != "long",
+    reason="minutes on a busy machine: STOKER_SAVEPOINTS=long",
+)
+@pytest.mark.timeout(600)
+def test_a_cancelled_job_leaves_its_last_checkpoint_if_it_is_told_to_and_another_goes_on_from_it(
+    stoker: CommandLine, tmp_path: Path, eventually: Eventually
+):
+    """CKPT-09"""
+    stream = DistinctStream(tmp_path / "stream")
+    stream.write(5)
+    kept = stoker.submit(
+        stream.version("kept-1", configuration={RETENTION: "RETAIN_ON_CANCELLATION"})
+    )
+    eventually(lambda: stream.is_caught_up, PATIENCE)
+    stoker("cancel", kept)
+    retained = checkpoints(stoker, kept)["retained"]
+    assert Path(retained["path"].removeprefix("file://")).is_dir()
+    stream.write(4)
+    second = stoker.submit(stream.version("kept-2"), "-s", retained["path"])
+    eventually(lambda: stream.is_caught_up, PATIENCE)
+    stoker("cancel", second)
+    assert checkpoints(stoker, second)["retained"] is None
+
+
+def checkpoints(stoker: CommandLine, job: str) -> dict[str, dict[str, str]]:
+    told: dict[str, dict[str, str]] = json.loads(stoker("status", job, "--json").stdout)[
+        "checkpoints"
+    ]
+    return told

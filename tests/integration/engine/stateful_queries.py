@@ -1,0 +1,135 @@
+"""Stateful streaming queries for the tests of this folder, with input and output in files.
+
+A window that evicts, a join of two streams, a deduplication; with STOKER_SAVEPOINTS=long there is
+more data, and a query with a state of its own.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+
+from integration.engine.bench import function, job
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Transform
+
+LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
+FILES, ROWS = (40, 500) if LONG else (8, 40)
+FEW_FILES = 12
+"""For a query whose batches take long; the log of a file sink is compacted after ten."""
+PURGING = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
+}
+
+
+def write_input(folder: Path, numbers: Iterable[int]) -> None:
+    """One file for each number, half a minute of event time each, with rows that come twice."""
+    folder.mkdir(exist_ok=True)
+    for file in numbers:
+        rows = [
+            {"n": n, "k": n % 11, "at": f"2024-01-01T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}"}
+            for n in range(file * ROWS, (file + 1) * ROWS)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in [*rows, rows[0]])
+        unfinished = folder / f".{file}"
+        unfinished.write_text(text)
+        unfinished.rename(folder / f"{file:05}.json")
+
+
+def source(name: str, folder: Path) -> Source:
+    schema = "n LONG, k LONG, at TIMESTAMP"
+    options = {"maxFilesPerTrigger": "1"}
+    read = FormatRead(format="json", path=str(folder), schema=schema, options=options)
+    return Source(name=name, read=read, streaming=True)
+
+
+def windows(raw):
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    timed = raw.withWatermark("at", "10 seconds")
+    counted = timed.groupBy(f.window("at", "20 seconds")).agg(f.count("*").alias("rows"))
+    return counted.select(f.unix_timestamp("window.start").alias("key"), "rows")
+
+
+def distinct(raw):
+    timed = raw.withWatermark("at", "1 minute").dropDuplicatesWithinWatermark(["n"])
+    return timed.selectExpr("n AS key", "1 AS rows")
+
+
+def joined(left, right):
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    a = left.withWatermark("at", "1 minute").dropDuplicatesWithinWatermark(["n"]).alias("a")
+    b = right.withWatermark("at", "1 minute").selectExpr("n AS m", "at AS seen").alias("b")
+    both = a.join(b, f.expr("n = m AND seen BETWEEN at AND at + INTERVAL 1 SECOND"))
+    return both.selectExpr("n AS key", "1 AS rows")
+
+
+def totals(raw):
+    """One row for each key and batch: how many there were so far."""
+    from pyspark.sql import Row  # noqa: PLC0415
+    from pyspark.sql.streaming import StatefulProcessor  # noqa: PLC0415
+
+    class Total(StatefulProcessor):
+        def init(self, handle):
+            self._total = handle.getValueState("total", "n LONG")
+
+        def handleInputRows(self, key, rows, timerValues):
+            known = self._total.get() if self._total.exists() else (0,)
+            total = known[0] + sum(1 for _ in rows)
+            self._total.update((total,))
+            yield Row(key=key[0], rows=total)
+
+        def close(self):
+            pass
+
+    return raw.groupBy("k").transformWithState(
+        statefulProcessor=Total(),
+        outputStructType="key LONG, rows LONG",
+        outputMode="append",
+        timeMode="none",
+    )
+
+
+QUERIES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "windows": (windows, ("raw",)),
+    "distinct": (distinct, ("raw",)),
+    "joined": (joined, ("left", "right")),
+}
+if LONG:
+    # Spark gives a Python worker ten seconds: not when the machine is busy.
+    QUERIES["totals"] = (totals, ("raw",))
+
+
+def graph_of(name: str, inputs: Path, out: Path, trigger: str | None = None) -> JobGraph:
+    compute, sources = QUERIES[name]
+    return job(
+        *(source(each, inputs) for each in sources),
+        Transform(name="computed", inputs=sources, compute=function(compute, *sources)),
+        Sink(
+            name="out",
+            input="computed",
+            write=FormatWrite(format="parquet", path=str(out)),
+            mode="append",
+            trigger=trigger,
+        ),
+        configuration=PURGING,
+    )
+
+
+def rows_in(*directories: Path) -> list[tuple[int, int]]:
+    """Of the committed batches of file sinks."""
+    files: set[str] = set()
+    for directory in directories:
+        for batch in (directory / "_spark_metadata").glob("[0-9]*"):
+            entries = [json.loads(line) for line in batch.read_text().splitlines()[1:]]
+            files |= {entry["path"].removeprefix("file://") for entry in entries}
+    if not files:
+        return []
+    table = pyarrow.dataset.dataset(sorted(files), format="parquet").to_table()
+    return sorted(zip(table["key"].to_pylist(), table["rows"].to_pylist(), strict=True))

@@ -1,0 +1,109 @@
+"""Processes die at random under a stateful stream, and its output is that of a quiet run.
+
+Minutes of real Spark: STOKER_SAVEPOINTS=long. STOKER_DEATHS_SEED replays a run.
+"""
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from integration.engine.bench import Bench, Launched
+from integration.engine.processes import runner_of, until
+from integration.engine.stateful_queries import LONG, QUERIES, graph_of, rows_in, write_input
+from stoker.core.graph import JobGraph
+from stoker.core.states import ExecutionState
+from stoker.engine.connect_engine import ConnectEngine
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(not LONG, reason="minutes on a busy machine: STOKER_SAVEPOINTS=long"),
+]
+FILES = 10
+DEATHS = 3
+PATIENCE = 400
+
+
+class Stream:
+    """One query, in as many attempts as it takes."""
+
+    def __init__(self, bench: Bench, graph: JobGraph) -> None:
+        self.bench = bench
+        self.graph = graph
+        self.attempts = 0
+        self._launched: Launched | None = None
+
+    @property
+    def committed(self) -> int:
+        folder = self.bench.root / "checkpoints" / "out" / "commits"
+        return max((int(path.name) for path in folder.glob("[0-9]*")), default=-1)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._launched is not None and self._launched.running.following.done()
+
+    async def running(self) -> Launched:
+        """The attempt that runs, the next one when the last has failed."""
+        if self._launched is None or self._is_over:
+            await self.bench.engine.wait_until_ready()
+            self._launched = await self.bench.launch(self.graph)
+            self.attempts += 1
+        return self._launched
+
+    async def until_batch(self, number: int) -> None:
+        while self.committed < number:
+            await self.running()
+            await until(lambda: self.committed >= number or self._is_over, PATIENCE)
+
+
+def kill_runner(engine: ConnectEngine, launched: Launched) -> None:
+    try:
+        os.kill(runner_of(engine, launched), signal.SIGKILL)
+    except LookupError:
+        # The one before has just been killed, and the next one is not there yet.
+        return
+
+
+def kill_server(engine: ConnectEngine, _launched: Launched) -> None:
+    os.kill(int(engine.description["server-pid"]), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["distinct", "joined"])
+async def test_a_stream_whose_processes_die_writes_what_a_quiet_one_writes(
+    bench: Bench, engine: ConnectEngine, tmp_path: Path, name: str
+) -> None:
+    assert name in QUERIES
+    seed = int(os.environ.get("STOKER_DEATHS_SEED", "1"))
+    print(f"STOKER_DEATHS_SEED={seed}")
+    chance = random.Random(seed)
+    inputs = tmp_path / "in"
+    write_input(inputs, range(FILES))
+    whole = await Bench(engine, make(tmp_path / "quiet")).run(
+        graph_of(name, inputs, tmp_path / "whole", "available-now")
+    )
+    assert whole.state is ExecutionState.FINISHED, whole.failure
+    expected = rows_in(tmp_path / "whole")
+    assert expected
+
+    stream = Stream(bench, graph_of(name, inputs, tmp_path / "out"))
+    kills = [kill_runner, kill_server]
+    for number in range(DEATHS):
+        await stream.until_batch(min(FILES - 1, stream.committed + chance.randint(1, 2)))
+        # Each kind at least once.
+        kill = kills[number] if number < len(kills) else chance.choice(kills)
+        kill(engine, await stream.running())
+    await stream.until_batch(FILES - 1)
+    await (await stream.running()).running.cancel()
+    assert stream.attempts > 1
+    await bench.engine.wait_until_ready()
+    last = await bench.run(graph_of(name, inputs, tmp_path / "out", "available-now"))
+    assert last.state is ExecutionState.FINISHED, last.failure
+    assert rows_in(tmp_path / "out") == expected
+
+
+def make(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

@@ -1,0 +1,71 @@
+"""A whole cluster of real processes that is ended for good, over the embedded coordinator."""
+
+import time
+from contextlib import ExitStack, nullcontext, suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from contract.rest_cluster import new_graph
+from integration.processes.separate_processes import PATIENCE, process_of, url_of
+from stoker.api.cluster import Overview
+from stoker.client.blocking import BlockingClient
+from stoker.client.options import ClientOptions
+from stoker.core.errors import StokerError, Unavailable
+from stoker.core.failpoints import KILLED
+from stoker.core.graph import JobGraph, ResourceProfile
+from stoker.core.states import JobStatus
+
+WITHOUT_WARM_SPARK = {"taskmanager.engines": "classic", "taskmanager.classic.warm-drivers": "0"}
+"""Nothing runs there, and so it is up in a moment."""
+
+
+def overview_with(client: BlockingClient, executors: int) -> Overview:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            overview = client.overview()
+        except StokerError:
+            overview = None
+        if overview is not None and overview.taskmanagers >= executors:
+            return overview
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def waiting_job() -> JobGraph:
+    """It waits for a slot that is larger than any machine."""
+    return msgspec.structs.replace(new_graph(), profile=ResourceProfile(cores=1e6))
+
+
+@pytest.mark.parametrize("failpoint", ["", "shutdown.after-record"])
+def test_the_cluster_ends_with_its_jobs_and_a_new_one_knows_how(
+    tmp_path: Path, failpoint: str
+) -> None:
+    """ENTRY-04, ENTRY-07, RUN-05; asked of the standby, and also when the leader dies over it."""
+    with ExitStack() as stack:
+        leader = stack.enter_context(process_of(tmp_path, "master", "one", failpoint=failpoint))
+        first = url_of(tmp_path, "one", leader)
+        overview_with(BlockingClient(first), 0)
+        standby = stack.enter_context(process_of(tmp_path, "master", "two"))
+        executor = stack.enter_context(
+            process_of(tmp_path, "task-executor", "worker", settings=WITHOUT_WARM_SPARK)
+        )
+        second = url_of(tmp_path, "two", standby)
+        client = BlockingClient(second)
+        overview_with(client, 1)
+        job = client.submit(waiting_job()).job_id
+        # When the leader dies over its answer the cluster may be gone before it is asked again.
+        with suppress(Unavailable) if failpoint else nullcontext():
+            BlockingClient(second, ClientOptions(retries=3)).shut_down()
+        assert leader.wait(PATIENCE) == (KILLED if failpoint else 0)
+        assert standby.wait(PATIENCE) == 0
+        assert executor.wait(PATIENCE) == 0
+        left = {path.name for path in (tmp_path / "work").glob("two/*")}
+        assert left <= {"log"}, "nobody comes back under this name"
+    with process_of(tmp_path, "master", "one") as again:
+        client = BlockingClient(url_of(tmp_path, "one", again))
+        assert client.status(job) is JobStatus.CANCELED
+        assert client.overview().jobs_running == 0
+        assert again.poll() is None

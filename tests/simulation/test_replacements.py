@@ -1,0 +1,351 @@
+"""Jobs replaced by other versions: whoever leads carries it on, and one version runs. OPS-01.
+
+A client that dies in the middle is not seen here at all: nothing depends on it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from stoker.core.errors import CannotTakeSavepoint, Conflict, InvalidInput, NotFound
+from stoker.core.failpoints import REPLACEMENT_FAILPOINTS, armed
+from stoker.core.graph import JobGraph
+from stoker.core.ids import JobId
+from stoker.core.replacements import (
+    Replacement,
+    ReplacementKind,
+    ReplacementPhase,
+    ReplacementRequest,
+)
+from stoker.core.states import JobStatus
+from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.testing.simulated_cluster import SimulatedCluster
+from stoker.testing.virtual_time import running_process
+
+DIRECTORY = "/saved"
+TRIGGER = "5" * 32
+GOOD = "good"
+BAD = "bad"
+
+
+def stream(cluster: SimulatedCluster, *, fails: int = 0, seconds: float = FOREVER) -> JobGraph:
+    return job(
+        cluster,
+        seconds=seconds,
+        fails=fails,
+        sinks=2,
+        streaming=True,
+        restart=AGAIN_AND_AGAIN,
+    )
+
+
+def version(cluster: SimulatedCluster, kind: str) -> JobGraph:
+    """One that runs, or one that fails after a few seconds, again and again."""
+    return stream(cluster) if kind == GOOD else stream(cluster, fails=1000, seconds=4)
+
+
+def upgrade(old: JobId, graph: JobGraph, trigger_id: str = TRIGGER) -> ReplacementRequest:
+    return ReplacementRequest(
+        job_id=old,
+        trigger_id=trigger_id,
+        kind=ReplacementKind.UPGRADE,
+        graph=graph,
+        directory=DIRECTORY,
+        window_seconds=20,
+    )
+
+
+async def begun(cluster: SimulatedCluster, request: ReplacementRequest) -> None:
+    await cluster.ask(lambda d: d.trigger_replacement(request))
+
+
+async def until_phase(
+    cluster: SimulatedCluster,
+    old: JobId,
+    wanted: ReplacementPhase | None,
+    trigger_id: str = TRIGGER,
+) -> Replacement:
+    """None: whichever it ends in."""
+    phase: ReplacementPhase | None = None
+    async with asyncio.timeout(900):
+        while True:
+            ask = partial(_status, old, trigger_id, phase)
+            status = await cluster.ask(ask)
+            phase = status.phase
+            if phase is wanted or phase.over:
+                return status
+
+
+async def _status(
+    old: JobId, trigger_id: str, known: ReplacementPhase | None, dispatcher: DispatcherGateway
+) -> Replacement:
+    return await dispatcher.replacement_status(old, trigger_id, known, 5)
+
+
+async def until_over(
+    cluster: SimulatedCluster, old: JobId, trigger_id: str = TRIGGER
+) -> Replacement:
+    return await until_phase(cluster, old, None, trigger_id)
+
+
+async def until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
+    async with asyncio.timeout(300):
+        while True:
+            details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+            states = {region.current.state.value for region in details.regions}
+            if details.status is JobStatus.RUNNING and states == {"RUNNING"}:
+                return
+            await asyncio.sleep(0.5)
+
+
+async def live_jobs(cluster: SimulatedCluster) -> list[JobId]:
+    jobs = await cluster.ask(lambda d: d.list_jobs())
+    return [each.job_id for each in jobs if not each.status.globally_terminal]
+
+
+async def end(cluster: SimulatedCluster, job_id: JobId) -> None:
+    await cluster.cancel(job_id)
+    assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
+
+
+def test_a_good_version_takes_the_place_of_the_old_one(tmp_path: Path):
+    async def story(cluster: SimulatedCluster) -> None:
+        old = await cluster.submit(stream(cluster))
+        await until_running(cluster, old)
+        new = version(cluster, GOOD)
+        await begun(cluster, upgrade(old, new))
+        await begun(cluster, upgrade(old, new))
+        with pytest.raises(Conflict, match="used for another replacement"):
+            await begun(cluster, upgrade(old, version(cluster, GOOD)))
+        with pytest.raises(Conflict, match="is being replaced already"):
+            await begun(cluster, upgrade(old, version(cluster, GOOD), "6" * 32))
+        over = await until_over(cluster, old)
+        assert (over.phase, over.running_id) == (ReplacementPhase.DONE, new.job_id)
+        details = await cluster.ask(lambda d: d.job_details(new.job_id))
+        assert details.checkpoints.restored is not None
+        assert details.checkpoints.restored.path == over.savepoint
+        assert await live_jobs(cluster) == [new.job_id]
+        await begun(cluster, upgrade(old, new))
+        assert await until_over(cluster, old) == over
+        await end(cluster, new.job_id)
+
+    simulate(tmp_path, story)
+
+
+def test_a_bad_version_is_ended_and_the_old_one_goes_on(tmp_path: Path):
+    async def story(cluster: SimulatedCluster) -> None:
+        old = await cluster.submit(stream(cluster))
+        await until_running(cluster, old)
+        new = version(cluster, BAD)
+        await begun(cluster, upgrade(old, new))
+        over = await until_over(cluster, old)
+        assert (over.phase, over.running_id) == (ReplacementPhase.ROLLED_BACK, over.back_id)
+        assert "FakeFailure" in over.reason
+        assert await cluster.wait_for_end(new.job_id) is JobStatus.CANCELED
+        await until_running(cluster, over.back_id)
+        assert await live_jobs(cluster) == [over.back_id]
+        await end(cluster, over.back_id)
+
+    simulate(tmp_path, story)
+
+
+def test_a_stop_that_fails_leaves_the_old_version_as_it_is(tmp_path: Path):
+    async def story(cluster: SimulatedCluster) -> None:
+        old = await cluster.submit(stream(cluster))
+        await until_running(cluster, old)
+        cluster.saved.go_away()
+        await begun(cluster, upgrade(old, version(cluster, GOOD)))
+        over = await until_over(cluster, old)
+        assert (over.phase, over.running_id) == (ReplacementPhase.FAILED, old)
+        assert "goes on as it was" in over.reason
+        cluster.saved.come_back()
+        assert await live_jobs(cluster) == [old]
+        again = version(cluster, GOOD)
+        await begun(cluster, upgrade(old, again, "7" * 32))
+        over = await until_over(cluster, old, "7" * 32)
+        assert over.phase is ReplacementPhase.DONE
+        await end(cluster, again.job_id)
+
+    simulate(tmp_path, story)
+
+
+def test_a_new_version_that_somebody_cancels_is_not_followed_by_the_old_one(tmp_path: Path):
+    async def story(cluster: SimulatedCluster) -> None:
+        old = await cluster.submit(stream(cluster))
+        await until_running(cluster, old)
+        new = version(cluster, GOOD)
+        await begun(cluster, upgrade(old, new))
+        await until_phase(cluster, old, ReplacementPhase.WATCHING)
+        await until_running(cluster, new.job_id)
+        await end(cluster, new.job_id)
+        over = await until_over(cluster, old)
+        assert over.phase is ReplacementPhase.DONE
+        assert "cancelled" in over.reason
+        assert await live_jobs(cluster) == []
+
+    simulate(tmp_path, story)
+
+
+def test_what_cannot_be_replaced_is_refused_before_anything_stops(tmp_path: Path):
+    async def story(cluster: SimulatedCluster) -> None:
+        batch = await cluster.submit(job(cluster, seconds=5))
+        with pytest.raises(CannotTakeSavepoint, match="batch job"):
+            await begun(cluster, upgrade(batch, version(cluster, GOOD)))
+        old = await cluster.submit(stream(cluster))
+        await until_running(cluster, old)
+        with pytest.raises(InvalidInput, match="is a batch job"):
+            await begun(cluster, upgrade(old, job(cluster)))
+        nowhere = msgspec.structs.replace(rescale(old), partitions=None)
+        with pytest.raises(InvalidInput, match="partitions must be"):
+            await begun(cluster, nowhere)
+        homeless = msgspec.structs.replace(upgrade(old, version(cluster, GOOD)), directory=None)
+        with pytest.raises(InvalidInput, match="no directory is named"):
+            await begun(cluster, homeless)
+        with pytest.raises(NotFound, match="no replacement"):
+            await cluster.ask(lambda d: d.replacement_status(old, TRIGGER, None, 0))
+        assert await cluster.status(old) is JobStatus.RUNNING
+        assert await cluster.wait_for_end(batch) is JobStatus.FINISHED
+        await end(cluster, old)
+
+    simulate(tmp_path, story)
+
+
+def test_a_rescale_that_cannot_divide_the_state_lets_the_job_go_on(tmp_path: Path):
+    """Simulated masters have no Spark to divide it with."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        old = await cluster.submit(stream(cluster))
+        await until_running(cluster, old)
+        await begun(cluster, rescale(old))
+        over = await until_over(cluster, old)
+        assert over.phase is ReplacementPhase.ROLLED_BACK
+        assert "no Spark to divide" in over.reason
+        await until_running(cluster, over.back_id)
+        await end(cluster, over.back_id)
+
+    simulate(tmp_path, story)
+
+
+def rescale(old: JobId) -> ReplacementRequest:
+    return ReplacementRequest(
+        job_id=old,
+        trigger_id=TRIGGER,
+        kind=ReplacementKind.RESCALE,
+        partitions=4,
+        directory=DIRECTORY,
+        window_seconds=0,
+    )
+
+
+def dies_at(cluster: SimulatedCluster, hit: int, deaths: list[str]) -> Callable[[], None]:
+    hits: list[str] = []
+
+    def die() -> None:
+        hits.append(running_process.get())
+        if len(hits) == hit:
+            deaths.append(hits[-1])
+            cluster.crash(hits[-1])
+
+    return die
+
+
+ONCE = (
+    "replacements.before-content",
+    "replacements.before-record",
+    "replacements.after-record",
+    "replacements.before-stop",
+    "savepoints.after-record",
+    "savepoint.after-manifest",
+    "stop.before-record",
+    "stop.after-record",
+)
+HITS = {
+    GOOD: {
+        **dict.fromkeys(ONCE, 1),
+        "replacements.before-phase": 3,
+        "replacements.after-phase": 3,
+        "replacements.before-submission": 1,
+        "replacements.after-submission": 1,
+    },
+    BAD: {
+        **dict.fromkeys(ONCE, 1),
+        "replacements.before-phase": 5,
+        "replacements.after-phase": 5,
+        "replacements.before-submission": 2,
+        "replacements.after-submission": 2,
+        "replacements.before-cancel": 1,
+    },
+}
+"""How often an upgrade reaches each place; the division and old records have other tests."""
+DEATHS = [
+    (kind, name, hit)
+    for kind, places in HITS.items()
+    for name, hits in places.items()
+    for hit in range(1, hits + 1)
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "hit"), DEATHS)
+def test_the_next_leader_carries_on_wherever_the_one_before_died(
+    tmp_path: Path, kind: str, name: str, hit: int
+):
+    async def story(cluster: SimulatedCluster) -> None:
+        old = await cluster.submit(stream(cluster))
+        await until_running(cluster, old)
+        new = version(cluster, kind)
+        deaths: list[str] = []
+        with armed(name, dies_at(cluster, hit, deaths)):
+            await begun(cluster, upgrade(old, new))
+            over = await until_over(cluster, old)
+        assert deaths
+        assert await cluster.wait_for_end(old) is JobStatus.FINISHED
+        expected = ReplacementPhase.DONE if kind == GOOD else ReplacementPhase.ROLLED_BACK
+        assert over.phase is expected, over
+        await until_running(cluster, over.running_id)
+        assert await live_jobs(cluster) == [over.running_id]
+        await end(cluster, over.running_id)
+
+    simulate(tmp_path, story, executors=2)
+
+
+@pytest.mark.parametrize("name", ["replacements.before-division", "replacements.after-division"])
+def test_a_division_that_its_leader_does_not_survive_is_made_again(tmp_path: Path, name: str):
+    async def story(cluster: SimulatedCluster) -> None:
+        made: list[str] = []
+
+        async def divide(path: str, partitions: int) -> str:
+            saved = path.rpartition("/")[2]
+            made.append(f"{saved}-{partitions}-{len(made)}")
+            for file, content in list(cluster.saved.files.items()):
+                if file.startswith(f"{saved}/"):
+                    cluster.saved.files[file.replace(saved, made[-1], 1)] = content
+            return f"{DIRECTORY}/{made[-1]}"
+
+        cluster.divide = divide
+        old = await cluster.submit(stream(cluster))
+        await until_running(cluster, old)
+        deaths: list[str] = []
+        with armed(name, dies_at(cluster, 1, deaths)):
+            await begun(cluster, rescale(old))
+            over = await until_over(cluster, old)
+        assert deaths
+        assert over.phase is ReplacementPhase.DONE, over
+        assert over.origin == f"{DIRECTORY}/{made[-1]}"
+        details = await cluster.ask(lambda d: d.job_details(over.new_id))
+        assert details.configuration["spark.sql.shuffle.partitions"] == "4"
+        assert await live_jobs(cluster) == [over.new_id]
+        await end(cluster, over.new_id)
+
+    simulate(tmp_path, story, executors=2)
+
+
+def test_every_place_of_a_replacement_has_a_test_that_dies_there():
+    elsewhere = {name for name in REPLACEMENT_FAILPOINTS if "division" in name}
+    # Of records that are over: nothing depends on them.
+    removal = {name for name in REPLACEMENT_FAILPOINTS if "removing" in name}
+    assert REPLACEMENT_FAILPOINTS - elsewhere - removal <= {name for _, name, _ in DEATHS}

@@ -1,0 +1,480 @@
+"""The end of a whole cluster for good (ENTRY-04, DISP-16, DISP-17, RUN-05, RUN-06)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.test_random_faults import SEEDS, Mischief
+from simulation.test_savepoints import STOP, stream, until_running
+from stoker.aio.latest import Latest
+from stoker.core.errors import ClusterIsEnding, FencingTokenMismatch, StokerError
+from stoker.core.failpoints import SHUTDOWN_FAILPOINTS, armed
+from stoker.core.ids import JobId
+from stoker.core.states import ApplicationStatus, JobStatus
+from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.ha import keys
+from stoker.ha.coordinator import Create, Put
+from stoker.ha.record import decode_record, encode
+from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
+from stoker.testing.simulated_cluster import Process, SimulatedCluster
+from stoker.testing.virtual_time import running_process
+
+ON_THE_WAY = sorted(name for name in SHUTDOWN_FAILPOINTS if "forgetting" not in name)
+
+
+async def ask_for_the_end(cluster: SimulatedCluster) -> None:
+    await cluster.ask(lambda leader: leader.shut_down_cluster(ApplicationStatus.SUCCEEDED))
+
+
+async def all_have_ended(cluster: SimulatedCluster, *, within: float = 200.0) -> None:
+    tasks = [process.task for process in cluster.processes.values()]
+    await asyncio.wait(tasks, timeout=within)
+    assert sorted(cluster.ended_by_themselves()) == sorted(cluster.processes)
+
+
+async def start_anew(cluster: SimulatedCluster) -> None:
+    for name in sorted(cluster.processes):
+        await cluster.stop(name)
+        cluster.start(name)
+
+
+def record_of(cluster: SimulatedCluster) -> ShutdownRecord | None:
+    found = cluster.coordination.tree().get(keys.SHUTDOWN)
+    return None if found is None else decode_record(found.value, ShutdownRecord, keys.SHUTDOWN)
+
+
+def jobs_on_record(cluster: SimulatedCluster) -> list[str]:
+    prefixes = ("jobs/", "wishes/", "attempts/")
+    return [key for key in cluster.coordination.all_keys() if key.startswith(prefixes)]
+
+
+async def some_jobs(cluster: SimulatedCluster) -> tuple[JobId, JobId]:
+    """One that has finished, one that would run for ever."""
+    plain = await cluster.submit(job(cluster))
+    endless = await cluster.submit(
+        job(cluster, seconds=FOREVER, sinks=2, streaming=True, cancel_seconds=5)
+    )
+    assert await cluster.wait_for_end(plain) is JobStatus.FINISHED
+    await asyncio.sleep(3)
+    return plain, endless
+
+
+async def is_as_it_was_left(cluster: SimulatedCluster, plain: JobId, endless: JobId) -> None:
+    """A cluster that is started anew serves, knows how all ended, and runs nothing of it."""
+    attempts = len(cluster.history.attempts)
+    await start_anew(cluster)
+    assert await cluster.status(plain) is JobStatus.FINISHED
+    assert await cluster.status(endless) is JobStatus.CANCELED
+    assert await cluster.wait_for_end(await cluster.submit(job(cluster))) is JobStatus.FINISHED
+    await asyncio.sleep(400)
+    assert cluster.ended_by_themselves() == []
+    assert len(cluster.history.attempts) == attempts + 1
+
+
+def test_all_processes_end_when_the_jobs_have_ended_and_a_new_start_finds_their_results(
+    tmp_path: Path,
+) -> None:
+    """ENTRY-04, DISP-17: nothing ends before the cancelled jobs are cleaned up."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        plain, endless = await some_jobs(cluster)
+        await ask_for_the_end(cluster)
+        record = record_of(cluster)
+        assert record is not None
+        assert record.stage is Stage.ENDING
+        assert cluster.ended_by_themselves() == []
+        assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
+        await all_have_ended(cluster)
+        assert jobs_on_record(cluster) == []
+        assert not [path for path in cluster.storage.files if path.startswith("jobs/")]
+        record = record_of(cluster)
+        assert record is not None
+        assert record.stage is Stage.OVER
+        assert record.status is ApplicationStatus.SUCCEEDED
+        await is_as_it_was_left(cluster, plain, endless)
+
+    simulate(tmp_path, story, masters=3)
+
+
+def test_a_cluster_without_jobs_ends_at_once_and_can_be_ended_again(tmp_path: Path) -> None:
+    """DISP-16: the second end is one of its own, not the first one found again."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        nonces = set()
+        for _ in range(2):
+            await ask_for_the_end(cluster)
+            await ask_for_the_end(cluster)
+            await all_have_ended(cluster, within=10)
+            record = record_of(cluster)
+            assert record is not None
+            nonces.add(record.nonce)
+            await start_anew(cluster)
+            await cluster.ask(lambda leader: leader.list_jobs())
+        assert len(nonces) == 2
+
+    simulate(tmp_path, story)
+
+
+def test_nothing_new_is_taken_while_the_cluster_ends(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=FOREVER, streaming=True, cancel_seconds=5)
+        await cluster.submit(graph)
+        await asyncio.sleep(3)
+        await ask_for_the_end(cluster)
+        with pytest.raises(ClusterIsEnding, match="start it again"):
+            await cluster.submit(job(cluster))
+        assert await cluster.submit(graph) == graph.job_id, "it was accepted before"
+        await all_have_ended(cluster)
+        await start_anew(cluster)
+
+    simulate(tmp_path, story)
+
+
+def test_a_job_that_was_on_its_way_is_not_left_behind(tmp_path: Path) -> None:
+    """Accepted while the end was asked for: it ends on record like every other."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=FOREVER, streaming=True)
+        ends: list[asyncio.Task[None]] = []
+        with armed(
+            "job-graphs.before-record",
+            lambda: ends.append(asyncio.ensure_future(ask_for_the_end(cluster))),
+        ):
+            await cluster.submit(graph)
+        await asyncio.gather(*ends)
+        await all_have_ended(cluster)
+        assert jobs_on_record(cluster) == []
+        await start_anew(cluster)
+        assert await cluster.status(graph.job_id) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)
+
+
+def test_an_executor_that_cannot_be_reached_does_not_hold_up_the_end_for_ever(
+    tmp_path: Path,
+) -> None:
+    """Its attempts end by their lease; it ends itself as soon as it hears of the end."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(3)
+        [attempt] = cluster.history.attempts
+        cluster.freeze(attempt.executor)
+        await ask_for_the_end(cluster)
+        await asyncio.sleep(300)
+        assert set(cluster.processes) - set(cluster.ended_by_themselves()) == {attempt.executor}
+        cluster.thaw(attempt.executor)
+        await all_have_ended(cluster, within=60)
+        await start_anew(cluster)
+        assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)
+
+
+@pytest.mark.parametrize("has_boundary", [True, False])
+def test_a_savepoint_that_is_being_taken_is_finished_first(
+    tmp_path: Path, has_boundary: bool
+) -> None:
+    """A stop that succeeds has stopped its job, one that fails leaves it to be cancelled."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        more = {} if has_boundary else {"fake.no-boundary": "1"}
+        job_id = await cluster.submit(stream(cluster, **more))
+        await until_running(cluster, job_id)
+        await cluster.ask(lambda leader: leader.trigger_savepoint(job_id, "1" * 32, STOP))
+        await ask_for_the_end(cluster)
+        status = await cluster.ask(lambda leader: leader.savepoint_status(job_id, "1" * 32, 60))
+        assert (status.taken is not None) is has_boundary
+        with pytest.raises(StokerError):
+            await cluster.ask(lambda leader: leader.trigger_savepoint(job_id, "2" * 32, STOP))
+        await all_have_ended(cluster)
+        await start_anew(cluster)
+        ended = JobStatus.FINISHED if has_boundary else JobStatus.CANCELED
+        assert await cluster.status(job_id) is ended
+
+    simulate(tmp_path, story)
+
+
+def test_a_job_in_quarantine_keeps_its_bytes_and_its_cancel(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(3)
+        [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
+        kept = cluster.storage.files[path]
+        cluster.storage.files[path] = b"\x00"
+        leader = cluster.leader()
+        assert leader is not None
+        await cluster.kill(leader)
+        await asyncio.sleep(10)
+        await ask_for_the_end(cluster)
+        await all_have_ended(cluster)
+        cluster.storage.files[path] = kept
+        cluster.start(leader)
+        await start_anew(cluster)
+        await asyncio.sleep(5)
+        assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)
+
+
+class Reaper:
+    """Kills the master that reaches the failpoint, once."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.dead: Latest[Process | None] = Latest(None)
+
+    def reached(self) -> None:
+        name = running_process.get()
+        if self.dead.value is None and name in self.cluster.processes:
+            self.dead.set(self.cluster.crash(name))
+
+
+@pytest.mark.parametrize("is_raised", [False, True])
+@pytest.mark.parametrize("name", ON_THE_WAY)
+def test_a_leader_that_dies_over_it_is_followed_by_one_that_completes_it(
+    tmp_path: Path, name: str, is_raised: bool
+) -> None:
+    """ENTRY-04: whether a service manager starts the dead one again or not."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        plain, endless = await some_jobs(cluster)
+        reaper = Reaper(cluster)
+        with armed(name, reaper.reached):
+            await ask_for_the_end_through_deaths(cluster)
+            dead = await reaper.dead.wait_until(lambda found: found is not None)
+            assert dead is not None
+            await asyncio.gather(dead.task, return_exceptions=True)
+        if is_raised and name != "shutdown.after-over":
+            cluster.start(dead.name)
+        await all_have_ended(cluster)
+        assert jobs_on_record(cluster) == []
+        if dead.name not in cluster.processes:
+            cluster.start(dead.name)
+        await is_as_it_was_left(cluster, plain, endless)
+
+    simulate(tmp_path, story, masters=3)
+
+
+async def ask_for_the_end_through_deaths(cluster: SimulatedCluster) -> None:
+    """As a client does, which asks again when it got no answer; none may be left to answer."""
+    while record_of(cluster) is None:
+        asking = asyncio.create_task(ask_for_the_end(cluster))
+        await asyncio.wait({asking}, timeout=30)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+def test_a_master_that_was_frozen_ends_when_it_wakes_up_and_brings_nothing_back(
+    tmp_path: Path,
+) -> None:
+    """RUN-06: the former leader, and the end that it had not heard of."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        plain, endless = await some_jobs(cluster)
+        leader = cluster.leader()
+        assert leader is not None
+        old = await _gateway(cluster)
+        cluster.freeze(leader)
+        await asyncio.sleep(10)
+        await ask_for_the_end(cluster)
+        await asyncio.sleep(120)
+        assert set(cluster.processes) - set(cluster.ended_by_themselves()) == {leader}
+        ended = record_of(cluster)
+        cluster.thaw(leader, contact_after=1)
+        with pytest.raises(StokerError):
+            await old.shut_down_cluster(ApplicationStatus.FAILED)
+        await all_have_ended(cluster, within=60)
+        assert record_of(cluster) == ended
+        await is_as_it_was_left(cluster, plain, endless)
+
+    simulate(tmp_path, story)
+
+
+async def _gateway(cluster: SimulatedCluster) -> DispatcherGateway:
+    leader = await cluster._dispatcher.wait_for_leader()
+    return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
+
+
+def test_a_former_leader_cannot_end_the_cluster(tmp_path: Path) -> None:
+    """RUN-06"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        old = await _gateway(cluster)
+        leader = cluster.leader()
+        assert leader is not None
+        cluster.coordination.expire(cluster.processes[leader].session)
+        await asyncio.sleep(5)
+        with pytest.raises((FencingTokenMismatch, StokerError)):
+            await old.shut_down_cluster(ApplicationStatus.SUCCEEDED)
+        assert record_of(cluster) is None
+        await asyncio.sleep(60)
+        assert cluster.leader() not in (None, leader)
+
+    simulate(tmp_path, story)
+
+
+def test_a_shutdown_that_all_died_over_is_forgotten_by_who_starts_the_cluster_much_later(
+    tmp_path: Path,
+) -> None:
+    """Also when that one dies over forgetting it."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        endless = await cluster.submit(
+            job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
+        )
+        await asyncio.sleep(3)
+        names = sorted(cluster.processes)
+        for name in names:
+            await cluster.kill(name)
+        session = cluster.coordination.session()
+        record = ShutdownRecord(
+            nonce="n", status=ApplicationStatus.SUCCEEDED, at=cluster.wall_clock()
+        )
+        await session.commit([Create(keys.SHUTDOWN, encode(record))])
+        await session.close()
+        await asyncio.sleep(3600)
+        for name in names:
+            cluster.start(name)
+        for name in ("shutdown.before-forgetting", "shutdown.after-forgetting"):
+            reaper = Reaper(cluster)
+            with armed(name, reaper.reached):
+                dead = await reaper.dead.wait_until(lambda found: found is not None)
+            assert dead is not None
+            await asyncio.gather(dead.task, return_exceptions=True)
+            cluster.start(dead.name)
+        assert await cluster.status(endless) is not JobStatus.CANCELED
+        await asyncio.sleep(60)
+        assert record_of(cluster) is None
+        assert cluster.ended_by_themselves() == []
+        await cluster.cancel(endless)
+        await cluster.wait_for_end(endless)
+
+    simulate(tmp_path, story)
+
+
+def test_a_record_that_cannot_be_read_ends_nobody(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        session = cluster.coordination.session()
+        await session.commit([Create(keys.SHUTDOWN, b"\x00")])
+        leader = cluster.leader() or (await cluster._dispatcher.wait_for_leader()).process
+        await cluster.kill(str(leader))
+        await session.commit([Put(keys.SHUTDOWN, b"{}")])
+        assert await cluster.wait_for_end(await cluster.submit(job(cluster))) is JobStatus.FINISHED
+        await ask_for_the_end(cluster)
+        await all_have_ended(cluster)
+        await start_anew(cluster)
+        await session.close()
+
+    simulate(tmp_path, story)
+
+
+def test_a_storage_that_is_away_does_not_hold_up_the_end_for_ever(tmp_path: Path) -> None:
+    """What could not be recorded is left with its cancel, and ends at the next start."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
+        await asyncio.sleep(3)
+        await ask_for_the_end(cluster)
+        leader = cluster.leader()
+        assert leader is not None
+        await cluster.kill(leader)
+        cluster.storage.go_away()
+        await all_have_ended(cluster, within=600)
+        cluster.storage.come_back()
+        cluster.start(leader)
+        await start_anew(cluster)
+        assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)
+
+
+class MischiefAtTheEnd(Mischief):
+    """Whoever dies is started again, unless it has ended with its cluster."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster)
+        self.faults = (
+            self.kill,
+            self.kill,
+            self.stop,
+            self.cut_one_off,
+            self.suspend_coordinator,
+            self.freeze,
+            self.slow_storage,
+            self.slow_coordinator,
+            self.slow_network,
+            self.lossy_network,
+        )
+
+    def is_over(self) -> bool:
+        record = record_of(self.cluster)
+        return record is not None and record.stage is Stage.OVER
+
+    async def play(self) -> None:
+        for _ in range(self.random.randint(1, 4)):
+            await self.pause(4)
+            if self.is_over():
+                return
+            await self.random.choice(self.faults)()
+
+    def anyone(self) -> str:
+        ended = self.cluster.ended_by_themselves()
+        return self.random.choice(sorted(set(self.cluster.processes) - set(ended)))
+
+    async def restart_what_ended(self) -> None:
+        if not self.is_over():
+            await super().restart_what_ended()
+
+    async def kill(self) -> None:
+        name = self.anyone()
+        await self.cluster.kill(name)
+        await self.pause(20)
+        self.start_unless_over(name)
+
+    async def stop(self) -> None:
+        name = self.anyone()
+        await self.cluster.stop(name)
+        await self.pause(20)
+        self.start_unless_over(name)
+
+    def start_unless_over(self, name: str) -> None:
+        if not self.is_over():
+            self.cluster.start(name)
+
+
+@pytest.mark.parametrize("seed", [*SEEDS][: max(20, len(SEEDS) // 4)])
+def test_random_faults_keep_no_cluster_from_its_end(tmp_path: Path, seed: int) -> None:
+    """ENTRY-04: everything that was there ends, nothing comes back, no job runs again."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        names = sorted(cluster.processes)
+        jobs = [
+            await cluster.submit(
+                job(
+                    cluster,
+                    seconds=cluster.random.choice([1, 20, FOREVER]),
+                    streaming=cluster.random.random() < 0.5,
+                    cancel_seconds=cluster.random.choice([0, 5]),
+                    restart=AGAIN_AND_AGAIN,
+                )
+            )
+            for _ in range(cluster.random.randint(0, 4))
+        ]
+        await asyncio.sleep(cluster.random.uniform(0, 5))
+        await ask_for_the_end(cluster)
+        await MischiefAtTheEnd(cluster).play()
+        await all_have_ended(cluster, within=900)
+        attempts = len(cluster.history.attempts)
+        for name in set(names) - set(cluster.processes):
+            cluster.start(name)
+        await start_anew(cluster)
+        for job_id in jobs:
+            assert (await cluster.wait_for_end(job_id)).globally_terminal
+        assert len(cluster.history.attempts) == attempts
+        await asyncio.sleep(300)
+        assert cluster.ended_by_themselves() == []
+
+    simulate(tmp_path, story, seed=seed)

@@ -1,0 +1,32 @@
+"""`stoker shutdown`."""
+
+import asyncio
+import json
+
+from contract.rest_cluster import Master
+from stoker.core.states import ApplicationStatus
+
+
+async def test_jobs_that_have_not_ended_are_told_before_anything_is_done(served) -> None:
+    result = await served("shutdown")
+    assert result.exit_code == 1
+    assert "this cancels 1 job that has not ended; add --yes" in result.stderr
+    assert served.master.dispatcher.shut_down_as == []
+
+
+async def test_a_cluster_that_still_answers_is_told_by_the_exit_code(served) -> None:
+    result = await served("shutdown", "--yes", "--wait", "0", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {"masters": served.url, "gone": False}
+    assert served.master.dispatcher.shut_down_as == [ApplicationStatus.SUCCEEDED]
+
+
+async def test_it_returns_when_the_masters_have_ended(stoker) -> None:
+    master = Master()
+    async with master.serving() as url:
+        command = asyncio.create_task(asyncio.to_thread(stoker, "-m", url, "shutdown", "--yes"))
+        async with asyncio.timeout(60):
+            await master.dispatcher.was_shut_down.wait()
+    result = await command
+    assert result.exit_code == 0, result.output
+    assert "The cluster has ended." in result.stderr

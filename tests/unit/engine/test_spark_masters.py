@@ -1,0 +1,40 @@
+"""A Spark master that is not there is named at once."""
+
+import asyncio
+import socket
+
+import pytest
+
+from stoker.engine.spark_masters import absence_of
+
+
+@pytest.fixture
+def nobody() -> str:
+    """host:port at which nobody listens, and nobody else will: the port is bound."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+async def test_a_master_that_nobody_runs_is_named_with_what_to_do(nobody: str) -> None:
+    told = await absence_of(f"spark://{nobody}")
+    assert told is not None
+    assert nobody in told
+    assert "correct spark.master" in told
+
+
+async def test_one_master_of_several_is_enough(nobody: str) -> None:
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await absence_of(f"spark://{nobody},127.0.0.1:{port}") is None
+
+
+@pytest.mark.parametrize("master", ["local[*]", "yarn", "k8s://https://nowhere.invalid", ""])
+async def test_other_masters_are_left_to_spark(master: str) -> None:
+    assert await absence_of(master) is None
+
+
+@pytest.mark.parametrize("master", ["spark://", "spark://host", "spark://host:port"])
+async def test_what_is_no_address_is_named(master: str) -> None:
+    assert "no Spark master is at" in (await absence_of(master) or "")

@@ -1,0 +1,89 @@
+"""Which end of a cluster a process takes for its own (ENTRY-04)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from stoker.aio.scope import TaskScope
+from stoker.core.states import ApplicationStatus
+from stoker.ha import keys
+from stoker.ha.coordinator import Create, Put
+from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
+from stoker.ha.record import encode
+from stoker.ha.shutdown_follower import ShutdownFollower
+from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
+from stoker.testing.virtual_time import run_virtual
+
+
+def told(nonce: str, stage: Stage) -> bytes:
+    return encode(
+        ShutdownRecord(nonce=nonce, status=ApplicationStatus.SUCCEEDED, at=1, stage=stage)
+    )
+
+
+@dataclass
+class World:
+    coordination: MemoryCoordination
+    leader: MemoryCoordinator
+    session: MemoryCoordinator
+    """Of the process that follows."""
+    follower: ShutdownFollower
+
+
+Story = Callable[[World], Awaitable[None]]
+
+
+def follow(story: Story, *, before: bytes | None = None, is_late: bool = False) -> None:
+    async def play() -> None:
+        coordination = MemoryCoordination(session_timeout=4)
+        writer, reader = coordination.session(), coordination.session(lasting=True)
+        if is_late:
+            coordination.delay_reads(reader)
+        if before is not None:
+            await writer.commit([Create(keys.SHUTDOWN, before)])
+        follower = ShutdownFollower()
+        async with TaskScope("process") as scope:
+            scope.spawn("follower", follower.run(reader))
+            await asyncio.sleep(1)
+            await story(World(coordination, writer, reader, follower))
+
+    run_virtual(play)
+
+
+def test_an_end_that_was_over_before_is_none_of_this_process() -> None:
+    async def story(world: World) -> None:
+        assert not world.follower.over.is_set()
+        await world.leader.commit([Put(keys.SHUTDOWN, told("two", Stage.ENDING))])
+        await asyncio.sleep(1)
+        assert not world.follower.over.is_set(), "its jobs have not ended yet"
+        await world.leader.commit([Put(keys.SHUTDOWN, told("two", Stage.OVER))])
+        await asyncio.sleep(1)
+        assert world.follower.over.is_set()
+        assert world.follower.last is not None
+        assert world.follower.last.nonce == "two"
+
+    for is_late in (False, True):
+        follow(story, before=told("one", Stage.OVER), is_late=is_late)
+
+
+def test_a_process_that_was_away_learns_of_the_end_when_it_is_back() -> None:
+    async def story(world: World) -> None:
+        world.coordination.suspend(world.session)
+        await asyncio.sleep(60)
+        await world.leader.commit([Create(keys.SHUTDOWN, told("one", Stage.OVER))])
+        await asyncio.sleep(1)
+        assert not world.follower.over.is_set()
+        world.coordination.resume(world.session)
+        await asyncio.sleep(5)
+        assert world.follower.over.is_set()
+
+    follow(story)
+
+
+def test_a_record_that_cannot_be_read_ends_nobody() -> None:
+    async def story(world: World) -> None:
+        await world.leader.commit([Create(keys.SHUTDOWN, b"\x00")])
+        await asyncio.sleep(1)
+        assert not world.follower.over.is_set()
+
+    follow(story)
