@@ -70,7 +70,8 @@ class Kept(Generic[M]):
     async def get(self) -> M:
         """The running one, waited for; raises StartupFailed when it will not start."""
         async with self._changed:
-            while self.current is None:
+            # One that has just died is still there for a moment.
+            while self.current is None or self.current.died.done():
                 if self.state is EngineState.BROKEN:
                     raise self._reason or StartupFailed(f"{self._name} does not start")
                 await self._changed.wait()

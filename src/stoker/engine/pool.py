@@ -33,6 +33,7 @@ class WarmRunner:
 
 
 _LOOK_AGAIN_SECONDS = 0.1
+_DEATH_NOTICE_SECONDS = 2.0
 _BREATH_SECONDS = 0.1
 """After the end of a task, for those who are still to learn of it."""
 
@@ -64,6 +65,8 @@ class RunnerPool:
         """A warm runner, ready at once if there is a spare; raises StokerError if none can be."""
         lost_servers = 0
         while True:
+            # What failed in the background, perhaps long ago, says nothing about now.
+            self._spares = [spare for spare in self._spares if not _has_failed(spare)]
             spare = self._spares.pop(0) if self._spares else self._begin_preparing(hurried=True)
             try:
                 runner = await asyncio.shield(spare)
@@ -182,8 +185,7 @@ class RunnerPool:
         """
         try:
             server = server or await self._server.get()
-            zygote = await self._zygote.get()
-            process = await zygote.fork()
+            process = await self._fork()
         except StokerError as error:
             return error
         session = session_id or str(uuid.UUID(hex=self._ids.nonce(), version=4))
@@ -221,6 +223,17 @@ class RunnerPool:
                 ending = await process.kill()
                 return _ServerLost(f"a runner ended before it was ready: {ending}")
 
+    async def _fork(self) -> ForkedProcess:
+        zygote = await self._zygote.get()
+        try:
+            return await zygote.fork()
+        except Unavailable as error:
+            # Most likely it has just died, and another one will be there in a moment.
+            await asyncio.wait([zygote.died], timeout=_DEATH_NOTICE_SECONDS)
+            if zygote.died.done():
+                raise _ServerLost(error.message) from error
+            raise
+
     def _scheduler_pool(self, process: ForkedProcess) -> str:
         """One that no other living runner has: between pools Spark shares its cores fairly."""
         number = next(number for number in itertools.count() if number not in self._pools)
@@ -231,6 +244,10 @@ class RunnerPool:
 
 class _ServerLost(Unavailable):
     """What the runner was made from is gone; another try will find the next one."""
+
+
+def _has_failed(spare: Spare) -> bool:
+    return spare.done() and isinstance(spare.result(), StokerError)
 
 
 def _is_spoilt(spare: Spare) -> bool:

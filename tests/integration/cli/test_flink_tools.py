@@ -18,7 +18,7 @@ from integration.cli.conftest import CommandLine, Eventually
 from integration.cli.flink_tools import FlinkCommand, dashboard
 from stoker.processes.local_cluster_state import urls_of
 
-LIB = Path(os.environ.get("STOKER_FLINK", "/nowhere"))
+LIB = Path(os.environ.get("STOKER_FLINK") or "no/such/jars")
 CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.skipif(not LIB.is_dir(), reason="Flink's jars: STOKER_FLINK=…/lib"),

@@ -88,6 +88,18 @@ def test_a_dead_one_is_started_again() -> None:
     play(story)
 
 
+def test_one_that_has_just_died_is_not_given_to_anyone() -> None:
+    async def story(kept: Kept[Child], nursery: Nursery) -> None:
+        first = await kept.get()
+        heard = asyncio.Event()
+        first.died.add_done_callback(lambda _: heard.set())
+        first.end.set_result("killed")
+        await heard.wait()
+        assert (await kept.get()).number == 2
+
+    play(story)
+
+
 def test_one_that_never_starts_is_broken_and_says_why() -> None:
     async def story(kept: Kept[Child], nursery: Nursery) -> None:
         with pytest.raises(StartupFailed, match="child 3 does not start"):

@@ -5,15 +5,22 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, cast
 
+from stoker.core.errors import StokerError, Unavailable
 from stoker.core.ids import Ids
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool, WarmRunner
+from stoker.engine.runner_protocol import Ready
 from stoker.testing.virtual_time import run_virtual
 
 
 @dataclass(eq=False)
 class Server:
     died: "asyncio.Future[str]" = field(default_factory=asyncio.Future)
+    ui: str = ""
+    pid: int = 1
+
+    def url(self, session: str) -> str:
+        return f"sc://127.0.0.1:1/;session_id={session}"
 
 
 class SlowToDie:
@@ -35,8 +42,43 @@ class Servers:
     def __init__(self, current: Server) -> None:
         self.current = current
 
+    async def get(self) -> Server:
+        return self.current
+
     def is_let_go(self, _server: Server) -> bool:
         return False
+
+
+class Prepared(SlowToDie):
+    """A runner that opens its session at once."""
+
+    async def send(self, _message: object) -> None:
+        return None
+
+    async def receive(self) -> Ready:
+        return Ready(spark_version="4.3.0")
+
+
+class Zygote:
+    def __init__(self, *, dies: bool = False) -> None:
+        self.died: asyncio.Future[str] = asyncio.Future()
+        self._dies = dies
+
+    async def fork(self) -> Prepared:
+        if self._dies:
+            asyncio.get_running_loop().call_later(0.5, self.died.set_result, "killed")
+            raise Unavailable("it does not answer")
+        return Prepared()
+
+
+class Zygotes:
+    """The next one is there as soon as the one before is known to be dead."""
+
+    def __init__(self, *zygotes: Zygote) -> None:
+        self._zygotes = zygotes
+
+    async def get(self) -> Zygote:
+        return next(each for each in self._zygotes if not each.died.done())
 
 
 async def spare(server: Server) -> "asyncio.Task[WarmRunner]":
@@ -64,6 +106,27 @@ def test_a_spare_that_is_about_to_be_killed_is_not_taken() -> None:
         assert not cast(Any, taken.process).is_doomed
         assert taken.server is cast(Any, new)
         await renewing
+
+    run_virtual(main)
+
+
+def test_a_runner_is_made_although_the_zygote_has_just_died() -> None:
+    async def main() -> None:
+        zygotes = Zygotes(Zygote(dies=True), Zygote())
+        pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
+        assert isinstance((await pool.take()).process, Prepared)
+
+    run_virtual(main)
+
+
+def test_a_spare_that_failed_in_the_background_is_not_what_a_task_gets() -> None:
+    async def main() -> None:
+        zygotes = Zygotes(Zygote())
+        pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
+        failed: asyncio.Future[StokerError] = asyncio.Future()
+        failed.set_result(Unavailable("long ago"))
+        pool._spares = cast(Any, [failed])
+        assert isinstance((await pool.take()).process, Prepared)
 
     run_virtual(main)
 
