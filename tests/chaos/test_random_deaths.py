@@ -66,6 +66,7 @@ class DeathStory(Story):
             "cut_task_executor_from_masters": self.cut_task_executor_from_masters,
             "freeze_machine": self.freeze_machine,
             "freeze_task_executor_alone": self.freeze_task_executor_alone,
+            "freeze_task_executor_and_kill_runner": self.freeze_task_executor_and_kill_runner,
         }
 
     def holder(self) -> str:
@@ -115,6 +116,13 @@ class DeathStory(Story):
         runner = self.runner_of_the_stream()
         with frozen([self.cluster.process(holder)]):
             self.wait_until_taken_over(meanwhile=lambda: not runner.alive)
+
+    def freeze_task_executor_and_kill_runner(self) -> None:
+        """Of those who could end the query with its lease, only the warden of Spark is left."""
+        holder, server, runner = self.holder(), self.spark_server(), self.runner_of_the_stream()
+        with frozen([self.cluster.process(holder)]):
+            self.kill_process(runner)
+            self.wait_until_taken_over(meanwhile=lambda: not server.alive)
 
     def runner_of_the_stream(self) -> ProcessRecord:
         attempt = self.attempt().attempt

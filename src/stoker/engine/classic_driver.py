@@ -6,6 +6,7 @@ then waits for its task at the socket FD. It takes one task and ends as the user
 
 import atexit
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -192,11 +193,18 @@ class Driver:
         return [a for a in self._task.graph.artifacts if a.kind is kind and a.name not in own]
 
     def _linked(self) -> dict[str, Path]:
-        """The job's files under the names that it knows them by."""
+        """The job's files under the names that it knows them by.
+
+        Not as symbolic links: Spark follows those, and its workers get the name behind.
+        """
         directory = self._directory / "files"
         directory.mkdir(exist_ok=True)
         for name, source in self._task.artifacts.items():
-            os.symlink(source, directory / name)
+            try:
+                os.link(source, directory / name)
+            except OSError:
+                # Another file system, or one without hard links.
+                shutil.copyfile(source, directory / name)
         return {name: directory / name for name in self._task.artifacts}
 
     def _state(self, state: ExecutionState) -> None:

@@ -56,12 +56,7 @@ def end_all_work(session: Any, ui: str) -> None:
     """Interrupt operations and stop streams of the session; returns when none is left."""
     deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
     session.interruptAll()
-    run_ids = set()
-    for query in session.streams.active:
-        run_ids.add(str(query.runId))
-        # A query that ended by itself meanwhile is what we want.
-        with contextlib.suppress(PySparkException):
-            query.stop()
+    run_ids = _stop_streams(session)
     doubtful_since = time.monotonic() + _UNTIL_A_THREAD_IS_MISSED_SECONDS
     while running := running_operations(session):
         now = time.monotonic()
@@ -71,12 +66,25 @@ def end_all_work(session: Any, ui: str) -> None:
             raise TimeoutError("Spark's work goes on although it was interrupted")
         time.sleep(_POLL_SECONDS)
         session.interruptAll()
+    # An operation that was interrupted may just have begun one.
+    run_ids |= _stop_streams(session)
     # Operations end before the last of their tasks do: Spark looks only every two seconds for
     # Python workers that it must kill.
     while has_active_tasks(ui, {session.session_id, *run_ids}):
         if time.monotonic() > deadline:
             raise TimeoutError("tasks of Spark go on although they were interrupted")
         time.sleep(_POLL_SECONDS)
+
+
+def _stop_streams(session: Any) -> set[str]:
+    """By their runs; returns when no batch of theirs is planned any more."""
+    run_ids = set()
+    for query in session.streams.active:
+        run_ids.add(str(query.runId))
+        # A query that ended by itself meanwhile is what we want.
+        with contextlib.suppress(PySparkException):
+            query.stop()
+    return run_ids
 
 
 def running_operations(session: Any) -> Set[str]:

@@ -196,6 +196,7 @@ class RunnerPool:
             warm=session_id is None and not hurried,
             first=server is not self._monitored,
             server_pid=server.pid,
+            closed_mark=str(server.warden.closed_mark(session)),
         )
         self._monitored = server
         try:

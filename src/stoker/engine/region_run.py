@@ -29,6 +29,7 @@ from stoker.engine.places import checkpoint_place
 from stoker.engine.publishing import Publisher, publisher_for
 from stoker.engine.runner_protocol import RunTask
 from stoker.engine.sink_position import check_sink_position
+from stoker.engine.state_position import check_state_keys
 from stoker.engine.stream_boundary import StartQuery, StreamRun, guarded
 from stoker.engine.stream_control import StreamControl
 from stoker.engine.stream_watch import find_stream
@@ -222,6 +223,8 @@ class RegionRun:
     def _run_stream(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
         checkpoint = checkpoint_place(self._task.checkpoint_root, sink.name)
         check_sink_position(sink, checkpoint)
+        if self._task.graph.restore is not None:
+            check_state_keys(sink.name, frame, checkpoint)
         with _Mismatch(frame, sink.name, streaming=True):
             writer = frame.writeStream.queryName(sink.name).option(
                 "checkpointLocation", checkpoint.url

@@ -28,7 +28,6 @@ from stoker.engine.janitor import end_all_work
 from stoker.engine.lease import LeaseStep, lease_ran_out
 from stoker.engine.lease_watch import LeaseWatch
 from stoker.engine.limits import let_go, out_of_memory, take_on
-from stoker.engine.process_tree import kill_tree
 from stoker.engine.python_workers import workers_of
 from stoker.engine.region_run import RegionRun
 from stoker.engine.runner_protocol import (
@@ -104,11 +103,11 @@ class Runner:
         self._task = task
         self._ui = prepare.ui
         self._server_pid = prepare.server_pid
+        self._closed_mark = prepare.closed_mark
         self._cancelled = threading.Event()
         self._attended = False
         """Its task executor has cancelled it, and sees to its end."""
         self._lease_ran_out = False
-        self._session_closed = False
         self._lease = LeaseWatch(
             task.lease,
             {
@@ -211,7 +210,8 @@ class Runner:
         if self._lease_ran_out and workers:
             # The task executor, whose business it is, may be frozen.
             kill_marked(WORKER_MARK, workers)
-        self._session_closed = True
+        if self._lease_ran_out and self._closed_mark:
+            Path(self._closed_mark).touch()
         return workers
 
     def _listen(self) -> None:
@@ -259,14 +259,10 @@ class Runner:
     def _end_at_any_price(self) -> None:
         """A task executor that could act would have cancelled the task by now.
 
-        Leases of its other tasks, whose Spark this is too, end in these seconds as well.
+        What is left at the Spark server is its warden's business.
         """
-        if self._attended:
-            return
-        failpoint("lease.before-killing")
-        if self._server_pid and not self._session_closed:
-            kill_tree(self._server_pid)
-        os.killpg(0, signal.SIGKILL)
+        if not self._attended:
+            os.killpg(0, signal.SIGKILL)
 
     def _state(self, state: ExecutionState) -> None:
         self._end.send(StateReport(state=state))

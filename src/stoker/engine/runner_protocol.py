@@ -36,6 +36,8 @@ class Prepare(Value, tag="prepare"):
     first: bool = False
     """At its server: ask Spark's monitoring too, whose first answer takes seconds."""
     server_pid: int = 0
+    closed_mark: str = ""
+    """The file that tells the server's warden that the session was closed; empty: none."""
 
 
 class RunTask(Value, tag="run"):

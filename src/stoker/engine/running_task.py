@@ -71,6 +71,7 @@ class ConnectTask:
         self._last_progress = Progress()
         self._takeovers = 0
         self._lease = Lease(until=task.lease_until, margin=task.lease_margin)
+        self._work_is_gone = False
         self._has_task = False
         """The runner of now was given the task, and with it the lease."""
         self.server = runner.server
@@ -86,6 +87,7 @@ class ConnectTask:
 
     def renew_lease(self, until: float) -> None:
         self._lease = self._lease.renewed(until)
+        self._guard()
         if self._has_task and self._runner.process.is_alive:
             self._runner.process.post(LeaseRenewed(until=self._lease.until))
 
@@ -97,7 +99,7 @@ class ConnectTask:
             self._cancel_asked = True
             await self._runner.process.send(Cancel())
             try:
-                async with asyncio.timeout(self._means.options.cancellation_grace.total_seconds()):
+                async with asyncio.timeout(self._grace()):
                     await self._work_over.wait()
             except TimeoutError:
                 await self._runner.process.kill()
@@ -109,12 +111,29 @@ class ConnectTask:
         await self._runner.process.kill()
         await self.outcome()
 
+    def _grace(self) -> float:
+        """Until the runner is killed: with time left to end its work at Spark within the lease."""
+        left = self._lease.seconds_to(LeaseStep.FORCE, asyncio.get_running_loop().time())
+        return min(self._means.options.cancellation_grace.total_seconds(), left)
+
+    def _guard(self) -> None:
+        """The server's warden knows the lease until no work is left that could do harm."""
+        if not self._work_is_gone:
+            self.server.warden.guard(self.session_id, self._lease.until, self._runner.process.pid)
+
+    def _release(self) -> None:
+        self._work_is_gone = True
+        self.server.warden.release(self.session_id)
+
     async def _follow(self) -> AttemptOutcome:
+        self._guard()
         end = await self._work()
         self._work_over.set()
         if end.state is not ExecutionState.FINISHED:
             await self._clean_up()
+            self._release()
             return self._outcome_of(end)
+        self._release()
         outcome = self._outcome_of(end)
         self._listener(Finished(outcome))
         await self._clean_up()
@@ -233,6 +252,7 @@ class ConnectTask:
         if not isinstance(successor, WarmRunner):
             return False
         self._runner, self._has_task = successor, False
+        self._guard()
         return True
 
     def _lease_has_run_out(self) -> bool:

@@ -1,4 +1,4 @@
-"""One life of a Spark Connect server: a JVM that is a child of this process and dies with it."""
+"""One life of a Spark Connect server: a JVM below this process, and dies with it."""
 
 import asyncio
 import importlib.util
@@ -24,7 +24,7 @@ from stoker.engine.server_config import (
 )
 from stoker.engine.spark_masters import absence_of
 from stoker.engine.strays import OWNER, SERVER, kill_marked, owner_mark
-from stoker.engine.tether import tethered
+from stoker.engine.warden_link import Place, WardenLink, start_guarded
 
 _START_POLL_SECONDS = 0.05
 _STOP_SECONDS = 5.0
@@ -35,17 +35,15 @@ _FOREIGN_SETTINGS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_E
 
 @dataclass(frozen=True, kw_only=True)
 class SparkServer:
-    process: asyncio.subprocess.Process
+    pid: int
+    """Of the JVM."""
+    warden: WardenLink
     port: int
     token: str
     ui: str
     """Address of Spark's own web page, empty when that is off."""
     died: "asyncio.Task[str]"
     """Gives the reason in words once the process is gone."""
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
 
     def url(self, session_id: str) -> str:
         # Only for this very name does PySpark send a token over a channel without TLS.
@@ -62,7 +60,7 @@ async def running_server(
 
     When it is gone, so is whatever its workers have started, and its directory.
     """
-    for directory in ("local", "tmp", "derby"):
+    for directory in ("local", "tmp", "derby", files.closed.name):
         (files.own / directory).mkdir(parents=True, exist_ok=True)
     try:
         async with _server_process(options, java, files, token) as server:
@@ -81,47 +79,39 @@ async def _server_process(
         raise StartupFailed(absent)
     files.write(spark_properties(options, files, os.cpu_count() or 1))
     log_start = files.log.stat().st_size if files.log.exists() else 0
+    home = spark_home()
+    environment = _environment(options, java, home) | {
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+        OWNER: owner_mark(),
+        SERVER: files.mark,
+    }
+    place = Place(
+        directory=options.working_directory or files.work, log=files.log, closed=files.closed
+    )
     failpoint("server.before-launch")
-    process = await _spawn(options, java, files, token)
+    process, warden = await start_guarded(_command(home, files), environment, place)
     failpoint("server.after-launch")
     died = asyncio.create_task(_reason_of_death(process, files.log, log_start), name="spark-server")
     try:
+        pid = await warden.started(died)
         port = await _wait_until_listening(options, files.log, log_start, died)
         ui = _ui_in(_read_from(files.log, log_start), files.log)
-        yield SparkServer(process=process, port=port, token=token, ui=ui, died=died)
+        yield SparkServer(pid=pid, warden=warden, port=port, token=token, ui=ui, died=died)
     finally:
         await _stop(process)
         await died
+        warden.close()
 
 
-async def _spawn(
-    options: EngineOptions, java: Java, files: ServerFiles, token: str
-) -> asyncio.subprocess.Process:
-    home = spark_home()
-    command = tethered(
+def _command(home: Path, files: ServerFiles) -> list[str]:
+    return [
         str(home / "bin" / "spark-submit"),
         "--properties-file",
         str(files.properties),
         "--class",
         "org.apache.spark.sql.connect.service.SparkConnectServer",
         "spark-internal",
-    )
-    environment = _environment(options, java, home) | {
-        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-        OWNER: owner_mark(),
-        SERVER: files.mark,
-    }
-    with files.log.open("ab") as log:
-        return await asyncio.create_subprocess_exec(
-            *command,
-            cwd=options.working_directory or files.work,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            # Ctrl-C at a terminal is for the task executor, which then ends this in order.
-            start_new_session=True,
-        )
+    ]
 
 
 def spark_home() -> Path:

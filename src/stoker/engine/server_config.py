@@ -54,6 +54,11 @@ class ServerFiles:
         return self.own / "spark.properties"
 
     @property
+    def closed(self) -> Path:
+        """Where runners mark the sessions that they have closed."""
+        return self.own / "closed-sessions"
+
+    @property
     def log4j(self) -> Path:
         return self.own / "log4j2.properties"
 

@@ -6,9 +6,7 @@ after GRACE seconds; SIGUSR1 kills at once; so does the end of PARENT. It ends a
 with the same code, or by the same signal.
 """
 
-import ctypes
 import os
-import resource
 import signal
 import sys
 import time
@@ -16,9 +14,9 @@ from contextlib import suppress
 from typing import NoReturn
 
 from stoker.engine.process_tree import descendants_of
-from stoker.engine.tether import tie_to_parent
+from stoker.engine.tether import adopt_orphans, tie_to_parent
+from stoker.engine.tied_command import end_like, start_tied
 
-_PR_SET_CHILD_SUBREAPER = 36
 _HEARD = frozenset({signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
 _SETTLE_SECONDS = 2.0
 _LOOK_SECONDS = 0.02
@@ -34,14 +32,14 @@ class Supervisor:
     def run(self, command: list[str]) -> NoReturn:
         """Never returns."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
-        _become_subreaper()
+        adopt_orphans()
         tie_to_parent(self._parent, signal.SIGTERM)
-        self._child = _start(command)
+        self._child = start_tied(command, blocked=_HEARD)
         if self._wait():
             # A JVM whose driver has gone writes down what it owes; a daemon is told to go.
             self._end_all(signal.SIGTERM, _SETTLE_SECONDS)
         self._end_all(signal.SIGKILL, None)
-        _end_like(self._status if self._status is not None else -signal.SIGKILL)
+        end_like(self._status if self._status is not None else -signal.SIGKILL)
 
     def _wait(self) -> bool:
         """Until the command has ended (True) or must be killed with all that came from it."""
@@ -89,38 +87,6 @@ class Supervisor:
         for pid in descendants_of(os.getpid()):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-
-
-def _become_subreaper() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-
-
-def _start(command: list[str]) -> int:
-    supervisor = os.getpid()
-    pid = os.fork()
-    if pid != 0:
-        return pid
-    try:
-        tie_to_parent(supervisor)
-        os.setsid()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
-        os.execvp(command[0], command)
-    finally:
-        os._exit(127)
-
-
-def _end_like(status: int) -> NoReturn:
-    if status < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        number = signal.Signals(-status)
-        if number not in (signal.SIGKILL, signal.SIGSTOP):
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-        os.kill(os.getpid(), number)
-    os._exit(status if status >= 0 else 128 - status)
 
 
 def main() -> NoReturn:

@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from stoker.core.errors import KeyExists
+from stoker.core.errors import KeyExists, StartupFailed
 from stoker.storage.contract import checked_folder, checked_path
 from stoker.storage.failures import no_such_file, storage_unavailable
 
@@ -19,15 +21,22 @@ Fill = Callable[[BinaryIO], None]
 """Writes the whole content into an open file."""
 MakeFolder = Callable[[Path], None]
 
+_RESTLESS_SECONDS = 5.0
+_BREATH_SECONDS = 0.05
 _UNFINISHED = ".stoker-unfinished-"
 """Files of this name are being written; those of a process that died are never read."""
 
 
 class FileStorage:
-    """Blocking calls run in the loop's thread pool."""
+    """Blocking calls run in the loop's thread pool.
 
-    def __init__(self, directory: Path) -> None:
+    `made_by_writing`: the directory need not be there, is empty then, and the first write makes
+    it. Without it an absent directory is a storage that is not mounted, and never made here.
+    """
+
+    def __init__(self, directory: Path, *, made_by_writing: bool = False) -> None:
         self.directory = directory
+        self._made_by_writing = made_by_writing
 
     async def write(self, path: str, content: bytes) -> None:
         target = self._target(path)
@@ -86,8 +95,7 @@ class FileStorage:
         folder = self._target(prefix)
 
         def delete() -> None:
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(folder)
+            _remove_tree(folder)
             self._drop_empty_folders(folder.parent)
 
         await self._do("delete", prefix, delete)
@@ -125,8 +133,8 @@ class FileStorage:
             return await asyncio.to_thread(work)
         except FileExistsError:
             raise
-        except FileNotFoundError as error:
-            if not self.directory.is_dir():
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if not self._made_by_writing and not self.directory.is_dir():
                 # Without this, an unmounted directory would look like an empty storage.
                 raise storage_unavailable(doing, self._uri(path), error) from error
             raise no_such_file(self._uri(path)) from error
@@ -137,7 +145,8 @@ class FileStorage:
         return (self.directory / path).as_uri()
 
     def _files_in(self, folder: Path) -> Iterator[str]:
-        os.stat(self.directory)
+        if not self._made_by_writing:
+            os.stat(self.directory)
         for parent, _, names in os.walk(folder, onerror=_raise_unless_absent):
             for name in names:
                 if not name.startswith(_UNFINISHED):
@@ -147,8 +156,12 @@ class FileStorage:
         _replace(target, fill, self._make_folder)
 
     def _make_folder(self, folder: Path) -> None:
-        """Durably. The directory itself is never made here: it may just not be mounted."""
-        if folder == self.directory or folder.is_dir():
+        """Durably. The directory itself only where that is wanted: it may just not be mounted."""
+        if folder.is_dir():
+            return
+        if folder == self.directory:
+            if self._made_by_writing:
+                make_directory(folder)
             return
         self._make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -162,6 +175,29 @@ class FileStorage:
             except OSError:
                 return
             folder = folder.parent
+
+
+def make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StartupFailed(
+            f"the storage directory {directory} cannot be made: {error.strerror}; "
+            "choose one that this user may write",
+            directory=str(directory),
+        ) from error
+
+
+def _remove_tree(folder: Path) -> None:
+    """Others may still write there, or delete: Spark tidies up behind a query that has ended."""
+    deadline = time.monotonic() + _RESTLESS_SECONDS
+    while folder.is_dir():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or time.monotonic() > deadline:
+                raise
+            time.sleep(_BREATH_SECONDS)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
@@ -206,7 +242,8 @@ def _unfinished(target: Path, fill: Fill, make_folder: MakeFolder) -> Iterator[P
             os.fsync(file.fileno())
         yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            temporary.unlink()
 
 
 def _open_new(path: Path, make_folder: MakeFolder) -> BinaryIO:
@@ -231,5 +268,5 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _raise_unless_absent(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error

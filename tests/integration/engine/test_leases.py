@@ -2,12 +2,13 @@
 
 A loop that does not run is a task executor that is frozen: it renews nothing, cancels nothing, and
 reads nothing. The long form, with STOKER_LEASES=long, has a driver with its own
-JVM, and a Spark server that hangs.
+JVM, a Spark server that hangs, and user code that keeps Python's lock.
 """
 
 import asyncio
 import hashlib
 import os
+import re
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -70,6 +71,12 @@ def stay(_frame: Any) -> None:
             time.sleep(60)
         except BaseException:
             continue
+
+
+def keep_lock(_frame: Any) -> None:
+    """One call into compiled code, which lets no other thread of Python run; for years."""
+    Path("began").touch()
+    re.match(r"(a+)+$", "a" * 60 + "b")
 
 
 @asynccontextmanager
@@ -148,6 +155,39 @@ async def test_work_is_over_before_its_lease_when_its_task_executor_is_frozen(
         assert "its lease has run out" in outcome.failure.message
 
 
+async def test_a_stream_without_a_runner_is_over_with_its_lease_when_its_executor_is_frozen(
+    bench: Bench, engine: ConnectEngine, tmp_path: Path
+) -> None:
+    """Two faults at once: nobody is left who could stop the query, but the server's warden."""
+    async with leased(bench, stream(tmp_path / "out")) as launched:
+        await has_batches(launched)
+        server = int(engine.description["server-pid"])
+        os.kill(runner_of(engine, launched), signal.SIGKILL)
+        stand_still_until_gone(server, seconds=LEASE_SECONDS + 1)
+        commits = tmp_path / "checkpoints" / "out" / "commits"
+        committed = set(commits.iterdir())
+        time.sleep(1)
+        assert set(commits.iterdir()) == committed, "the query goes on"
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.CANCELED
+    assert outcome.failure is not None
+    assert "its lease has run out" in outcome.failure.message
+    await engine.wait_until_ready()
+
+
+@long
+async def test_user_code_that_keeps_pythons_lock_is_killed_when_its_lease_is_over(
+    bench: Bench, engine: ConnectEngine
+) -> None:
+    graph = job(TEN_ROWS, Sink(name="out", input="numbers", write=function(keep_lock, "frame")))
+    async with leased(bench, graph) as launched:
+        await until((launched.directory / "began").exists)
+        runner = runner_of(engine, launched)
+        stand_still_until_gone(runner, seconds=LEASE_SECONDS + 1)
+    assert (await launched.running.outcome()).state is ExecutionState.CANCELED
+    await engine.wait_until_ready()
+
+
 @long
 async def test_a_driver_is_gone_with_its_jvm_before_its_lease_when_its_task_executor_is_frozen(
     tmp_path: Path,
@@ -164,7 +204,7 @@ async def test_a_driver_is_gone_with_its_jvm_before_its_lease_when_its_task_exec
         before = set(descendants_of(os.getpid()))
         bench = Bench(engine, tmp_path)  # type: ignore[arg-type]
         async with leased(bench, graph, {"job.py": script}) as launched:
-            await until((tmp_path / "began").exists)
+            await until((launched.directory / "files" / "began").exists)
             driver = set(descendants_of(os.getpid())) - before
             assert len(driver) >= 3, "supervisor, driver, JVM"
             stand_still_until_gone(*driver, seconds=LEASE_SECONDS)

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 
 from stoker.core.errors import StokerError, Unavailable
@@ -10,6 +11,7 @@ from stoker.core.ids import Ids
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool, WarmRunner
 from stoker.engine.runner_protocol import Ready
+from stoker.engine.warden_link import WardenLink
 from stoker.testing.virtual_time import run_virtual
 
 
@@ -18,6 +20,7 @@ class Server:
     died: "asyncio.Future[str]" = field(default_factory=asyncio.Future)
     ui: str = ""
     pid: int = 1
+    warden: WardenLink = field(default_factory=lambda: WardenLink(cast(Any, None), Path("closed")))
 
     def url(self, session: str) -> str:
         return f"sc://127.0.0.1:1/;session_id={session}"

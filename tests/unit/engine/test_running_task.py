@@ -75,6 +75,21 @@ class FakeProcess:
 
 
 @dataclass
+class FakeWarden:
+    """Notes what it was told: until when the session may go on, or None for its release."""
+
+    told: list[float | None] = field(default_factory=list)
+
+    def guard(self, session_id: str, until: float, runner: int | None) -> None:
+        assert session_id == "session"
+        self.told.append(until)
+
+    def release(self, session_id: str) -> None:
+        assert session_id == "session"
+        self.told.append(None)
+
+
+@dataclass
 class Scene:
     """Runners in the order in which they are given out."""
 
@@ -84,6 +99,7 @@ class Scene:
     events: list[TaskEvent] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     lease_seconds: float = math.inf
+    warden: FakeWarden = field(default_factory=FakeWarden)
 
     async def attach(self, server: Any, session_id: str) -> WarmRunner | StokerError:
         if not self.runners:
@@ -91,6 +107,7 @@ class Scene:
         return replace(self.runner, process=self.runners.pop(0))  # type: ignore[arg-type]
 
     async def end(self, server: Any, session_id: str) -> SessionEnded:
+        assert None not in self.warden.told, "released before its work was ended"
         self.ended.append(session_id)
         return RELEASED
 
@@ -98,6 +115,7 @@ class Scene:
         server: Any = type("Server", (), {})()
         server.died = asyncio.get_running_loop().create_future()
         server.ui = "http://spark"
+        server.warden = self.warden
         first: Any = self.runners.pop(0)
         self.server = server
         self.runner = WarmRunner(
@@ -254,6 +272,51 @@ def test_a_stream_whose_runner_ended_with_the_lease_is_not_taken_over() -> None:
     assert outcome.failure is not None
     assert "lease has run out" in outcome.failure.message
     assert second.heard == []
+
+
+def test_the_warden_knows_the_lease_until_nothing_of_the_task_is_left() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make(Ended(state=ExecutionState.FAILED), dies=True))
+    scene = Scene([first, second], streaming=True, lease_seconds=10)
+    began: list[float] = []
+
+    async def renew(running: ConnectTask) -> None:
+        began.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0.5)
+        running.renew_lease(began[0] + 100)
+
+    assert scene.outcome(renew).state is ExecutionState.FAILED
+    assert scene.ended == ["session"]
+    # At the start, at the renewal, for the next runner, and when the session was ended.
+    assert scene.warden.told == [began[0] + 10, began[0] + 100, began[0] + 100, None]
+
+
+def test_a_task_that_has_finished_is_released_before_its_session_is_tidied_up() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED))
+    scene = Scene([runner], lease_seconds=10)
+
+    async def late_end(server: Any, session_id: str) -> SessionEnded:
+        assert scene.warden.told[-1] is None
+        return RELEASED
+
+    scene.end = late_end  # type: ignore[method-assign]
+    assert scene.outcome().state is ExecutionState.FINISHED
+
+
+def test_a_cancel_at_the_end_of_a_lease_leaves_time_to_end_the_work_at_spark() -> None:
+    runner = run_virtual(_make(RUNNING))
+    scene = Scene([runner], options=EngineOptions(cancellation_grace=timedelta(seconds=60)))
+    scene.lease_seconds = 5
+    took: list[float] = []
+
+    async def cancel(running: ConnectTask) -> None:
+        began = asyncio.get_running_loop().time()
+        await asyncio.sleep(4)
+        await running.cancel()
+        took.append(asyncio.get_running_loop().time() - began)
+
+    scene.outcome(cancel)
+    assert took == [4.5], "half of the margin of a second is left"
 
 
 async def _process(*says: FromRunner, dies: bool = False) -> FakeProcess:

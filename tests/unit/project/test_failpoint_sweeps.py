@@ -66,7 +66,7 @@ GROUPS = {
 NOT_SWEPT = {
     "lease.before-ending": "a runner is about to end its task; its death is tried at any moment by "
     "integration/engine/test_kills.py",
-    "lease.before-killing": "a runner is about to kill itself: to die is what comes next",
+    "lease.before-killing": "a warden or a driver is about to kill what ends with it anyway",
     "savepoints.before-record": "nothing has been done yet: it is as if it had not been asked for",
     "replacements.before-division": "as after the phase before, since nothing has been done yet",
     "replacements.after-division": "what was divided is divided again; it has no name yet",

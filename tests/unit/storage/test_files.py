@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from stoker.core.errors import InvalidOption, StartupFailed, StorageUnavailable
+from stoker.core.errors import InvalidOption, NotFound, StartupFailed, StorageUnavailable
 from stoker.storage.files import FileStorage
 from stoker.storage.memory import MemoryStorage
-from stoker.storage.open import open_storage
+from stoker.storage.open import open_place, open_storage
 
 
 def _failing_with(code: int):
@@ -70,6 +70,33 @@ def test_the_directory_is_made_when_it_is_first_used(tmp_path: Path):
     assert (tmp_path / "new" / "storage").is_dir()
 
 
+async def test_looking_at_a_place_makes_nothing_and_the_first_write_makes_it(tmp_path: Path):
+    place = open_place(str(tmp_path / "above" / "place"))
+    assert (await place.list(""), await place.modified("x")) == ([], {})
+    assert not await place.exists("x/y")
+    for look in (place.read("x/y"), place.size("x/y"), place.download("x/y", tmp_path / "copy")):
+        with pytest.raises(NotFound):
+            await look
+    await place.delete("x/y")
+    await place.delete_tree("x")
+    assert os.listdir(tmp_path) == []
+    await place.write("x/y", b"1")
+    assert await place.list("") == ["x/y"]
+
+
+async def test_a_place_that_cannot_be_there_is_empty_and_says_why_it_cannot_be_made(
+    tmp_path: Path,
+):
+    (tmp_path / "file").write_bytes(b"")
+    for path in ("file", "file/below"):
+        place = open_place(str(tmp_path / path))
+        assert await place.list("") == []
+        with pytest.raises(NotFound):
+            await place.read("x")
+        with pytest.raises(StartupFailed, match="cannot be made"):
+            await place.write("x", b"")
+
+
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StartupFailed, match="file/storage cannot be made"):
@@ -100,3 +127,45 @@ async def test_the_memory_storage_fails_on_demand():
         await storage.read("a")
     storage.come_back()
     assert await storage.read("a") == b""
+
+
+async def test_a_folder_in_which_another_still_writes_and_deletes_goes_when_that_one_rests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    storage = FileStorage(tmp_path)
+    await storage.write("jobs/a/state/1.delta", b"content")
+    late = [tmp_path / "jobs/a/state/2.delta", tmp_path / "jobs/a/state/3.delta"]
+    rmdir, unlink = os.rmdir, os.unlink
+
+    def rmdir_after_a_late_write(path: str, *, dir_fd: int | None = None) -> None:
+        if late and path == "state":
+            late.pop().write_bytes(b"late")
+        rmdir(path, dir_fd=dir_fd)
+
+    def unlink_what_is_just_gone(path: str, *, dir_fd: int | None = None) -> None:
+        unlink(path, dir_fd=dir_fd)
+        if path == "1.delta":
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    monkeypatch.setattr(os, "rmdir", rmdir_after_a_late_write)
+    monkeypatch.setattr(os, "unlink", unlink_what_is_just_gone)
+    await storage.delete_tree("jobs/a")
+    assert not late
+    assert not (tmp_path / "jobs").exists()
+
+
+async def test_a_folder_that_cannot_be_deleted_is_not_tried_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    storage = FileStorage(tmp_path)
+    await storage.write("jobs/a/state/1.delta", b"content")
+    tries: list[str] = []
+
+    def refuse(path: str, *, dir_fd: int | None = None) -> None:
+        tries.append(path)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(StorageUnavailable, match="Permission denied"):
+        await storage.delete_tree("jobs/a")
+    assert tries == ["1.delta"]

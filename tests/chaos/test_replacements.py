@@ -1,0 +1,126 @@
+"""Leaders are killed in the middle of upgrades and rescales, and the next one completes them.
+
+Real processes, real Spark: the stream that is replaced again and again writes each number once.
+Minutes: STOKER_SAVEPOINTS=long or STOKER_CHAOS=long.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaos.real_cluster import LONG, RealCluster, eventually, real_cluster
+from integration.cli.distinct_stream import DistinctStream
+from stoker.api.replacements import ReplacementState
+from stoker.client.calls import Replacing
+from stoker.client.job_source import files_of, load
+from stoker.core.ids import JobId
+from stoker.core.replacements import ReplacementPhase
+from stoker.core.states import JobStatus
+
+pytestmark = [
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(
+        not LONG and os.environ.get("STOKER_SAVEPOINTS") != "long",
+        reason="minutes on a busy machine: STOKER_SAVEPOINTS=long or STOKER_CHAOS=long",
+    ),
+]
+PATIENCE = 240
+ANY = frozenset(ReplacementPhase)
+"""The first that is heard of, which is STOPPING unless the machine was very busy."""
+DEATHS = [
+    ("upgrade", ANY),
+    ("rescale", frozenset({ReplacementPhase.DIVIDING})),
+    ("upgrade", frozenset({ReplacementPhase.WATCHING})),
+    ("rescale", ANY),
+    ("rescale", frozenset({ReplacementPhase.WATCHING})),
+]
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    """With a standby."""
+    with real_cluster(tmp_path_factory.mktemp("cluster"), masters=2, task_executors=1) as cluster:
+        yield cluster
+
+
+class Story:
+    def __init__(self, cluster: RealCluster, root: Path) -> None:
+        self.cluster = cluster
+        self.stream = DistinctStream(root / "stream")
+        self._saved = str(root / "saved")
+        self._versions = 1
+        self._partitions = 2
+        self.job = JobId("")
+
+    def begin(self) -> None:
+        loaded = load(self.stream.version("version-1"), {}, [], None, {})
+        self.job = self.cluster.client.submit(loaded.graph, files_of(loaded)).job_id
+        self.write(5)
+
+    def write(self, count: int) -> None:
+        self.stream.write(count)
+        eventually(lambda: self.stream.is_caught_up, "every number is written once", PATIENCE)
+
+    def replace(self, kind: str, fatal: frozenset[ReplacementPhase]) -> ReplacementState:
+        """Whoever leads in such a phase is killed, once."""
+        trigger = self._begin_upgrade() if kind == "upgrade" else self._begin_rescale()
+        self.stream.write(4)
+        deaths: list[str] = []
+
+        def die_in_phase(state: ReplacementState) -> None:
+            if state.phase in fatal and not deaths:
+                leader = self.cluster.leader
+                self.cluster.kill(leader)
+                deaths.append(f"{leader} in {state.phase}")
+
+        over = self.cluster.client.replacement(self.job, trigger, die_in_phase)
+        print(f"{kind}: {deaths}, then {over.phase}")
+        assert deaths
+        return over
+
+    def _begin_upgrade(self) -> str:
+        self._versions += 1
+        settings = {"spark.sql.shuffle.partitions": str(self._partitions)}
+        version = self.stream.version(f"version-{self._versions}", configuration=settings)
+        loaded = load(version, {}, [], None, {})
+        return self.cluster.client.begin_upgrade(
+            self.job, loaded.graph, files_of(loaded), replacing=self._how
+        )
+
+    def _begin_rescale(self) -> str:
+        self._partitions += 1
+        return self.cluster.client.begin_rescale(self.job, self._partitions, replacing=self._how)
+
+    @property
+    def _how(self) -> Replacing:
+        return Replacing(directory=self._saved, window_seconds=5.0)
+
+    def live_jobs(self) -> list[JobId]:
+        jobs = self.cluster.client.jobs()
+        return [job.jid for job in jobs if not job.state.globally_terminal]
+
+
+def test_the_next_leader_completes_what_a_killed_one_had_begun_and_nothing_is_lost_or_repeated(
+    cluster: RealCluster, tmp_path: Path
+) -> None:
+    story = Story(cluster, tmp_path)
+    story.begin()
+    for kind, fatal in DEATHS:
+        before, epoch = story.job, cluster.epoch
+        over = story.replace(kind, fatal)
+        assert over.phase is ReplacementPhase.DONE, over
+        assert over.job_id != before
+        assert cluster.epoch > epoch
+        assert cluster.client.wait(before) is JobStatus.FINISHED
+        story.job = over.job_id
+        story.write(3)
+        assert story.live_jobs() == [story.job]
+        cluster.restart_the_dead()
+        cluster.wait_until_whole()
+    settings = cluster.client.job(story.job).configuration
+    assert settings["spark.sql.shuffle.partitions"] == "5"
+    cluster.client.cancel(story.job)
+    assert cluster.client.wait(story.job) is JobStatus.CANCELED
+    assert story.stream.is_caught_up
