@@ -29,6 +29,10 @@ demo: $(STAMP) ## a local cluster runs a batch and a streaming pipeline, then cl
 test: $(STAMP) ## all tests
 	$(PYTEST) $(SUITES)
 
+.PHONY: test-failed
+test-failed: $(STAMP) ## those that failed in the last run, once more
+	$(PYTEST) --last-failed --last-failed-no-failures none $(SUITES)
+
 .PHONY: check
 check: lint types layers ## style, types, layers, unit and simulation tests: under two minutes
 	STOKER_SEEDS=15 $(PYTEST) -n 2 $(QUICK)
