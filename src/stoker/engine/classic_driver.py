@@ -30,6 +30,7 @@ from stoker.engine.failures import failure_of
 from stoker.engine.lease import LeaseStep
 from stoker.engine.lease_watch import LeaseWatch
 from stoker.engine.limits import let_go, out_of_memory, take_on
+from stoker.engine.packing import packed
 from stoker.engine.process_tree import kill_tree
 from stoker.engine.program import (
     enter,
@@ -124,10 +125,20 @@ class Driver:
         if self._spark.is_unclaimed:
             self._spark.configure(settings)
         self._spark.work_in(directory)
-        installed = {"PYTHONPATH": os.pathsep.join(self._task.python_path)}
+        installed = {"PYTHONPATH": os.pathsep.join(self._searched_by_workers())}
         self._spark.set_workers_environment(
             {**environment, **(installed if self._task.python_path else {})}
         )
+
+    def _searched_by_workers(self) -> list[str]:
+        """Those of another machine search what travels to them."""
+        if self._spark.is_local:
+            return list(self._task.python_path)
+        names = []
+        for number, place in enumerate(self._task.python_path):
+            names.append(f"stoker-environment-{number}")
+            self._spark.add_archive(packed(Path(place)), names[-1])
+        return names
 
     def _execute(self, script: str, program: Program) -> int:
         try:

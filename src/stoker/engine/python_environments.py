@@ -22,6 +22,7 @@ from stoker.core.failpoints import failpoint
 from stoker.core.graph import ArtifactKind, Program
 from stoker.core.ids import Ids
 from stoker.engine.contract import Task
+from stoker.engine.packing import forget_packed
 from stoker.engine.tether import tethered
 
 _LOOK_SECONDS = 0.1
@@ -172,5 +173,6 @@ def _remove_unless_locked(place: Path) -> None:
     try:
         if _try_lock(descriptor):
             shutil.rmtree(place, ignore_errors=True)
+            forget_packed(place)
     finally:
         os.close(descriptor)

@@ -27,6 +27,7 @@ from stoker.engine.failures import CannotRun, shortened
 from stoker.engine.materializing import MaterializedResults
 from stoker.engine.places import checkpoint_place
 from stoker.engine.publishing import Publisher, publisher_for
+from stoker.engine.remote_position import check_remote_position, within_reach
 from stoker.engine.runner_protocol import RunTask
 from stoker.engine.sink_position import check_sink_position
 from stoker.engine.state_position import check_state_keys
@@ -223,9 +224,10 @@ class RegionRun:
     def _run_stream(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
         checkpoint = checkpoint_place(self._task.checkpoint_root, sink.name)
         check_sink_position(sink, checkpoint)
-        if self._task.graph.restore is not None:
-            check_state_keys(sink.name, frame, checkpoint)
-        with _Mismatch(frame, sink.name, streaming=True):
+        with within_reach(checkpoint), _Mismatch(frame, sink.name, streaming=True):
+            if self._task.graph.restore is not None:
+                check_remote_position(self._session, sink, checkpoint)
+                check_state_keys(sink.name, frame, checkpoint)
             writer = frame.writeStream.queryName(sink.name).option(
                 "checkpointLocation", checkpoint.url
             )

@@ -11,14 +11,15 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from stoker.core.graph import FormatWrite, Sink
 from stoker.engine.failures import CannotRun
 from stoker.engine.places import Place, local_path
 
-_LOG = "_spark_metadata"
-_FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+LOG = "_spark_metadata"
+FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 """Those whose sinks keep such a log."""
 _EMPTY = b"v1"
 """A batch that wrote no file, in that log."""
@@ -34,27 +35,36 @@ def check_sink_position(sink: Sink, checkpoint: Place) -> None:
     target = local_path(sink.write.path)
     if target is None or checkpoint.local is None:
         return
-    written = _last_number(target / _LOG)
+    written = _last_number(target / LOG)
     committed = _last_number(checkpoint.local / "commits")
-    if written < 0 <= committed and sink.write.format in _FILE_FORMATS:
+    if written < 0 <= committed and sink.write.format in FILE_FORMATS:
         # Where that cannot be written Spark cannot write either, and says so.
         with contextlib.suppress(OSError):
             _begin_log(target, committed)
+    check_not_ahead(sink.name, sink.write.path, written=written, committed=committed)
+
+
+def check_not_ahead(sink: str, path: str, *, written: int, committed: int) -> None:
     # One more may be there: it was written, and its commit was not.
     if written <= committed + 1:
         return
     known = "has no batch yet" if committed < 0 else f"is at batch {committed}"
     raise CannotRun(
         "SinkIsAhead",
-        f"{sink.write.path} has the batches up to {written} of an earlier run, and {sink.name} "
-        f"{known}: Spark would leave out what it takes for written already; write into another "
-        "directory, or start from the savepoint or checkpoint that belongs to it",
+        f"{path} has the batches up to {written} of an earlier run, and {sink} {known}: Spark "
+        "would leave out what it takes for written already; write into another directory, or "
+        "start from the savepoint or checkpoint that belongs to it",
     )
 
 
 def _last_number(folder: Path) -> int:
-    names = [path.name.removesuffix(".compact") for path in folder.glob("[0-9]*")]
-    return max((int(name) for name in names if name.isdecimal()), default=-1)
+    return last_of(path.name for path in folder.glob("[0-9]*"))
+
+
+def last_of(names: Iterable[str]) -> int:
+    """The highest number of a batch among the files of a log; -1 when there is none."""
+    numbers = [name.removesuffix(".compact") for name in names]
+    return max((int(number) for number in numbers if number.isdecimal()), default=-1)
 
 
 def _begin_log(target: Path, committed: int) -> None:
@@ -68,6 +78,6 @@ def _begin_log(target: Path, committed: int) -> None:
         for number in range(compacted + 1, committed + 1):
             (unfinished / str(number)).write_bytes(_EMPTY)
         unfinished.chmod(0o755)
-        os.replace(unfinished, target / _LOG)
+        os.replace(unfinished, target / LOG)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -6,6 +6,7 @@ that; else what is there is stopped and Spark makes another in the same JVM, whi
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -64,6 +65,20 @@ class WarmSpark:
                 self._session.sparkContext.addFile(file)
             for file in python_files:
                 self._session.sparkContext.addPyFile(file)
+
+    @property
+    def is_local(self) -> bool:
+        """Python workers are processes of this machine, with its files."""
+        master = self._gateway.jvm.java.lang.System.getProperty("spark.master")
+        return str(master or "local").startswith("local")
+
+    def add_archive(self, archive: Path, name: str) -> None:
+        """Unpacked as a directory of this name wherever executors work."""
+        system = self._gateway.jvm.java.lang.System
+        archives = [system.getProperty("spark.archives"), f"{archive}#{name}"]
+        self.set_properties({"spark.archives": ",".join(filter(None, archives))})
+        if self._session is not None:
+            self._session.sparkContext.addArchive(f"{archive}#{name}")
 
     def work_in(self, directory: str) -> None:
         """Relative paths that Spark reads and writes are relative to this directory."""

@@ -5,32 +5,76 @@
 
 import json
 import zipfile
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from integration.engine.bench import OPTIONS, TO_NOWHERE, Bench, function, job
 from integration.engine.standalone import spark_cluster
-from stoker.core.graph import Artifact, ArtifactKind, Source
+from stoker.core.graph import Artifact, ArtifactKind, Program, Source
 from stoker.core.options import ByteSize
 from stoker.core.states import ExecutionState
+from stoker.engine.classic_engine import ClassicEngine
+from stoker.engine.classic_options import ClassicOptions
 from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.options import EngineOptions
 
 # Several JVMs start here, which takes long on a busy machine.
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+
+
+PROGRAM = """
+import json, sys
+from pyspark.sql import SparkSession
+
+def look(number):
+    import leaves
+    return leaves.COLOUR, leaves.__file__
+
+context = SparkSession.builder.getOrCreate().sparkContext
+with open(sys.argv[1], "w") as answer:
+    json.dump(context.parallelize(range(8), 8).map(look).collect(), answer)
+"""
 
 
 def artifact(name: str, kind: ArtifactKind) -> Artifact:
     return Artifact(name=name, kind=kind, sha256="0" * 64, size=1)
 
 
-async def test_a_jobs_files_and_wheels_reach_the_executors_of_a_cluster(tmp_path: Path) -> None:
-    module = tmp_path / "trees.py"
-    module.write_text("NAME = 'oak'\n")
-    wheel = tmp_path / "leaves-1.0-py3-none-any.whl"
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def master(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    async with spark_cluster(tmp_path_factory.mktemp("spark"), workers=2) as master:
+        yield master
+
+
+def options_for(master: str) -> EngineOptions:
+    properties = {"spark.executor.memory": "500m", "spark.executor.cores": "1"}
+    heap = ByteSize(600 * 1024**2)
+    return replace(OPTIONS, master=master, heap=heap, warm_runners=1, spark_properties=properties)
+
+
+def write_wheel(directory: Path) -> Path:
+    wheel = directory / "leaves-1.0-py3-none-any.whl"
+    about = "leaves-1.0.dist-info"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("leaves/__init__.py", "COLOUR = 'green'\n")
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: leaves\nVersion: 1.0\n")
+        archive.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{about}/RECORD", "")
+    return wheel
+
+
+async def test_a_jobs_files_and_wheels_reach_the_executors_of_a_cluster(
+    master: str, tmp_path: Path
+) -> None:
+    module = tmp_path / "trees.py"
+    module.write_text("NAME = 'oak'\n")
+    wheel = write_wheel(tmp_path)
     answer = tmp_path / "answer.json"
 
     def numbers(spark):
@@ -61,21 +105,56 @@ async def test_a_jobs_files_and_wheels_reach_the_executors_of_a_cluster(tmp_path
             artifact("leaves-1.0-py3-none-any.whl", ArtifactKind.WHEEL),
         ),
     )
-    async with spark_cluster(tmp_path, workers=2) as master:
-        options = replace(
-            OPTIONS,
-            master=master,
-            heap=ByteSize(600 * 1024**2),
-            warm_runners=1,
-            spark_properties={"spark.executor.memory": "500m", "spark.executor.cores": "1"},
+    options = options_for(master)
+    async with ConnectEngine.open(options, tmp_path / "engine", tmp_path / "logs") as engine:
+        assert engine.description["spark-master"] == master
+        outcome = await Bench(engine, tmp_path).run(
+            graph, artifacts={"trees.py": module, "leaves-1.0-py3-none-any.whl": wheel}
         )
-        async with ConnectEngine.open(options, tmp_path / "engine", tmp_path / "logs") as engine:
-            assert engine.description["spark-master"] == master
-            outcome = await Bench(engine, tmp_path).run(
-                graph, artifacts={"trees.py": module, "leaves-1.0-py3-none-any.whl": wheel}
-            )
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
     assert outcome.progress.spark_ui is not None
     answers = json.loads(answer.read_text())
     assert {tuple(each[:2]) for each in answers} == {("oak", "green")}
-    assert all(each[2].startswith(str(tmp_path / "work")) for each in answers)
+    assert all(is_of_an_executor(each[2]) for each in answers)
+
+
+async def test_requirements_of_a_program_reach_the_executors_of_a_cluster(
+    master: str, tmp_path: Path
+) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(f"{write_wheel(tmp_path)}\n")
+    script, answer = tmp_path / "job.py", tmp_path / "answer.json"
+    script.write_text(PROGRAM)
+    program = Program(
+        name="program",
+        script="job.py",
+        requirements="requirements.txt",
+        arguments=(str(answer),),
+        directory=str(tmp_path),
+    )
+    graph = job(
+        program,
+        artifacts=(
+            artifact("job.py", ArtifactKind.FILE),
+            artifact("requirements.txt", ArtifactKind.FILE),
+        ),
+    )
+    classic = ClassicOptions(warm_drivers=1, warm_at_start=False)
+    options = options_for(master)
+    async with ClassicEngine.open(
+        options, classic, tmp_path / "engine", tmp_path / "logs"
+    ) as engine:
+        bench = Bench(engine, tmp_path)  # type: ignore[arg-type]
+        outcome = await bench.run(
+            graph, artifacts={"job.py": script, "requirements.txt": requirements}
+        )
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+    found = json.loads(answer.read_text())
+    assert {each[0] for each in found} == {"green"}
+    # Where executors work, not where it was installed.
+    assert all(is_of_an_executor(each[1]) for each in found), found
+
+
+def is_of_an_executor(path: str) -> bool:
+    """Below the directory of a Spark worker: `work/app-…/0`."""
+    return any(part.startswith("app-") for part in Path(path).parts)

@@ -1,0 +1,57 @@
+"""Ending all work of a session: what is begun while it is being ended is ended too."""
+
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql.connect.proto import GetStatusResponse
+
+from stoker.engine import janitor
+
+RUNNING = GetStatusResponse.OperationStatus.OPERATION_STATE_RUNNING
+
+
+class Query:
+    def __init__(self, session: "Session", run_id: str) -> None:
+        self.runId = run_id
+        self._session = session
+
+    def stop(self) -> None:
+        self._session.streams.active.remove(self)
+
+
+class Session:
+    """One operation runs, and begins a query in the moment in which it is interrupted."""
+
+    session_id = "session"
+
+    def __init__(self) -> None:
+        self.streams = SimpleNamespace(active=[])
+        self.client = self
+        self.looks = 0
+
+    def interruptAll(self) -> None:
+        pass
+
+    def _get_operation_statuses(self) -> SimpleNamespace:
+        self.looks += 1
+        if self.looks > 1:
+            return SimpleNamespace(operation_statuses=[])
+        self.streams.active.append(Query(self, "late"))
+        running = SimpleNamespace(operation_id="start", state=RUNNING)
+        return SimpleNamespace(operation_statuses=[running])
+
+
+def test_a_query_that_an_interrupted_operation_has_just_begun_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session, waited_for = Session(), []
+    session.streams.active.append(Query(session, "early"))
+
+    def has_active_tasks(_ui: str, owners: set[str]) -> bool:
+        assert session.streams.active == []
+        waited_for.append(owners)
+        return len(waited_for) == 1
+
+    monkeypatch.setattr(janitor, "has_active_tasks", has_active_tasks)
+    janitor.end_all_work(session, "http://127.0.0.1:1")
+    assert waited_for == [{"session", "early", "late"}] * 2
