@@ -1,41 +1,23 @@
 """Runner processes that stand ready, each with a Spark session that has run a query."""
 
 import asyncio
-import itertools
-import logging
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
-from stoker.core.errors import StartupFailed, StokerError, Unavailable
+from stoker.core.errors import StartupFailed, StokerError
 from stoker.core.ids import Ids
 from stoker.engine.kept import Kept
 from stoker.engine.options import EngineOptions
-from stoker.engine.runner_protocol import NotReady, Prepare, Ready
+from stoker.engine.preparing import RunnerMaker, ServerLost, WarmRunner
 from stoker.engine.server import SparkServer
 from stoker.engine.waiting import Stopped, unless
-from stoker.engine.zygote_link import ForkedProcess, ZygoteLink
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmRunner:
-    process: ForkedProcess
-    server: SparkServer
-    session_id: str
-    spark_version: str
-
-    @property
-    def is_alive(self) -> bool:
-        return self.process.is_alive and not self.server.died.done()
-
+from stoker.engine.zygote_link import ZygoteLink
 
 _LOOK_AGAIN_SECONDS = 0.1
-_DEATH_NOTICE_SECONDS = 2.0
 _BREATH_SECONDS = 0.1
 """After the end of a task, for those who are still to learn of it."""
+_RUSH_SECONDS = 1.0
+"""So long after somebody found no spare, more of them are expected."""
 
 Spare = asyncio.Task[WarmRunner | StokerError]
 
@@ -50,16 +32,12 @@ class RunnerPool:
     ) -> None:
         self._options = options
         self._server = server
-        self._zygote = zygote
-        self._ids = ids
+        self._maker = RunnerMaker(options, server, zygote, ids)
         self._spares: list[Spare] = []
         self._taken = asyncio.Event()
         self._in_use: set[asyncio.Future[str]] = set()
         """The ends of runners that were taken."""
-        self._pools: set[int] = set()
-        """Numbers of Spark's scheduler pools in use: a few, since Spark forgets none of them."""
-        self._monitored: SparkServer | None = None
-        """The server whose monitoring was asked for the first time, which takes seconds."""
+        self._rush_until = 0.0
 
     async def take(self) -> WarmRunner:
         """A warm runner, ready at once if there is a spare; raises StokerError if none can be."""
@@ -67,7 +45,7 @@ class RunnerPool:
         while True:
             # What failed in the background, perhaps long ago, says nothing about now.
             self._spares = [spare for spare in self._spares if not _has_failed(spare)]
-            spare = self._spares.pop(0) if self._spares else self._begin_preparing(hurried=True)
+            spare = self._next_spare()
             try:
                 runner = await asyncio.shield(spare)
             except asyncio.CancelledError:
@@ -77,7 +55,7 @@ class RunnerPool:
                 self._taken.set()
             if isinstance(runner, StokerError):
                 lost_servers += 1
-                if not isinstance(runner, _ServerLost) or lost_servers > 3:
+                if not isinstance(runner, ServerLost) or lost_servers > 3:
                     raise runner
             elif runner.is_alive and not self._server.is_let_go(runner.server):
                 self._in_use.add(runner.process.exited)
@@ -85,6 +63,21 @@ class RunnerPool:
                 return runner
             else:
                 await runner.process.kill()
+
+    def _next_spare(self) -> Spare:
+        """The one that is ready, else the oldest; one is made when there is none."""
+        if not any(spare.done() for spare in self._spares):
+            self._rush_until = asyncio.get_running_loop().time() + _RUSH_SECONDS
+        if not self._spares:
+            return self._begin_preparing()
+        ready = next((spare for spare in self._spares if spare.done()), self._spares[0])
+        self._spares.remove(ready)
+        return ready
+
+    @property
+    def _is_rushed(self) -> bool:
+        """To warm up a runner costs as much as a short task: somebody needs that now."""
+        return asyncio.get_running_loop().time() < self._rush_until
 
     async def renew(self) -> None:
         """Let go of spares at a server that is not the current one any more."""
@@ -107,7 +100,7 @@ class RunnerPool:
 
     async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
         """A runner in the session of another one, which died."""
-        return await self._prepare(server, session_id)
+        return await self._maker.attach(server, session_id)
 
     async def wait_until_warm(self) -> str:
         """The version of Spark, as soon as a runner has spoken with it."""
@@ -147,13 +140,28 @@ class RunnerPool:
 
     def _top_up(self) -> None:
         self._spares = [spare for spare in self._spares if not _is_spoilt(spare)]
+        if not self._is_rushed:
+            self._spares = [self._warmed(spare) for spare in self._spares]
         while len(self._spares) < self._options.warm_runners:
             self._spares.append(self._begin_preparing())
 
+    def _warmed(self, spare: Spare) -> Spare:
+        if not _is_cold(spare):
+            return spare
+        runner = spare.result()
+        assert isinstance(runner, WarmRunner)
+        return asyncio.create_task(self._maker.warm_up(runner), name="warm-up-runner")
+
     async def _until_taken_or_lost(self, server: SparkServer) -> None:
+        """Or until spares that were made in a hurry may be warmed up."""
         self._taken.clear()
+        all_warm = all(spare.done() and not _is_cold(spare) for spare in self._spares)
+        limit = None if all_warm else _RUSH_SECONDS
         try:
-            await unless(server.died, self._taken.wait())
+            async with asyncio.timeout(limit):
+                await unless(server.died, self._taken.wait())
+        except TimeoutError:
+            return
         except Stopped:
             await self._dismiss(lambda runner: runner.server is server)
 
@@ -169,82 +177,9 @@ class RunnerPool:
                     await asyncio.wait(self._in_use, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(min(_BREATH_SECONDS, patience))
 
-    def _begin_preparing(self, *, hurried: bool = False) -> Spare:
-        return asyncio.create_task(self._prepare(hurried=hurried), name="prepare-runner")
-
-    async def _prepare(
-        self,
-        server: SparkServer | None = None,
-        session_id: str | None = None,
-        *,
-        hurried: bool = False,
-    ) -> WarmRunner | StokerError:
-        """In a new session of the current server, or in one that is there.
-
-        When somebody waits for it, a query to warm it up would only make it later.
-        """
-        try:
-            server = server or await self._server.get()
-            process = await self._fork()
-        except StokerError as error:
-            return error
-        session = session_id or str(uuid.UUID(hex=self._ids.nonce(), version=4))
-        prepare = Prepare(
-            url=server.url(session),
-            ui=server.ui,
-            scheduler_pool=self._scheduler_pool(process),
-            warm=session_id is None and not hurried,
-            first=server is not self._monitored,
-            server_pid=server.pid,
-            closed_mark=str(server.warden.closed_mark(session)),
-        )
-        self._monitored = server
-        try:
-            async with asyncio.timeout(self._options.runner_start_timeout.total_seconds()):
-                await process.send(prepare)
-                answer = await unless(server.died, process.receive())
-        except TimeoutError:
-            await process.kill()
-            return Unavailable("a runner could not open its Spark session in time")
-        except Stopped:
-            await process.kill()
-            return _ServerLost("the Spark server died while a runner connected to it")
-        except asyncio.CancelledError:
-            await process.kill()
-            raise
-        match answer:
-            case Ready(spark_version=version):
-                return WarmRunner(
-                    process=process, server=server, session_id=session, spark_version=version
-                )
-            case NotReady(reason=reason):
-                await process.kill()
-                return Unavailable(f"a runner could not open its Spark session: {reason}")
-            case _:
-                ending = await process.kill()
-                return _ServerLost(f"a runner ended before it was ready: {ending}")
-
-    async def _fork(self) -> ForkedProcess:
-        zygote = await self._zygote.get()
-        try:
-            return await zygote.fork()
-        except Unavailable as error:
-            # Most likely it has just died, and another one will be there in a moment.
-            await asyncio.wait([zygote.died], timeout=_DEATH_NOTICE_SECONDS)
-            if zygote.died.done():
-                raise _ServerLost(error.message) from error
-            raise
-
-    def _scheduler_pool(self, process: ForkedProcess) -> str:
-        """One that no other living runner has: between pools Spark shares its cores fairly."""
-        number = next(number for number in itertools.count() if number not in self._pools)
-        self._pools.add(number)
-        process.exited.add_done_callback(lambda _: self._pools.discard(number))
-        return f"stoker-{number}"
-
-
-class _ServerLost(Unavailable):
-    """What the runner was made from is gone; another try will find the next one."""
+    def _begin_preparing(self) -> Spare:
+        making = self._maker.make(warm=not self._is_rushed)
+        return asyncio.create_task(making, name="prepare-runner")
 
 
 def _has_failed(spare: Spare) -> bool:
@@ -256,3 +191,8 @@ def _is_spoilt(spare: Spare) -> bool:
         return False
     runner = spare.result()
     return isinstance(runner, StokerError) or not runner.is_alive
+
+
+def _is_cold(spare: Spare) -> bool:
+    runner = spare.result() if spare.done() else None
+    return isinstance(runner, WarmRunner) and not runner.is_warm

@@ -43,6 +43,7 @@ from stoker.engine.runner_protocol import (
     SessionEnded,
     SessionNotEnded,
     StateReport,
+    WarmUp,
 )
 from stoker.engine.spark_tasks import has_active_tasks
 from stoker.engine.strays import WORKER_MARK, kill_marked
@@ -69,8 +70,10 @@ def serve_as_runner(connection: socket.socket) -> None:
     except (PySparkException, grpc.RpcError) as error:
         end.send(NotReady(reason=f"{type(error).__name__}: {error}"))
         return
-    end.send(Ready(spark_version=session.version))
-    task = end.receive()
+    end.send(Ready(spark_version=session.version if prepare.tell_version else ""))
+    while isinstance(task := end.receive(), WarmUp):
+        _warm_up(session)
+        end.send(Ready())
     if isinstance(task, RunTask):
         Runner(end, session, task, prepare).run()
     # Threads of user code do not keep the process.
@@ -89,11 +92,15 @@ def _set_up(session: Any, prepare: Prepare) -> None:
     if prepare.scheduler_pool:
         session.conf.set("spark.scheduler.pool", prepare.scheduler_pool)
     if prepare.warm:
-        session.range(10).write.format("noop").mode("append").save()
+        _warm_up(session)
     if prepare.warm and prepare.first:
         # So that no cancel has to wait for it.
         with suppress(OSError):
             has_active_tasks(prepare.ui, {session.session_id})
+
+
+def _warm_up(session: Any) -> None:
+    session.range(10).write.format("noop").mode("append").save()
 
 
 class Runner:

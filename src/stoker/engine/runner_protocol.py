@@ -33,11 +33,17 @@ class Prepare(Value, tag="prepare"):
     """Spark's own pool for the session, so that its tasks get a fair share; empty: as it is."""
     warm: bool = True
     """Run a query in it: not in the session of a runner that died, nor when somebody waits."""
+    tell_version: bool = True
+    """Ask the server which Spark it is."""
     first: bool = False
     """At its server: ask Spark's monitoring too, whose first answer takes seconds."""
     server_pid: int = 0
     closed_mark: str = ""
     """The file that tells the server's warden that the session was closed; empty: none."""
+
+
+class WarmUp(Value, tag="warm-up"):
+    """Run a query, since nobody is in a hurry any more."""
 
 
 class RunTask(Value, tag="run"):
@@ -74,7 +80,8 @@ class EndSession(Value, tag="end-session"):
 
 
 class Ready(Value, tag="ready"):
-    spark_version: str
+    spark_version: str = ""
+    """Empty when it was not asked for."""
 
 
 class NotReady(Value, tag="not-ready"):
@@ -110,7 +117,7 @@ class SessionNotEnded(Value, tag="session-not-ended"):
     reason: str
 
 
-ToRunner = Prepare | RunTask | Cancel | LeaseRenewed | EndSession
+ToRunner = Prepare | WarmUp | RunTask | Cancel | LeaseRenewed | EndSession
 FromRunner = (
     Ready | NotReady | StateReport | ProgressReport | Ended | SessionEnded | SessionNotEnded
 )

@@ -13,7 +13,8 @@ from stoker.engine.contract import Finished, Listener, Progressed, StateChanged,
 from stoker.engine.lease import Lease, LeaseStep, lease_ran_out
 from stoker.engine.limits import limits_of, too_slow
 from stoker.engine.options import EngineOptions
-from stoker.engine.pool import RunnerPool, WarmRunner
+from stoker.engine.pool import RunnerPool
+from stoker.engine.preparing import WarmRunner
 from stoker.engine.runner_protocol import (
     Cancel,
     Ended,

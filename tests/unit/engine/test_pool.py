@@ -8,9 +8,11 @@ from typing import Any, cast
 
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.ids import Ids
+from stoker.engine.contract import EngineState
 from stoker.engine.options import EngineOptions
-from stoker.engine.pool import RunnerPool, WarmRunner
-from stoker.engine.runner_protocol import Ready
+from stoker.engine.pool import RunnerPool
+from stoker.engine.preparing import WarmRunner
+from stoker.engine.runner_protocol import Ready, WarmUp
 from stoker.engine.warden_link import WardenLink
 from stoker.testing.virtual_time import run_virtual
 
@@ -48,6 +50,10 @@ class Servers:
     async def get(self) -> Server:
         return self.current
 
+    @property
+    def state(self) -> EngineState:
+        return EngineState.READY
+
     def is_let_go(self, _server: Server) -> bool:
         return False
 
@@ -55,8 +61,12 @@ class Servers:
 class Prepared(SlowToDie):
     """A runner that opens its session at once."""
 
-    async def send(self, _message: object) -> None:
-        return None
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[object] = []
+
+    async def send(self, message: object) -> None:
+        self.heard.append(message)
 
     async def receive(self) -> Ready:
         return Ready(spark_version="4.3.0")
@@ -152,5 +162,44 @@ def test_a_runner_is_replaced_when_its_task_has_ended_or_takes_long() -> None:
         began = loop.time()
         await pool._until_calm()
         assert 10 <= loop.time() - began < 11
+
+    run_virtual(main)
+
+
+def test_in_a_rush_runners_are_made_without_a_query_and_warmed_up_when_it_is_over() -> None:
+    async def main() -> None:
+        options = EngineOptions(warm_runners=2, replenish_delay=timedelta(seconds=0))
+        zygotes = Zygotes(Zygote())
+        pool = RunnerPool(options, cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
+        keeping = asyncio.create_task(pool.run())
+        await asyncio.sleep(0.5)
+        first = [await pool.take() for _ in range(2)]
+        assert [runner.is_warm for runner in first] == [True, True]
+        rush = [await pool.take() for _ in range(3)]
+        assert [runner.is_warm for runner in rush] == [False] * 3, "nobody had the time"
+        await asyncio.sleep(0.5)
+        spares = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert [spare.is_warm for spare in spares] == [False] * 2
+        await asyncio.sleep(5)
+        spares = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert [spare.is_warm for spare in spares] == [True] * 2
+        for spare in spares:
+            prepare, warm_up = cast(Any, spare.process).heard
+            assert not prepare.warm
+            assert isinstance(warm_up, WarmUp)
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+def test_only_the_first_runner_asks_which_spark_it_is() -> None:
+    async def main() -> None:
+        zygotes = Zygotes(Zygote())
+        pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
+        runners = [await pool.take() for _ in range(3)]
+        asked = [cast(Any, runner.process).heard[0].tell_version for runner in runners]
+        assert asked == [True, False, False]
+        assert {runner.spark_version for runner in runners} == {"4.3.0"}
 
     run_virtual(main)

@@ -1,15 +1,22 @@
 """Sinks and checkpoints in a store that only Spark reaches."""
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from stoker.core.graph import FormatWrite, Sink
 from stoker.engine.failures import CannotRun
 from stoker.engine.places import Place
-from stoker.engine.remote_position import check_remote_position, within_reach
+from stoker.engine.remote_position import (
+    check_remote_position,
+    pattern_above,
+    within_reach,
+)
 
 CHECKPOINT = Place(url="s3://cluster/checkpoints/out", local=None)
 OUT = "s3a://data/out"
@@ -21,13 +28,11 @@ class NotThere(AnalysisException):
 
 
 class Store:
-    """Answers as a session does that lists files."""
+    """Answers as a session does, which lists all but the logs of sinks."""
 
-    def __init__(self, **folders: list[str]) -> None:
-        self.folders = {
-            f"{CHECKPOINT.url}/commits": folders.get("commits"),
-            f"{OUT}/_spark_metadata": folders.get("log"),
-        }
+    def __init__(self, commits: list[str] | None = None, log: list[str] | None = None) -> None:
+        self.commits = commits
+        self.log = log
         self.asked: list[str] = []
 
     @property
@@ -37,15 +42,26 @@ class Store:
     def format(self, _name: str) -> "Store":
         return self
 
-    def load(self, folder: str) -> "Store":
-        self.asked.append(folder)
+    def load(self, path: str) -> "Store":
+        self.asked.append(path)
         return self
 
     def inputFiles(self) -> list[str]:
-        names = self.folders[self.asked[-1]]
-        if names is None:
+        path = self.asked[-1]
+        if path == f"{CHECKPOINT.url}/commits":
+            if self.commits is None:
+                raise NotThere("no such path")
+            return [f"{path}/{name}" for name in self.commits]
+        pattern = path.removeprefix(f"{OUT}/_spark_metadata").strip("/")
+        if self.log is None or not matching(pattern or "*", self.log):
             raise NotThere("no such path")
-        return [f"{self.asked[-1]}/{name}" for name in names]
+        return []
+
+
+def matching(pattern: str, names: list[str]) -> list[str]:
+    """As Hadoop does, for one pair of braces."""
+    patterns = pattern.strip("{}").split(",")
+    return [name for name in names if any(fnmatchcase(name, each) for each in patterns)]
 
 
 def check(store: Store, checkpoint: Place = CHECKPOINT, **write: Any) -> None:
@@ -58,16 +74,22 @@ def test_a_job_that_goes_on_in_the_directory_of_the_saved_one_is_welcome():
 
 
 def test_an_empty_directory_is_refused_and_the_ways_out_are_named():
-    for log in (None, []):
-        with pytest.raises(CannotRun, match=r"no log of the batches up to 9.*foreachBatch") as got:
-            check(Store(commits=["9"], log=log), format="parquet")
-        assert got.value.error == "SinkHasNoLog"
+    with pytest.raises(CannotRun, match=r"no log of the batches up to 9.*foreachBatch") as got:
+        check(Store(commits=["9"]), format="parquet")
+    assert got.value.error == "SinkHasNoLog"
 
 
 def test_a_directory_that_is_further_on_is_refused():
-    with pytest.raises(CannotRun, match=r"batches up to 12 .* is at batch 9") as refused:
-        check(Store(commits=["9"], log=["9.compact", "12"]), format="parquet")
-    assert refused.value.error == "SinkIsAhead"
+    for log in (["9.compact", "11"], ["19.compact"], ["20"], ["99.compact", "100"]):
+        with pytest.raises(CannotRun, match=r"batches beyond 10 .* is at batch 9") as refused:
+            check(Store(commits=["9"], log=log), format="parquet")
+        assert refused.value.error == "SinkIsAhead"
+
+
+@given(st.integers(0, 12_000), st.integers(0, 120_000))
+def test_a_pattern_matches_higher_numbers_and_no_others(number: int, other: int):
+    for name in (f"{other}", f"{other}.compact"):
+        assert bool(matching(pattern_above(number), [name])) is (other > number)
 
 
 def test_a_query_that_has_no_batch_yet_begins_its_log_itself():

@@ -17,7 +17,7 @@ from stoker.core.results import AttemptOutcome, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import StateChanged, Task, TaskEvent
 from stoker.engine.options import EngineOptions
-from stoker.engine.pool import WarmRunner
+from stoker.engine.preparing import WarmRunner
 from stoker.engine.runner_protocol import (
     Cancel,
     Ended,

@@ -1,0 +1,147 @@
+"""Making a runner ready: forked, with a session of its own at the server."""
+
+import asyncio
+import itertools
+import uuid
+from dataclasses import dataclass, replace
+
+from stoker.core.errors import StokerError, Unavailable
+from stoker.core.ids import Ids
+from stoker.engine.kept import Kept
+from stoker.engine.options import EngineOptions
+from stoker.engine.runner_protocol import NotReady, Prepare, Ready, WarmUp
+from stoker.engine.server import SparkServer
+from stoker.engine.waiting import Stopped, unless
+from stoker.engine.zygote_link import ForkedProcess, ZygoteLink
+
+_DEATH_NOTICE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmRunner:
+    process: ForkedProcess
+    server: SparkServer
+    session_id: str
+    spark_version: str
+    is_warm: bool = True
+    """Its session has run a query; the first one takes long."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.is_alive and not self.server.died.done()
+
+
+class ServerLost(Unavailable):
+    """What the runner was made from is gone; another try will find the next one."""
+
+
+class RunnerMaker:
+    def __init__(
+        self,
+        options: EngineOptions,
+        server: Kept[SparkServer],
+        zygote: Kept[ZygoteLink],
+        ids: Ids,
+    ) -> None:
+        self._options = options
+        self._server = server
+        self._zygote = zygote
+        self._ids = ids
+        self._scheduler_pools: set[int] = set()
+        """Numbers of Spark's own pools in use: a few, since Spark forgets none of them."""
+        self._known: SparkServer | None = None
+        """The server whose monitoring was asked for the first time, which takes seconds."""
+        self._spark_version = ""
+
+    async def make(self, *, warm: bool) -> WarmRunner | StokerError:
+        """In a new session of the current server."""
+        try:
+            server = await self._server.get()
+        except StokerError as error:
+            return error
+        return await self._prepare(server, None, warm=warm)
+
+    async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
+        """In the session of another one, which died."""
+        return await self._prepare(server, session_id, warm=False)
+
+    async def warm_up(self, runner: WarmRunner) -> WarmRunner | StokerError:
+        answer = await self._answer(runner.process, runner.server, WarmUp())
+        return answer if isinstance(answer, StokerError) else replace(runner, is_warm=True)
+
+    async def _prepare(
+        self, server: SparkServer, session_id: str | None, *, warm: bool
+    ) -> WarmRunner | StokerError:
+        try:
+            process = await self._fork()
+        except StokerError as error:
+            return error
+        session = session_id or str(uuid.UUID(hex=self._ids.nonce(), version=4))
+        prepare = Prepare(
+            url=server.url(session),
+            ui=server.ui,
+            scheduler_pool=self._scheduler_pool(process),
+            warm=warm,
+            first=server is not self._known,
+            tell_version=not self._spark_version,
+            server_pid=server.pid,
+            closed_mark=str(server.warden.closed_mark(session)),
+        )
+        self._known = server
+        answer = await self._answer(process, server, prepare)
+        if isinstance(answer, StokerError):
+            return answer
+        self._spark_version = answer.spark_version or self._spark_version
+        return WarmRunner(
+            process=process,
+            server=server,
+            session_id=session,
+            spark_version=self._spark_version,
+            is_warm=warm,
+        )
+
+    async def _answer(
+        self, process: ForkedProcess, server: SparkServer, message: Prepare | WarmUp
+    ) -> Ready | StokerError:
+        """To a question; a runner that does not answer as it should is killed."""
+        try:
+            async with asyncio.timeout(self._options.runner_start_timeout.total_seconds()):
+                await process.send(message)
+                answer = await unless(server.died, process.receive())
+        except TimeoutError:
+            await process.kill()
+            return Unavailable("a runner could not open its Spark session in time")
+        except Stopped:
+            await process.kill()
+            return ServerLost("the Spark server died while a runner connected to it")
+        except asyncio.CancelledError:
+            await process.kill()
+            raise
+        match answer:
+            case Ready():
+                return answer
+            case NotReady(reason=reason):
+                await process.kill()
+                return Unavailable(f"a runner could not open its Spark session: {reason}")
+            case _:
+                ending = await process.kill()
+                return ServerLost(f"a runner ended before it was ready: {ending}")
+
+    async def _fork(self) -> ForkedProcess:
+        zygote = await self._zygote.get()
+        try:
+            return await zygote.fork()
+        except Unavailable as error:
+            # Most likely it has just died, and another one will be there in a moment.
+            await asyncio.wait([zygote.died], timeout=_DEATH_NOTICE_SECONDS)
+            if zygote.died.done():
+                raise ServerLost(error.message) from error
+            raise
+
+    def _scheduler_pool(self, process: ForkedProcess) -> str:
+        """One that no other living runner has: between pools Spark shares its cores fairly."""
+        used = self._scheduler_pools
+        number = next(number for number in itertools.count() if number not in used)
+        used.add(number)
+        process.exited.add_done_callback(lambda _: used.discard(number))
+        return f"stoker-{number}"
