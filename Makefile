@@ -76,7 +76,8 @@ chaos: $(STAMP) ## real processes killed and frozen at length (ROUNDS=5, SEED=1)
 savepoints: $(STAMP) ## savepoints of real jobs at length: joins, windows, large state, a whole cluster
 	STOKER_SAVEPOINTS=long $(PYTEST) tests/integration/engine/test_savepoints.py \
 		tests/integration/engine/test_stateful_deaths.py tests/integration/cli/test_savepoints.py \
-		tests/integration/cli/test_upgrades.py tests/integration/cli/test_healing.py
+		tests/integration/cli/test_upgrades.py tests/integration/cli/test_healing.py \
+		tests/chaos/test_replacements.py
 
 .PHONY: flink-tools
 flink-tools: $(STAMP) ## Flink's command line and dashboard (STOKER_FLINK=…/lib names its jars)
@@ -90,6 +91,7 @@ bench: $(STAMP) ## measure, and print ratios
 docs: $(STAMP) ## write the generated reference pages
 	$(BIN)/python -m stoker.config.reference docs/reference/configuration.md
 	$(BIN)/python -m stoker.cli.reference docs/reference/cli.md
+	$(BIN)/python -m stoker.rest.reference docs/reference/rest.md
 
 .PHONY: lock
 lock: $(STAMP) ## resolve pyproject.toml into requirements/ again (UPGRADE=1: newer versions)

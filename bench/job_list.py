@@ -16,6 +16,7 @@ from stoker.core.ids import JobId, SessionId
 from stoker.core.results import JobResult, JobSummary
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.dispatcher.ended_jobs import EndedJobs
+from stoker.dispatcher.live_list import LiveList
 from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
 from stoker.rest.app import build_app
 from stoker.rest.options import RestOptions
@@ -27,6 +28,7 @@ from stoker.rpc.service import Endpoint
 
 ENDED = 10_000
 LIVE = 50
+CHANGING = 10
 RATE = 50
 SECONDS = 10
 START = 1_790_000_000_000
@@ -38,16 +40,29 @@ class ManyJobs(Endpoint):
     def __init__(self) -> None:
         super().__init__("dispatcher")
         self._ended = EndedJobs(_ended(number) for number in range(ENDED))
+        self._live = LiveList(_live)
+        self._second = 0
+        for number in range(LIVE):
+            self._live.changed(_live_id(number))
 
-    def jobs_since(self, leader: SessionId | None, revision: int) -> JobsSince:
-        now = int(time.time())
+    def jobs_since(
+        self, leader: SessionId | None, revision: int, live_revision: int = -1
+    ) -> JobsSince:
+        if (now := int(time.time())) != self._second:
+            self._second = now
+            for number in range(CHANGING):
+                self._live.changed(_live_id(number))
+        now_live = self._live.revision
         changed = self._ended.changed_since(revision) if leader else None
+        since = self._live.since(live_revision) if leader else None
         return JobsSince(
             leader=SessionId("bench"),
             revision=self._ended.revision,
-            live=tuple(_live(number, now) for number in range(LIVE)),
+            live=tuple(self._live.summaries() if since is None else since[0]),
             ended=tuple(self._ended.summaries()) if changed is None else (),
             whole=changed is None,
+            live_revision=now_live,
+            live_whole=since is None,
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -68,14 +83,19 @@ def _ended(number: int) -> JobResult:
     )
 
 
-def _live(number: int, now: int) -> JobSummary:
+def _live_id(number: int) -> JobId:
+    return JobId(f"{ENDED + number:032x}")
+
+
+def _live(job_id: JobId) -> JobSummary:
+    number = int(job_id, 16) - ENDED
     return JobSummary(
-        job_id=JobId(f"{ENDED + number:032x}"),
+        job_id=job_id,
         name=f"stream {number}",
         job_type=JobType.STREAMING,
         status=JobStatus.RUNNING,
         start=START + number * 200_000,
-        last_change=START + (now if number < 10 else 0),
+        last_change=START + (int(time.time()) if number < CHANGING else 0),
         tasks={ExecutionState.RUNNING: 2},
     )
 

@@ -22,6 +22,10 @@ from stoker.core.results import JobDetails
 
 DEFAULT_SIZES = "1,100"
 PAYLOAD_BYTES = 1000
+PIECE_ROWS = 50_000
+"""State comes batch by batch, as it would: one batch with all of it does not fit into the heap."""
+FIRST_PIECE = 1_000_000
+CONFIGURATION = "{rest.bind-port: '0', taskmanager.memory.spark-heap: 2 gb}"
 ROUNDS = 5
 QUIET_SECONDS = 20.0
 PATIENCE_SECONDS = 1800.0
@@ -30,7 +34,7 @@ PATIENCE_SECONDS = 1800.0
 def run() -> list[Verdict]:
     sizes = [int(text) for text in os.environ.get("STOKER_BENCH_STATE", DEFAULT_SIZES).split(",")]
     verdicts: list[Verdict] = []
-    with whole_cluster() as cluster:
+    with whole_cluster(CONFIGURATION) as cluster:
         client = BlockingClient(cluster.masters)
         for megabytes in sizes:
             with tempfile.TemporaryDirectory(prefix="stoker-bench-state-") as folder:
@@ -41,9 +45,10 @@ def run() -> list[Verdict]:
 def _measure(client: BlockingClient, root: Path, megabytes: int) -> list[Verdict]:
     (root / "in").mkdir()
     rows = megabytes * 1_000_000 // PAYLOAD_BYTES
-    _write(root, 0, rows)
+    for number, first in enumerate(range(0, rows, PIECE_ROWS)):
+        _write(root, FIRST_PIECE + number, min(PIECE_ROWS, rows - first))
     job_id = _submit(client, root)
-    _until(lambda: _state_rows(client.job(job_id)) >= rows)
+    _until(lambda: _state_rows(_healthy(client.job(job_id))) >= rows)
     quiet = _batches(client, job_id, root, during=lambda: time.sleep(QUIET_SECONDS / ROUNDS))
     taken: list[float] = []
 
@@ -85,6 +90,7 @@ def _submit(client: BlockingClient, root: Path) -> JobId:
         path=str(root / "in"),
         schema="id LONG, payload STRING",
         streaming=True,
+        options={"maxFilesPerTrigger": "1"},
     )
     pipeline.transform("kept", sql="SELECT id, first(payload) AS payload FROM raw GROUP BY id")
     pipeline.sink("kept", name="out", format="noop", mode="update", trigger="500 milliseconds")
@@ -108,6 +114,13 @@ def _batches(
 
 def _is_beyond(client: BlockingClient, job_id: JobId, batch: int) -> bool:
     return _last_batch(client.job(job_id)) > batch
+
+
+def _healthy(details: JobDetails) -> JobDetails:
+    """A state that cannot be built is not waited for."""
+    if details.failures:
+        raise RuntimeError(f"the job has failed: {details.failures[0].failure.message}")
+    return details
 
 
 def _state_rows(details: JobDetails) -> int:

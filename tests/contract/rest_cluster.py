@@ -32,8 +32,10 @@ from stoker.core.graph import (
     FormatWrite,
     JobGraph,
     JobType,
+    Program,
     Sink,
     Source,
+    SqlScript,
 )
 from stoker.core.ids import (
     AttemptId,
@@ -246,7 +248,7 @@ class DispatcherInMemory(DispatcherGateway):
 
     async def submit_job(self, graph: JobGraph) -> Submitted:
         self._check()
-        if not any(isinstance(vertex, Sink) for vertex in graph.vertices):
+        if not any(isinstance(vertex, Sink | SqlScript | Program) for vertex in graph.vertices):
             raise InvalidJobGraph(["the graph has no sink", "add one"])
         known = self.graphs.get(graph.job_id)
         if known is None and graph.job_id in self.jobs:
@@ -263,7 +265,9 @@ class DispatcherInMemory(DispatcherGateway):
         self._check()
         return [summary_of(job) for job in self.jobs.values()]
 
-    async def jobs_since(self, leader: SessionId | None, revision: int) -> JobsSince:
+    async def jobs_since(
+        self, leader: SessionId | None, revision: int, live_revision: int = -1
+    ) -> JobsSince:
         jobs = await self.list_jobs()
         return JobsSince(
             leader=SessionId("leader"),

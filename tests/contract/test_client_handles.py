@@ -2,21 +2,35 @@
 
 import asyncio
 import inspect
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import stoker
 import stoker.aio
-from contract.rest_cluster import FAILED, FINISHED, NEW, RUNNING, Master, new_graph
+from contract.rest_cluster import (
+    FAILED,
+    FINISHED,
+    NEW,
+    RUNNING,
+    DispatcherInMemory,
+    Master,
+    new_graph,
+)
 from stoker.client.async_cluster import AsyncCluster, AsyncJob
+from stoker.client.asynchronous import StokerClient
+from stoker.client.blocking import BlockingClient
 from stoker.client.cluster import Cluster, Job
-from stoker.client.job_source import files_of, load
+from stoker.client.job_source import files_of, load, load_sql
+from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import CallTimedOut, InvalidInput, JobFailed
+from stoker.core.graph import SqlScript
+from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
-
-NOTEBOOKS_ONLY = {"show"}
+from stoker.gateways.dispatcher import SavepointStatus
 
 
 def surface(kind: type) -> dict[str, list[str]]:
@@ -24,7 +38,7 @@ def surface(kind: type) -> dict[str, list[str]]:
     return {
         name: list(inspect.signature(method).parameters)
         for name, method in methods
-        if not name.startswith("_") and name not in NOTEBOOKS_ONLY
+        if not name.startswith("_")
     }
 
 
@@ -78,6 +92,120 @@ async def test_a_notebook_shows_state_and_progress() -> None:
         assert "<progress" in html
         html = await asyncio.to_thread(stoker.connect(url).job(FAILED)._repr_html_)
         assert "AnalysisException" in html
+
+
+class Notebook:
+    """As IPython is found from a notebook; it remembers what was shown."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shown: list[str] = []
+        self.twice = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        module = ModuleType("IPython.display")
+        module.HTML = lambda text: text  # type: ignore[attr-defined]
+        module.display = self.display  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+        monkeypatch.setitem(sys.modules, "IPython.display", module)
+
+    def display(self, text: str, *, display_id: bool) -> "Notebook":
+        assert display_id
+        self.shown.append(text)
+        return self
+
+    def update(self, text: str) -> None:
+        self.shown.append(text)
+        # The blocking client is in another thread.
+        self._loop.call_soon_threadsafe(self.twice.set)
+
+
+@pytest.mark.parametrize("kind", ["blocking", "async"])
+async def test_a_widget_follows_a_job_until_its_end(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = Notebook(monkeypatch)
+    master = Master()
+    async with master.serving() as url, stoker.aio.connect(url) as cluster:
+        if kind == "async":
+            showing = asyncio.create_task(cluster.job(RUNNING).show())
+        else:
+            following = stoker.connect(url).job(RUNNING).show
+            showing = asyncio.create_task(asyncio.to_thread(following))
+        await asyncio.wait_for(notebook.twice.wait(), 30)
+        master.dispatcher.set_status(RUNNING, JobStatus.FINISHED)
+        assert await asyncio.wait_for(showing, 30) is JobStatus.FINISHED
+    assert "RUNNING" in notebook.shown[0]
+    assert "FINISHED" in notebook.shown[-1]
+
+
+class Saving(DispatcherInMemory):
+    """Takes savepoints at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[SavepointRequest] = []
+
+    async def trigger_savepoint(
+        self, job_id: JobId, trigger_id: str, request: SavepointRequest
+    ) -> None:
+        self.asked.append(request)
+
+    async def savepoint_status(
+        self, job_id: JobId, trigger_id: str, seconds: float
+    ) -> SavepointStatus:
+        return SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
+
+
+async def test_a_job_is_saved_and_stopped() -> None:
+    saving = Saving()
+    async with Master(dispatcher=saving).serving() as url, stoker.aio.connect(url) as cluster:
+        job = stoker.connect(url).job(RUNNING)
+        assert await cluster.job(RUNNING).savepoint("/saved") == "/saved/one"
+        assert await cluster.job(RUNNING).stop(limit_seconds=3) == "/saved/one"
+        assert await asyncio.to_thread(job.savepoint) == "/saved/one"
+        assert await asyncio.to_thread(job.stop, "/saved") == "/saved/one"
+    assert [(each.stop, each.directory, each.limit_seconds) for each in saving.asked] == [
+        (False, "/saved", None),
+        (True, None, 3.0),
+        (False, None, None),
+        (True, "/saved", None),
+    ]
+
+
+async def test_sql_is_a_job_without_a_file() -> None:
+    master = Master()
+    script = "CREATE OR REPLACE TEMP VIEW v AS SELECT 1 AS x; INSERT INTO t SELECT x FROM v"
+    graph = load_sql(script, {}, "numbers", {"spark.sql.ansi.enabled": "true"}).graph
+    (vertex,) = graph.vertices
+    assert isinstance(vertex, SqlScript)
+    assert len(vertex.statements) == 2
+    assert (graph.name, graph.configuration["spark.sql.ansi.enabled"]) == ("numbers", "true")
+    async with master.serving() as url, stoker.aio.connect(url) as cluster:
+        job = await cluster.sql(script, name="numbers")
+        again = await asyncio.to_thread(stoker.connect(url).sql, script)
+        assert {master.dispatcher.graphs[each.id].name for each in (job, again)} == {
+            "numbers",
+            "sql",
+        }
+        with pytest.raises(InvalidInput, match="no statement"):
+            await cluster.sql("  -- nothing")
+
+
+def test_every_name_of_the_client_is_typed() -> None:
+    """With the mark that tells a type checker so."""
+    assert (Path(stoker.__file__).parent / "py.typed").is_file()
+    for kind in (Cluster, Job, AsyncCluster, AsyncJob, BlockingClient, StokerClient):
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if name.startswith("_"):
+                continue
+            found = inspect.signature(method)
+            wanted = [each for each in found.parameters if each != "self"]
+            assert found.return_annotation is not inspect.Signature.empty, (kind, name)
+            untyped = [
+                each
+                for each in wanted
+                if found.parameters[each].annotation is inspect.Parameter.empty
+            ]
+            assert untyped == [], (kind, name)
 
 
 def test_a_pipeline_a_file_and_nothing_else_is_a_job(tmp_path: Path) -> None:

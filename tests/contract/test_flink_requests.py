@@ -10,10 +10,19 @@ import msgspec
 import pytest
 
 from contract import flink_facts
-from contract.rest_cluster import FINISHED, RUNNING, STREAM, Master, new_graph, streaming_details
+from contract.rest_cluster import (
+    FINISHED,
+    NEW,
+    RUNNING,
+    STREAM,
+    Master,
+    new_graph,
+    streaming_details,
+)
 from contract.test_flink_conformance import check, concrete
 from stoker.core.checkpoints import SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint
+from stoker.core.graph import Restore
 from stoker.core.ids import JobId, vertex_hex_id
 from stoker.core.replacements import Replacement, ReplacementPhase
 from stoker.core.results import JobDetails
@@ -196,7 +205,15 @@ async def test_a_program_is_uploaded_planned_run_and_deleted_with_answers_in_fli
             answer = await http.post(f"{program}/{action}", json={})
             check(answer, FACTS["POST", f"/jars/{{jarid}}/{action}"])
         check(await http.get(f"{program}/plan"), FACTS["POST", "/jars/{jarid}/plan"])
+        restored = {"savepointPath": "/saved/one", "allowNonRestoredState": True}
+        await http.post(f"{program}/run", json=restored)
+        in_body = master.dispatcher.graphs[NEW].restore
+        query = {"savepointPath": "/saved/two", "allowNonRestoredState": "false"}
+        await http.post(f"{program}/run", params=query)
+        in_query = master.dispatcher.graphs[NEW].restore
         check(await http.delete(program), FACTS["DELETE", "/jars/{jarid}"])
+    assert in_body == Restore(path="/saved/one", allow_non_restored_state=True)
+    assert in_query == Restore(path="/saved/two")
 
 
 def replacement_of(master: Master, trigger_id: str, **changes: Any) -> Replacement:

@@ -45,6 +45,7 @@ from stoker.core.options import ByteSize
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.options import RestOptions
+from stoker.savepoints.manifest import MANIFEST, Manifest, SavedFile, encode_manifest
 
 QUICK = ClientOptions(retries=2, retry_delay=timedelta(seconds=7))
 
@@ -274,6 +275,25 @@ async def test_an_answer_above_the_limit_is_told_with_the_option_to_raise(kind: 
     async with Master().serving() as url, client(kind, url, options) as stoker:
         with pytest.raises(TooLarge, match=r"rest\.client\.max-content-length"):
             await stoker.jobs()
+
+
+async def test_a_savepoint_is_shown(kind: str, tmp_path: Path) -> None:
+    manifest = Manifest(
+        savepoint_id="1",
+        kind="savepoint",
+        job_id=RUNNING,
+        job_name="clicks",
+        created_at=5,
+        queries=(),
+        files=(SavedFile(path="graph.json", size=7, sha256="0" * 64),),
+    )
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / MANIFEST).write_bytes(encode_manifest(manifest))
+    async with Master().serving() as url, client(kind, url) as asked:
+        shown = await asked.show_savepoint(str(tmp_path / "one"))
+        with pytest.raises(InvalidInput, match="no such directory"):
+            await asked.show_savepoint(str(tmp_path / "two"))
+    assert (shown.manifest, shown.size_bytes) == (manifest, 7)
 
 
 async def test_a_savepoint_is_waited_for_and_not_for_ever(kind: str) -> None:

@@ -10,16 +10,18 @@ import pytest
 from stoker.core.errors import InvalidInput, KeyExists, NotFound
 from stoker.storage.contract import Storage
 from stoker.storage.memory import MemoryStorage
-from stoker.storage.open import open_storage
+from stoker.storage.open import open_place, open_storage
 
 
-@pytest.fixture(params=["memory", "file", "fsspec"])
+@pytest.fixture(params=["memory", "file", "place", "fsspec"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     match request.param:
         case "memory":
             return MemoryStorage()
         case "file":
             return open_storage((tmp_path / "storage").as_uri())
+        case "place":
+            return open_place(str(tmp_path / "above" / "storage"))
         case _:
             return open_storage(f"memory://{secrets.token_hex(4)}/storage")
 

@@ -19,7 +19,7 @@ from stoker.core.ids import AttemptId, Ids, InstanceId, JobId, RegionId, Resourc
 from stoker.core.results import AttemptOutcome, Failure, JobDetails, JobResult
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.ha import keys
-from stoker.ha.coordinator import Coordinator, Create, Put
+from stoker.ha.coordinator import Coordinator, Create, Put, Versioned, Watch
 from stoker.ha.leadership import Leadership
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.open import open_coordinator
@@ -162,6 +162,33 @@ async def test_an_idempotency_key_is_answered_with_the_first_job(stores: Stores)
     assert isinstance(outcome, SameAgain)
     assert outcome.job_id == first.job_id
     assert len(await stores.graphs.read_all()) == 1
+
+
+async def test_a_job_that_ends_and_goes_while_it_is_submitted_again_is_not_stored_again(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+):
+    """Between any two looks of the store at what is known."""
+    for looks in (1, 2):
+        graph = graph_of(stores.ids)
+        await stores.graphs.put(graph, submitted_at=1)
+        coordinator, left = stores.leadership.coordinator, looks
+        read = coordinator.read
+
+        async def read_then_end(
+            key: str, *, watch: Watch | None = None, graph: JobGraph = graph
+        ) -> Versioned | None:
+            nonlocal left
+            found = await read(key, watch=watch)  # noqa: B023
+            left -= 1
+            if left == 0:
+                await stores.results.create_dirty(*ending(graph.job_id))
+                await stores.graphs.remove(graph.job_id)
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(coordinator, "read", read_then_end)
+            again = await stores.graphs.put(graph, submitted_at=2)
+        assert isinstance(again, SameAgain), f"after look {looks}"
 
 
 async def test_an_ended_job_is_never_stored_again(stores: Stores):

@@ -6,14 +6,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contract.rest_cluster import NOW, RUNNING, Master, new_graph, parts
+from stoker import __version__
 from stoker.api.jobs import JobExecutionResult
 from stoker.api.savepoints import outcome_of
+from stoker.api.versions import API, refused_client, refused_server
 from stoker.client import calls
+from stoker.client.asynchronous import StokerClient
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.core.errors import AccessDenied
+from stoker.core.errors import AccessDenied, InvalidInput
 from stoker.core.ids import JobId
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
@@ -85,6 +90,61 @@ def test_a_client_reads_the_answers_of_an_earlier_master() -> None:
     assert read.failure_cause.stack_trace == "E: no"  # type: ignore[union-attr]
     outcome = outcome_of({"status": {"id": "COMPLETED"}, "operation": {"failure-cause": cause}})
     assert (outcome.failure, outcome.number) == ("no", None)
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "0.1.0 api/1", "9.9.9 api/7", "Flink", "x api/-1", "\xff" * 300]
+)
+async def test_clients_that_can_be_served_are_served_and_told_the_masters_version(
+    header: str | None,
+) -> None:
+    """Those without the header too: Flink's tools, curl, and clients from before there was one."""
+    headers = {} if header is None else {"Stoker-Client": header.encode("latin-1")}
+    async with Master().in_process() as http:
+        answer = await http.get("/jobs", headers=headers)
+    assert answer.status_code == 200
+    assert answer.headers["stoker-server"] == "0.1.0 api/1"
+
+
+async def test_a_client_that_is_too_old_is_told_both_versions_and_what_to_do() -> None:
+    async with Master().in_process() as http:
+        answer = await http.get("/jobs", headers={"Stoker-Client": "0.0.7 api/0"})
+    assert answer.status_code == 400
+    (reason,) = answer.json()["errors"]
+    assert "version 0.0.7 (API 0)" in reason
+    assert "install stoker 0.1.0 where the client runs" in reason
+
+
+@pytest.mark.parametrize("kind", ["blocking", "async"])
+async def test_a_client_tells_that_a_master_is_too_old_for_it(kind: str) -> None:
+    asked: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        body = b'{"jobs":[]}'
+        head = b"HTTP/1.1 200 OK\r\nStoker-Server: 0.0.7 api/0\r\nContent-Length: %d\r\n\r\n"
+        writer.write(head % len(body) + body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(InvalidInput, match=r"the master is of version 0\.0\.7 \(API 0\)"):
+            if kind == "blocking":
+                await asyncio.to_thread(BlockingClient(url).jobs)
+            else:
+                async with StokerClient(url) as client:
+                    await client.jobs()
+    (request,) = asked
+    assert f"stoker-client: {__version__} api/{API}".encode() in request.lower()
+
+
+@given(st.integers(0, 9), st.integers(0, 9))
+def test_versions_that_work_together_are_those_from_the_oldest_on(api: int, oldest: int) -> None:
+    for refused in (refused_client, refused_server):
+        reason = refused(f"1.2.3 api/{api}", "4.5.6", oldest)
+        assert (reason is None) == (api >= oldest)
+        assert reason is None or ("1.2.3" in reason and "4.5.6" in reason)
 
 
 async def test_an_expired_token_is_told_to_its_client(tmp_path: Path) -> None:

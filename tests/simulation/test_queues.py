@@ -167,6 +167,29 @@ def test_a_queue_lets_jobs_in_as_they_came_and_says_why_the_others_wait(tmp_path
     assert began == sorted(began)
 
 
+def test_why_a_job_waits_for_slots_is_told_as_things_stand_now(tmp_path: Path) -> None:
+    """Its master asks the less often the longer it waits; whoever asks for it need not wait."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        running = [
+            await cluster.submit(queued(job(cluster, seconds=FOREVER), "adhoc")) for _ in range(2)
+        ]
+        await asyncio.sleep(5)
+        waits = await cluster.submit(queued(job(cluster, seconds=FOREVER), "adhoc"))
+        await asyncio.sleep(60)
+        alone = (await details(cluster, waits)).waiting
+        another = await cluster.submit(queued(job(cluster, seconds=FOREVER), "adhoc"))
+        await asyncio.sleep(1)
+        together = (await details(cluster, waits)).waiting
+        assert alone == "needs 1 more slot; 0 of 2 are free"
+        assert together == "needs 1 more slot; 0 of 2 are free; 1 other job waits as well"
+        for each in (*running, waits, another):
+            await cluster.cancel(each)
+            await cluster.wait_for_end(each)
+
+    simulate(tmp_path, story, executors=1)
+
+
 def test_the_line_is_the_same_after_a_fail_over_and_running_jobs_count(tmp_path: Path) -> None:
     jobs: list[JobId] = []
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 
 from contract import flink_facts
 from simulation.stories import FOREVER, job, simulate
@@ -31,12 +32,15 @@ class NoBlobs:
         return
 
 
-def client_of(cluster: SimulatedCluster, inspection: InspectionGateway) -> httpx.AsyncClient:
+def client_of(
+    cluster: SimulatedCluster, inspection: InspectionGateway | None = None
+) -> httpx.AsyncClient:
     async def dispatcher() -> DispatcherGateway:
         leader = await cluster._dispatcher.wait_for_leader()
         return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
 
     async def process_at(address: str) -> InspectionGateway:
+        assert inspection is not None
         return inspection
 
     services = RestServices(
@@ -186,5 +190,29 @@ def test_events_tell_of_a_job_from_its_beginning_to_its_end(tmp_path: Path) -> N
         assert events[-1] == "end"
         assert events.count("job") >= 2
         assert '"state":"FINISHED"' in answer.text
+
+    simulate(tmp_path, story)
+
+
+def test_one_id_is_one_job_whoever_submits_under_it(tmp_path: Path) -> None:
+    """The same again is the same job; another graph is refused, and the job goes on."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=30)
+        other = msgspec.structs.replace(graph, name="another")
+        async with client_of(cluster) as http:
+            first, again, different = [
+                await http.post("/jobs", files={"graph": ("graph.json", msgspec.json.encode(each))})
+                for each in (graph, graph, other)
+            ]
+            shown = (await http.get(f"/jobs/{graph.job_id}")).json()["name"]
+        assert (first.status_code, again.status_code, different.status_code) == (202, 202, 409)
+        assert first.json()["jobId"] == again.json()["jobId"] == graph.job_id
+        assert again.json()["repeated"]
+        (reason,) = different.json()["errors"]
+        assert graph.job_id in reason
+        assert "choose another id" in reason
+        assert shown == graph.name
+        assert await cluster.wait_for_end(graph.job_id) is JobStatus.FINISHED
 
     simulate(tmp_path, story)

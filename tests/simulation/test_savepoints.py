@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,14 +11,22 @@ import pytest
 
 from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.checkpoints import SavepointRequest
-from stoker.core.errors import CannotTakeSavepoint, InvalidInput, NotFound, StokerError
+from stoker.core.errors import (
+    CannotTakeSavepoint,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    StokerError,
+)
 from stoker.core.failpoints import armed
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
+from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import running_process
+from unit.savepoints.checkpoint_files import JOB, FakeQuery
 
 DIRECTORY = "/saved"
 STOP = SavepointRequest(directory=DIRECTORY, stop=True, limit_seconds=20)
@@ -95,20 +104,102 @@ def test_without_a_batch_boundary_in_time_the_job_goes_on(tmp_path: Path):
     simulate(tmp_path, story)
 
 
-def test_a_savepoint_directory_that_fails_lets_the_job_go_on(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.EIO, "Input/output error"),
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EROFS, "Read-only file system"),
+    ],
+)
+@pytest.mark.parametrize("stop", [True, False])
+def test_a_savepoint_directory_that_fails_lets_the_job_go_on(
+    tmp_path: Path, code: int, words: str, stop: bool
+):
     """CKPT-16, for a stop: its streams are not left waiting."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
         await until_running(cluster, job_id)
-        cluster.saved.go_away()
-        status = await trigger(cluster, job_id, STOP)
+        cluster.saved.go_away(code)
+        status = await trigger(cluster, job_id, msgspec.structs.replace(STOP, stop=stop))
         assert status.error == "StorageUnavailable"
+        assert words in status.message
         cluster.saved.come_back()
         await asyncio.sleep(5)
-        assert await cluster.ask(lambda d: d.job_status(job_id)) is JobStatus.RUNNING
+        details = await cluster.ask(lambda d: d.job_details(job_id))
+        assert details.status is JobStatus.RUNNING
+        assert details.failures == ()
+        assert details.checkpoints.latest_failed is not None
+        assert words in details.checkpoints.latest_failed.failure
+        assert cluster.saved.files == {}
         assert (await trigger(cluster, job_id, STOP, "2" * 32)).taken is not None
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
+
+    simulate(tmp_path, story)
+
+
+def test_one_trigger_id_is_one_operation_and_never_another(tmp_path: Path):
+    """OPS-01"""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(stream(cluster))
+        await until_running(cluster, job_id)
+        request = msgspec.structs.replace(STOP, stop=False)
+        first = await trigger(cluster, job_id, request)
+        assert await trigger(cluster, job_id, request) == first
+        with pytest.raises(Conflict, match="choose another id"):
+            await trigger(cluster, job_id, STOP)
+        both = msgspec.structs.replace(STOP, cancel=True)
+        with pytest.raises(InvalidInput, match="either stopped or cancelled"):
+            await trigger(cluster, job_id, both, "2" * 32)
+        listed = await cluster.ask(lambda d: d.savepoints(DIRECTORY))
+        assert len(listed) == 1
+        assert await cluster.ask(lambda d: d.job_status(job_id)) is JobStatus.RUNNING
+        await cluster.cancel(job_id)
+        assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)
+
+
+def test_a_savepoint_that_cannot_be_used_is_refused_at_submission_with_the_reason(tmp_path: Path):
+    """Of a newer version, cut off, of another job, not a savepoint; and the good one is used."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(stream(cluster))
+        await until_running(cluster, job_id)
+        status = await trigger(cluster, job_id, STOP)
+        assert status.taken is not None
+        path = status.taken.path
+        (manifest,) = [name for name in cluster.saved.files if name.endswith("manifest.json")]
+        whole = cluster.saved.files[manifest]
+
+        async def refused(words: str, graph: JobGraph | None = None) -> None:
+            graph = msgspec.structs.replace(graph or stream(cluster), restore=Restore(path=path))
+            with pytest.raises(InvalidInput, match=words):
+                await cluster.submit(graph)
+            with pytest.raises(NotFound):
+                await cluster.ask(lambda d: d.job_status(graph.job_id))
+
+        cluster.saved.files[manifest] = whole.replace(b'"version": 1', b'"version": 2')
+        await refused("has version 2, and this Stoker reads up to 1")
+        cluster.saved.files[manifest] = whole[:100]
+        await refused("cut off or not a manifest")
+        del cluster.saved.files[manifest]
+        await refused("never completed, or this is not a savepoint")
+        cluster.saved.files[manifest] = whole
+        graph = stream(cluster)
+        other = [msgspec.structs.replace(v, name=f"{v.name}-x") for v in graph.vertices[1:]]
+        await refused(
+            "has no sink of that name",
+            msgspec.structs.replace(graph, vertices=(graph.vertices[0], *other)),
+        )
+        await refused("no streaming query", job(cluster, seconds=1))
+        good = msgspec.structs.replace(stream(cluster), restore=Restore(path=path))
+        second = await cluster.submit(good)
+        await until_running(cluster, second)
+        await cluster.cancel(second)
+        assert await cluster.wait_for_end(second) is JobStatus.CANCELED
 
     simulate(tmp_path, story)
 
@@ -126,6 +217,42 @@ def test_what_cannot_take_a_savepoint_says_why(tmp_path: Path):
         missing = msgspec.structs.replace(stream(cluster), restore=Restore(path="/saved/none"))
         with pytest.raises(InvalidInput, match="there is no such directory"):
             await cluster.submit(missing)
+
+    simulate(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "has 0 bytes instead of"), (None, "is missing")],
+)
+def test_a_savepoint_of_which_a_file_is_damaged_fails_the_job_with_its_name(
+    tmp_path: Path, content: bytes | None, words: str
+):
+    """Before anything of it runs: half a state would be worse than none."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(stream(cluster))
+        await until_running(cluster, job_id)
+        scratch = MemoryStorage()
+        FakeQuery(scratch, "sink-0").run(3)
+        for path, file in scratch.files.items():
+            await cluster.storage.write(path.replace(JOB, job_id), file)
+        status = await trigger(cluster, job_id, STOP)
+        assert status.taken is not None
+        damaged = next(name for name in cluster.saved.files if "/queries/sink-0/" in name)
+        if content is None:
+            del cluster.saved.files[damaged]
+        else:
+            cluster.saved.files[damaged] = content
+        new = msgspec.structs.replace(stream(cluster), restore=Restore(path=status.taken.path))
+        second = await cluster.submit(new)
+        assert await cluster.wait_for_end(second, patience=600) is JobStatus.FAILED
+        details = await cluster.ask(lambda d: d.job_details(second))
+        (failure,) = [record.failure for record in details.failures]
+        assert words in failure.message
+        assert damaged.partition("/")[2] in failure.message
+        assert not [span for span in cluster.history.attempts if span.job_id == second]
+        assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
     simulate(tmp_path, story)
 

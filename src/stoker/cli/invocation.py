@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stoker.cli.flink_spelling import Spelled
+
 if TYPE_CHECKING:
     from stoker.config.configuration import Configuration
 
@@ -62,6 +64,9 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "-m",
         "--master",
+        "master",
+        cls=Spelled,
+        also=("--jobmanager",),
         metavar="URL",
         help="Master to speak to, or several with commas. Else $STOKER_MASTER, else the option "
         "client.master, else a local cluster that runs.",

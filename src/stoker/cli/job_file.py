@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
+from stoker.cli.flink_spelling import Spelled, refused_option
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind
 from stoker.core.ids import JobId, is_hex_id
 from stoker.pipeline.building import LoadedJob
+from stoker.pipeline.engine_choice import AUTO, with_engine
 from stoker.pipeline.loading import load_job, parse_params, read_job_file
 from stoker.pipeline.local_paths import with_absolute_paths
 from stoker.pipeline.program_job import ProgramDraft, load_program
-from stoker.pipeline.program_scan import choose_engine, is_pipeline, parse
+from stoker.pipeline.program_scan import is_pipeline, parse
 
-AUTO = "auto"
 PROGRAM = "program"
 PIPELINE = "pipeline"
 
@@ -41,6 +41,12 @@ class JobFile:
     requirements: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
+    def with_settings(self, definitions: Sequence[str]) -> "JobFile":
+        """Settings of Spark among those of -D are the job's as well; --conf goes before."""
+        pairs = (each.partition("=") for each in definitions)
+        settings = {key.strip(): value for key, _, value in pairs if key.startswith("spark.")}
+        return replace(self, configuration=settings | self.configuration)
+
     def load(self) -> LoadedJob:
         """The job with every relative path of its sources and sinks made absolute."""
         file = Path(self.target)
@@ -53,7 +59,7 @@ class JobFile:
             raise InvalidInput(
                 f"{file.name}: --requirements and --env are for programs, and this is none"
             )
-        return self._with_engine(self._load_pipeline(), tree)
+        return with_engine(self._load_pipeline(), tree, self.engine)
 
     def _program(self, file: Path, tree: ast.Module) -> ProgramDraft:
         if self.params:
@@ -77,15 +83,6 @@ class JobFile:
             files=self.files,
         )
 
-    def _with_engine(self, loaded: LoadedJob, tree: ast.Module | None) -> LoadedJob:
-        choice = choose_engine(self.engine, tree, loaded.graph.configuration, program=False)
-        if choice.engine is EngineKind.CONNECT and self.engine == AUTO:
-            return loaded
-        graph = msgspec.structs.replace(
-            loaded.graph, engine=choice.engine, engine_reason=choice.reason
-        )
-        return replace(loaded, graph=graph)
-
     def _load_pipeline(self) -> LoadedJob:
         loaded = load_job(
             self.target,
@@ -101,13 +98,35 @@ class JobFile:
         return replace(loaded, graph=with_absolute_paths(loaded.graph, Path.cwd()))
 
 
+class Parallelism(click.IntRange):
+    """A number; who means a parameter of the job is told its option."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, str) and "=" in value:
+            self.fail(f"{value} is no number; a parameter is given as --param {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds FILE, ARGS and the options that say something about the job, as `job_file`."""
 
-    @click.argument("target", metavar="FILE")
+    @click.argument("target", metavar="FILE", required=False)
     @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
     @click.option(
         "-p",
+        "--parallelism",
+        metavar="N",
+        type=Parallelism(min=1, max=32768),
+        help="Partitions of the job's shuffles: spark.sql.shuffle.partitions.",
+    )
+    @click.option(
+        "-c",
+        "--class",
+        "entry",
+        metavar="NAME",
+        help="Which pipeline of a file with several, as in FILE.py:NAME.",
+    )
+    @click.option(
         "--param",
         metavar="NAME=VALUE",
         multiple=True,
@@ -139,6 +158,8 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--pipeline", "kind", flag_value=PIPELINE, help="FILE holds a Pipeline.")
     @click.option(
         "--requirements",
+        cls=Spelled,
+        also=("-pyreq", "--pyRequirements"),
         metavar="FILE",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="What pip must install for a program; kept for later runs.",
@@ -150,11 +171,36 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         callback=_pairs,
         help="Environment variable of a program. Repeatable.",
     )
+    @click.option("-py", "--python", metavar="FILE", hidden=True)
+    @click.option("-pyfs", "--pyFiles", metavar="FILES", hidden=True, callback=_listed_files)
+    @refused_option(
+        *("-C", "--classpath"),
+        reason="is for Java: name jars with --conf spark.jars=PATH,PATH",
+        metavar="URL",
+        multiple=True,
+    )
+    @refused_option(
+        *("-pyexec", "--pyExecutable"),
+        reason="is of Flink: name a Python with --conf spark.pyspark.python=PATH",
+        metavar="PATH",
+    )
+    @refused_option(
+        *("-pyarch", "--pyArchives"),
+        reason="is of Flink: name archives with --conf spark.archives=PATH,PATH",
+        metavar="PATH",
+    )
+    @refused_option(
+        *("-pym", "--pyModule"),
+        reason="is of Flink: name the file that the job begins with",
+        metavar="MODULE",
+    )
     @functools.wraps(command)
     def with_job_file(
         *args: Any,
-        target: str,
+        target: str | None,
         arguments: tuple[str, ...],
+        parallelism: int | None,
+        entry: str | None,
         param: dict[str, str],
         name: str | None,
         job_id: JobId | None,
@@ -166,13 +212,22 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         kind: str | None,
         requirements: Path | None,
         env: dict[str, str],
+        python: str | None,
+        pyfiles: tuple[Path, ...],
         **kwargs: Any,
     ) -> Any:
+        if python is not None:
+            # As Flink has it: the file is in the option, and all that follows are arguments.
+            target, arguments = python, arguments if target is None else (target, *arguments)
+        if target is None:
+            raise click.UsageError("Missing argument 'FILE'.")
+        py_file += tuple(path for path in pyfiles if path.suffix != ".whl")
+        wheel += tuple(path for path in pyfiles if path.suffix == ".whl")
         job_file = JobFile(
-            target=target,
+            target=target if entry is None else f"{target}:{entry}",
             arguments=arguments,
             params=param,
-            configuration=conf,
+            configuration=_divided(parallelism) | conf,
             name=name,
             job_id=job_id,
             python_files=_absolute(py_file),
@@ -186,6 +241,21 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, job_file=job_file, **kwargs)
 
     return with_job_file
+
+
+def _divided(parallelism: int | None) -> dict[str, str]:
+    return {} if parallelism is None else {"spark.sql.shuffle.partitions": str(parallelism)}
+
+
+def _listed_files(
+    _ctx: click.Context, option: click.Parameter, given: str | None
+) -> tuple[Path, ...]:
+    """`a.py,file:///b.zip`, as Flink has it."""
+    names = [] if given is None else [name.removeprefix("file://") for name in given.split(",")]
+    for name in names:
+        if not Path(name).is_file():
+            raise click.BadParameter(f"File '{name}' does not exist.", param=option)
+    return tuple(map(Path, names))
 
 
 def _file_option(flag: str, meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -8,7 +8,7 @@ import click
 
 from stoker.cli.invocation import typed_so_far
 from stoker.client.blocking import BlockingClient
-from stoker.core.errors import InvalidInput, JobNotFound, StokerError
+from stoker.core.errors import InvalidInput, NotFound, StokerError
 from stoker.core.ids import JobId, is_hex_id
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def chosen(jobs: "Sequence[JobOverview]", wanted: str) -> JobId:
     if len(found) == 1:
         return found[0].jid
     if not found:
-        raise JobNotFound(f"{wanted} ({_hint(jobs, wanted)})")
+        raise NotFound(
+            f"no job is named {wanted!r}, and no id begins with it ({_hint(jobs, wanted)})"
+        )
     listing = "".join(f"\n  {job.jid}  {job.name}  {job.state}" for job in found[:_MOST_SHOWN])
     how = "are named" if by_name else "begin with"
     raise InvalidInput(f"several jobs {how} {wanted}; give more of the id:{listing}")

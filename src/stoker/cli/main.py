@@ -10,6 +10,7 @@ from stoker import __version__
 from stoker.cli.border import report
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.lazy_group import LazyGroup
+from stoker.cli.overview import overview
 
 COMMANDS = {
     "run": "stoker.cli.commands.run:run",
@@ -39,6 +40,9 @@ COMMANDS = {
 
 class CommandLine(LazyGroup):
     """The outermost group: errors end here, and a command's return value is its exit code."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        return overview()
 
     def main(
         self,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from stoker.cli.flink_spelling import names_of
 from stoker.cli.main import cli
 
 INTRODUCTION = """\
@@ -47,6 +48,8 @@ progress is drawn live, elsewhere it is a line for each change.
 | `STOKER_DEBUG` | If set, errors come with the place in the code where they arose. |
 
 Every option can be set by a variable as well: see [configuration](configuration.md).
+
+Flink's spelling of an option is [understood as well](../flink-tools.md#the-same-options-in-stoker).
 """
 
 
@@ -72,7 +75,7 @@ def _section(context: click.Context) -> str:
     lines = [f"## {title}", "", "```", f"{title} {usage}", "```", ""]
     lines += [inspect.cleandoc(context.command.help or ""), ""]
     shared = {option.name for option in cli.params} if context.parent else set()
-    options = [p for p in context.command.params if isinstance(p, click.Option)]
+    options = [p for p in context.command.params if isinstance(p, click.Option) and not p.hidden]
     own = [option for option in options if option.name not in shared]
     if own:
         lines += ["| Option | Meaning |", "|---|---|", *(_row(option) for option in own), ""]
@@ -83,7 +86,7 @@ def _section(context: click.Context) -> str:
 
 def _row(option: click.Option) -> str:
     metavar = "" if option.is_flag else f" {option.metavar or 'N'}"
-    names = ", ".join(option.opts)
+    names = ", ".join(names_of(option))
     default = ""
     if isinstance(option.show_default, str):
         default = f" Default: {option.show_default}."

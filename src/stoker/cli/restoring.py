@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from stoker.cli.flink_spelling import Spelled
 from stoker.cli.locations import absolute_location
 from stoker.core.graph import Restore
 from stoker.pipeline.building import LoadedJob
@@ -20,6 +21,8 @@ def restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "-s",
         "--from-savepoint",
         "savepoint",
+        cls=Spelled,
+        also=("--fromSavepoint",),
         metavar="PATH",
         help="Start from this savepoint or retained checkpoint.",
     )
@@ -27,8 +30,21 @@ def restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "-n",
         "--allow-non-restored-state",
         "allow",
+        cls=Spelled,
+        also=("--allowNonRestoredState",),
         is_flag=True,
         help="Leave saved state behind that the job has no query for.",
+    )
+    @click.option(
+        "-cm",
+        "--claimMode",
+        "-rm",
+        "--restoreMode",
+        "claim",
+        hidden=True,
+        expose_value=False,
+        callback=_no_claim,
+        metavar="MODE",
     )
     @functools.wraps(command)
     def with_restore(*args: Any, savepoint: str | None, allow: bool, **kwargs: Any) -> Any:
@@ -37,6 +53,14 @@ def restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, restore=restore, **kwargs)
 
     return with_restore
+
+
+def _no_claim(_ctx: click.Context, _option: click.Parameter, mode: str | None) -> None:
+    if mode is not None and mode.lower() != "no_claim":
+        raise click.UsageError(
+            f"--claimMode {mode}: a savepoint stays with its owner, whatever starts from it; "
+            "leave the option out, and remove the savepoint with stoker savepoint dispose"
+        )
 
 
 def from_savepoint(loaded: LoadedJob, restore: Restore | None) -> LoadedJob:

@@ -1,6 +1,7 @@
 """Savepoints and checkpoints in words."""
 
-from stoker.cli.words import duration_text, moment_text, table_text
+from stoker.cli.tables import shown_table
+from stoker.cli.words import duration_text, moment_text
 from stoker.core.checkpoints import CheckpointEntry, Checkpoints, SavepointSummary
 from stoker.savepoints.examination import Examination
 from stoker.savepoints.manifest import Manifest, SavedQuery
@@ -26,7 +27,7 @@ def savepoints_text(savepoints: list[SavepointSummary]) -> str:
         ]
         for each in savepoints
     ]
-    return table_text(["TAKEN", "JOB", "NAME", "SIZE", "PATH"], rows)
+    return shown_table(["TAKEN", "JOB", "NAME", "SIZE", "PATH"], rows, shorten=(2,))
 
 
 def manifest_text(path: str, manifest: Manifest) -> str:
@@ -67,7 +68,7 @@ def checkpoints_text(checkpoints: Checkpoints) -> str:
         head += f"; begun from {checkpoints.restored.path}"
     rows = [_row(entry) for entry in checkpoints.history]
     columns = ["ID", "KIND", "STATUS", "BEGUN", "TOOK", "QUERY", "BATCH", "ROWS", "STATE"]
-    return f"{head}\n\n{table_text(columns, rows)}" if rows else head
+    return f"{head}\n\n{shown_table(columns, rows)}" if rows else head
 
 
 def _row(entry: CheckpointEntry) -> list[str]:

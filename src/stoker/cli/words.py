@@ -1,6 +1,5 @@
-"""Times, numbers and tables as text."""
+"""Times and numbers as text."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from stoker.core.results import Millis
@@ -24,13 +23,3 @@ def duration_text(milliseconds: int) -> str:
 def moment_text(at: Millis) -> str:
     """In the time of this machine."""
     return datetime.fromtimestamp(at / 1000).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they need to be; nothing to import for it."""
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
-    ]
-    return "\n".join(lines)

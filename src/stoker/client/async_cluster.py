@@ -11,7 +11,8 @@ from stoker.client.asynchronous import StokerClient
 from stoker.client.calls import Replacing
 from stoker.client.cluster import POLL_SECONDS
 from stoker.client.ending import failure_of, replaced_by
-from stoker.client.job_source import files_of, load
+from stoker.client.html import job_html
+from stoker.client.job_source import files_of, load, load_sql
 from stoker.client.log_reading import LogReading
 from stoker.core.errors import CallTimedOut
 from stoker.core.graph import JobGraph
@@ -50,6 +51,18 @@ class AsyncCluster:
         answer = await self.client.submit(loaded.graph, files_of(loaded))
         return AsyncJob(self.client, answer.job_id)
 
+    async def sql(
+        self,
+        script: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        name: str = "sql",
+        configuration: Mapping[str, str] | None = None,
+    ) -> "AsyncJob":
+        """Hand in statements as one job: they run one after the other in one session."""
+        loaded = load_sql(script, params or {}, name, configuration or {})
+        return AsyncJob(self.client, (await self.client.submit(loaded.graph)).job_id)
+
     def job(self, job_id: str) -> "AsyncJob":
         return AsyncJob(self.client, JobId(job_id))
 
@@ -77,6 +90,16 @@ class AsyncJob:
     async def cancel(self) -> None:
         """Durable: it is cancelled even when the master dies now."""
         await self._client.cancel(self.id)
+
+    async def savepoint(self, directory: str | None = None) -> str:
+        """Where it is, once it is there; the job goes on. SavepointFailed with the cause."""
+        return await self._client.savepoint(self.id, directory)
+
+    async def stop(
+        self, directory: str | None = None, *, limit_seconds: float | None = None
+    ) -> str:
+        """End a streaming job at batch boundaries; where the savepoint of that moment is."""
+        return await self._client.stop(self.id, directory, limit_seconds=limit_seconds)
 
     async def upgrade(
         self,
@@ -150,6 +173,14 @@ class AsyncJob:
             if details.status.globally_terminal or not follow:
                 return
             await asyncio.sleep(POLL_SECONDS)
+
+    async def show(self) -> JobStatus:
+        """In a notebook: a view that follows the job until its end."""
+        # Only notebooks have it, and only this method needs it.
+        from IPython.display import HTML, display  # noqa: PLC0415
+
+        view = display(HTML(job_html(await self.details())), display_id=True)
+        return await self.wait(progress=lambda details: view.update(HTML(job_html(details))))
 
     def __repr__(self) -> str:
         return f"<stoker job {self.id}>"

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 
@@ -18,6 +18,7 @@ from stoker.api.queues import Queue
 from stoker.api.replacements import ReplacementState
 from stoker.api.savepoints import SavepointOutcome
 from stoker.api.submission import JobSubmitted
+from stoker.api.versions import SERVER_HEADER
 from stoker.client import calls
 from stoker.client.answers import (
     COME_AGAIN,
@@ -28,7 +29,7 @@ from stoker.client.answers import (
     value_of,
 )
 from stoker.client.calls import Call, Replacing
-from stoker.client.identity import context_for, headers_of, untrusted
+from stoker.client.identity import check_server, context_for, headers_of, untrusted
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.options import ClientOptions
 from stoker.client.submission import SubmissionBody, new_boundary
@@ -39,6 +40,9 @@ from stoker.core.ids import AttemptId, JobId, ResourceId
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
+
+if TYPE_CHECKING:
+    from stoker.savepoints.shown import SavepointShown
 
 T = TypeVar("T")
 
@@ -157,13 +161,32 @@ class StokerClient:
         """End the whole cluster for good: on record when this returns, over a while later."""
         await self._call(calls.shut_down())
 
+    async def begin_savepoint(
+        self, job_id: JobId, directory: str | None = None, *, cancel: bool = False
+    ) -> str:
+        """The id of the operation; the cluster goes on with it."""
+        trigger_id = os.urandom(16).hex()
+        await self._call(calls.savepoint(job_id, trigger_id, directory, cancel=cancel))
+        return trigger_id
+
     async def savepoint(
         self, job_id: JobId, directory: str | None = None, *, cancel: bool = False
     ) -> str:
         """Where it is, once it is there; SavepointFailed with the cause otherwise."""
-        trigger_id = os.urandom(16).hex()
-        await self._call(calls.savepoint(job_id, trigger_id, directory, cancel=cancel))
+        trigger_id = await self.begin_savepoint(job_id, directory, cancel=cancel)
         return await self._located(calls.savepoint_outcome(job_id, trigger_id))
+
+    async def begin_stop(
+        self,
+        job_id: JobId,
+        directory: str | None = None,
+        *,
+        limit_seconds: float | None = None,
+    ) -> str:
+        """The id of the operation; the cluster goes on with it."""
+        trigger_id = os.urandom(16).hex()
+        await self._call(calls.stop(job_id, trigger_id, directory, limit_seconds))
+        return trigger_id
 
     async def stop(
         self,
@@ -173,12 +196,15 @@ class StokerClient:
         limit_seconds: float | None = None,
     ) -> str:
         """End the job at batch boundaries; where the savepoint of that moment is."""
-        trigger_id = os.urandom(16).hex()
-        await self._call(calls.stop(job_id, trigger_id, directory, limit_seconds))
+        trigger_id = await self.begin_stop(job_id, directory, limit_seconds=limit_seconds)
         return await self._located(calls.savepoint_outcome(job_id, trigger_id))
 
     async def savepoints(self, directory: str | None = None) -> list[SavepointSummary]:
         return await self._call(calls.savepoints(directory))
+
+    async def show_savepoint(self, path: str) -> "SavepointShown":
+        """What is in it, as the masters see it; InvalidInput where there is none."""
+        return await self._call(calls.show_savepoint(path))
 
     async def dispose_savepoint(self, path: str) -> None:
         trigger_id = os.urandom(16).hex()
@@ -279,6 +305,7 @@ class StokerClient:
         )
         response = await self._http.send(request, stream=True)
         try:
+            check_server(response.headers.get(SERVER_HEADER))
             return response.status_code, await self._read(response)
         finally:
             await response.aclose()

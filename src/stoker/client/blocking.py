@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from stoker.api.cluster import Overview, TaskManager
@@ -21,6 +21,7 @@ from stoker.api.queues import Queue
 from stoker.api.replacements import ReplacementState
 from stoker.api.savepoints import SavepointOutcome
 from stoker.api.submission import JobSubmitted
+from stoker.api.versions import SERVER_HEADER
 from stoker.client import calls
 from stoker.client.answers import (
     COME_AGAIN,
@@ -31,7 +32,7 @@ from stoker.client.answers import (
     value_of,
 )
 from stoker.client.calls import Call, Replacing
-from stoker.client.identity import context_for, headers_of, untrusted
+from stoker.client.identity import check_server, context_for, headers_of, untrusted
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.options import ClientOptions
 from stoker.client.submission import SubmissionBody, new_boundary
@@ -42,6 +43,9 @@ from stoker.core.ids import AttemptId, JobId, ResourceId
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
+
+if TYPE_CHECKING:
+    from stoker.savepoints.shown import SavepointShown
 
 T = TypeVar("T")
 
@@ -153,13 +157,32 @@ class BlockingClient:
         """End the whole cluster for good: on record when this returns, over a while later."""
         self._call(calls.shut_down())
 
+    def begin_savepoint(
+        self, job_id: JobId, directory: str | None = None, *, cancel: bool = False
+    ) -> str:
+        """The id of the operation; the cluster goes on with it."""
+        trigger_id = os.urandom(16).hex()
+        self._call(calls.savepoint(job_id, trigger_id, directory, cancel=cancel))
+        return trigger_id
+
     def savepoint(
         self, job_id: JobId, directory: str | None = None, *, cancel: bool = False
     ) -> str:
         """Where it is, once it is there; SavepointFailed with the cause otherwise."""
-        trigger_id = os.urandom(16).hex()
-        self._call(calls.savepoint(job_id, trigger_id, directory, cancel=cancel))
+        trigger_id = self.begin_savepoint(job_id, directory, cancel=cancel)
         return self._located(calls.savepoint_outcome(job_id, trigger_id))
+
+    def begin_stop(
+        self,
+        job_id: JobId,
+        directory: str | None = None,
+        *,
+        limit_seconds: float | None = None,
+    ) -> str:
+        """The id of the operation; the cluster goes on with it."""
+        trigger_id = os.urandom(16).hex()
+        self._call(calls.stop(job_id, trigger_id, directory, limit_seconds))
+        return trigger_id
 
     def stop(
         self,
@@ -169,12 +192,15 @@ class BlockingClient:
         limit_seconds: float | None = None,
     ) -> str:
         """End the job at batch boundaries; where the savepoint of that moment is."""
-        trigger_id = os.urandom(16).hex()
-        self._call(calls.stop(job_id, trigger_id, directory, limit_seconds))
+        trigger_id = self.begin_stop(job_id, directory, limit_seconds=limit_seconds)
         return self._located(calls.savepoint_outcome(job_id, trigger_id))
 
     def savepoints(self, directory: str | None = None) -> list[SavepointSummary]:
         return self._call(calls.savepoints(directory))
+
+    def show_savepoint(self, path: str) -> "SavepointShown":
+        """What is in it, as the masters see it; InvalidInput where there is none."""
+        return self._call(calls.show_savepoint(path))
 
     def dispose_savepoint(self, path: str) -> None:
         trigger_id = os.urandom(16).hex()
@@ -270,6 +296,7 @@ class BlockingClient:
             headers = headers_of(self._options)
             _send(connection, urlsplit(url).path + call.target, call.method, headers, body)
             response = connection.getresponse()
+            check_server(response.headers.get(SERVER_HEADER))
             return response.status, self._read(response)
         except ssl.SSLError as error:
             raise untrusted(url, error) from error

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -31,6 +31,9 @@ from stoker.core.ids import AttemptId, JobId, ResourceId, is_hex_id
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
+
+if TYPE_CHECKING:
+    from stoker.savepoints.shown import SavepointShown
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -191,6 +194,18 @@ def savepoints(directory: str | None) -> Call[list[SavepointSummary]]:
         path="/savepoints",
         query=query,
         read=lambda body: _decoded(body, Savepoints).savepoints,
+    )
+
+
+def show_savepoint(path: str) -> "Call[SavepointShown]":
+    # Few ask for it, and every command would wait for its import.
+    from stoker.savepoints.shown import SavepointShown  # noqa: PLC0415
+
+    return Call(
+        method="GET",
+        path="/savepoints/show",
+        query={"path": path},
+        read=lambda body: _decoded(body, SavepointShown),
     )
 
 

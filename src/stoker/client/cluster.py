@@ -11,7 +11,7 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.calls import Replacing
 from stoker.client.ending import failure_of, replaced_by
 from stoker.client.html import job_html
-from stoker.client.job_source import files_of, load
+from stoker.client.job_source import files_of, load, load_sql
 from stoker.client.log_reading import LogReading
 from stoker.core.errors import CallTimedOut
 from stoker.core.graph import JobGraph
@@ -55,6 +55,18 @@ class Cluster:
         loaded = load(job, params or {}, arguments, name, configuration or {})
         return Job(self.client, self.client.submit(loaded.graph, files_of(loaded)).job_id)
 
+    def sql(
+        self,
+        script: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        name: str = "sql",
+        configuration: Mapping[str, str] | None = None,
+    ) -> "Job":
+        """Hand in statements as one job: they run one after the other in one session."""
+        loaded = load_sql(script, params or {}, name, configuration or {})
+        return Job(self.client, self.client.submit(loaded.graph).job_id)
+
     def job(self, job_id: str) -> "Job":
         return Job(self.client, JobId(job_id))
 
@@ -84,6 +96,14 @@ class Job:
     def cancel(self) -> None:
         """Durable: it is cancelled even when the master dies now."""
         self._client.cancel(self.id)
+
+    def savepoint(self, directory: str | None = None) -> str:
+        """Where it is, once it is there; the job goes on. SavepointFailed with the cause."""
+        return self._client.savepoint(self.id, directory)
+
+    def stop(self, directory: str | None = None, *, limit_seconds: float | None = None) -> str:
+        """End a streaming job at batch boundaries; where the savepoint of that moment is."""
+        return self._client.stop(self.id, directory, limit_seconds=limit_seconds)
 
     def upgrade(
         self,

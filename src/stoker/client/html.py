@@ -4,7 +4,7 @@ from html import escape
 
 from stoker.client.progress import RegionView, views_of
 from stoker.core.results import JobDetails
-from stoker.core.states import JobStatus
+from stoker.core.states import ExecutionState, JobStatus
 
 _COLOURS = {
     JobStatus.FINISHED: "#2e7d32",
@@ -19,7 +19,9 @@ def job_html(details: JobDetails) -> str:
     colour = _COLOURS.get(details.status, _OTHER_COLOUR)
     head = (
         f"<b>{escape(details.name)}</b> <code>{escape(details.job_id[:12])}</code> "
-        f'<span style="color:{colour}">{details.status}</span>'
+        # White on a colour can be read on a light page and on a dark one.
+        f'<span style="background:{colour};color:#fff;border-radius:.6em;padding:0 .5em">'
+        f"{details.status}</span>"
     )
     rows = "".join(_row(view) for view in views_of(details))
     table = f"<table>{rows}</table>" if rows else ""
@@ -27,9 +29,11 @@ def job_html(details: JobDetails) -> str:
 
 
 def _row(view: RegionView) -> str:
-    bar = "" if view.share is None else f'<progress value="{view.share:.3f}" max="1"></progress>'
+    known = view.share is not None and view.state is not ExecutionState.FAILED
+    bar = f'<progress value="{view.share:.3f}" max="1"></progress>' if known else ""
     cells = (escape(view.name), str(view.state), bar, escape(view.words))
-    return "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>"
+    style = "text-align:left;padding:.1em .8em .1em 0"
+    return "<tr>" + "".join(f'<td style="{style}">{cell}</td>' for cell in cells) + "</tr>"
 
 
 def _aside(words: str | None) -> str:
@@ -40,4 +44,5 @@ def _cause(details: JobDetails) -> str:
     if details.status is not JobStatus.FAILED or not details.failures:
         return ""
     failure = details.failures[0].failure
-    return f"<pre>{escape(failure.error)}: {escape(failure.message)}</pre>"
+    text = f"{escape(failure.error)}: {escape(failure.message)}"
+    return f'<pre style="white-space:pre-wrap">{text}</pre>'

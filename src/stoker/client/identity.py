@@ -2,13 +2,25 @@
 
 import ssl
 
+from stoker import __version__
+from stoker.api.versions import CLIENT_HEADER, refused_server, told
 from stoker.client.options import ClientOptions
-from stoker.core.errors import InvalidOption
+from stoker.core.errors import InvalidInput, InvalidOption
 from stoker.security.material import client_context
 
 
 def headers_of(options: ClientOptions) -> dict[str, str]:
-    return {} if options.token is None else {"Authorization": f"Bearer {options.token}"}
+    version = {CLIENT_HEADER: told(__version__)}
+    if options.token is None:
+        return version
+    return version | {"Authorization": f"Bearer {options.token}"}
+
+
+def check_server(header: str | None) -> None:
+    """InvalidInput for a master that is too old for this client."""
+    refused = refused_server(header, __version__)
+    if refused is not None:
+        raise InvalidInput(refused)
 
 
 def context_for(url: str, options: ClientOptions) -> ssl.SSLContext | None:

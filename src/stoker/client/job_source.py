@@ -62,11 +62,12 @@ def _from_file(
     name: str | None,
     configuration: Mapping[str, str],
 ) -> "LoadedJob":
+    from stoker.pipeline.engine_choice import with_engine  # noqa: PLC0415
     from stoker.pipeline.loading import load_job, read_job_file  # noqa: PLC0415
     from stoker.pipeline.program_job import ProgramDraft, load_program  # noqa: PLC0415
     from stoker.pipeline.program_scan import is_pipeline, parse  # noqa: PLC0415
 
-    file = Path(job)
+    file, tree = Path(job), None
     if file.suffix == ".py" and file.is_file():
         tree = parse(read_job_file(file), file)
         if not is_pipeline(tree):
@@ -80,9 +81,25 @@ def _from_file(
                     configuration=configuration,
                 )
             )
-    return load_job(
+    loaded = load_job(
         str(job), params=params, arguments=arguments, name=name, configuration=configuration
     )
+    return with_engine(loaded, tree)
+
+
+def load_sql(
+    script: str, params: Mapping[str, Any], name: str, configuration: Mapping[str, str]
+) -> "LoadedJob":
+    """Of statements that are in no file; relative paths are meant from here."""
+    from stoker.pipeline.building import assemble  # noqa: PLC0415
+    from stoker.pipeline.local_paths import with_absolute_paths  # noqa: PLC0415
+    from stoker.pipeline.sql_script import script_draft  # noqa: PLC0415
+
+    draft = script_draft(script, file="the script", default_name=name)
+    draft = replace(draft, configuration={**draft.configuration, **configuration})
+    texts = {key: str(value) for key, value in params.items()}
+    loaded = assemble(draft, job_id=None, params=texts, base_directory=Path.cwd())
+    return replace(loaded, graph=with_absolute_paths(loaded.graph, Path.cwd()))
 
 
 def files_of(loaded: "LoadedJob") -> dict[str, Path]:

@@ -69,7 +69,9 @@ RUNNER_FAILPOINTS: Final = frozenset(
 )
 """Reached only where Spark writes: in the runner of a real engine."""
 
-REST_FAILPOINTS: Final = frozenset({"programs.before-entry", "programs.after-removing-entry"})
+REST_FAILPOINTS: Final = frozenset(
+    {"programs.before-entry", "programs.after-removing-entry", "programs.before-sweeping"}
+)
 """Reached only by requests about uploaded programs."""
 
 DRIVER_FAILPOINTS: Final = frozenset(

@@ -26,6 +26,11 @@ class QueueLimits:
     def too_small_for(self, slots: int) -> bool:
         return self.slots is not None and slots > self.slots
 
+    def is_reached_by(self, used: "Used") -> bool:
+        """No job, however small, finds room."""
+        jobs_full = self.running_jobs is not None and used.jobs >= self.running_jobs
+        return jobs_full or (self.slots is not None and used.slots >= self.slots)
+
 
 @dataclass(frozen=True, kw_only=True)
 class QueuedJob:
@@ -46,6 +51,17 @@ class QueuedJob:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Used:
+    """What the jobs of a queue that have begun use of its limits."""
+
+    jobs: int = 0
+    slots: int = 0
+
+    def with_job(self, job: QueuedJob, count: int = 1) -> "Used":
+        return Used(jobs=self.jobs + count, slots=self.slots + count * job.slots)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     admitted: tuple[JobId, ...] = ()
     """To begin now, in this order."""
@@ -59,11 +75,13 @@ def plan_admission(
     *,
     now: Millis,
     ageing: timedelta,
+    used: Mapping[str, Used] | None = None,
 ) -> Plan:
+    """`used` counts those that have begun and are not among the jobs."""
     admitted: list[JobId] = []
     waiting: dict[JobId, str] = {}
     for name, members in by_queue(jobs, limits).items():
-        line = _Line(name, limits.get(name, QueueLimits()), members)
+        line = _Line(name, limits.get(name, QueueLimits()), members, (used or {}).get(name, Used()))
         for job in sorted(line.applicants, key=lambda job: _place(job, now, ageing)):
             why = line.refuses(job)
             if why is None:
@@ -80,8 +98,12 @@ def by_queue(
     """A queue that was taken out of the configuration leaves its jobs to the default one."""
     queues: dict[str, list[QueuedJob]] = {name: [] for name in (DEFAULT_QUEUE, *sorted(limits))}
     for job in jobs:
-        queues[job.queue if job.queue in queues else DEFAULT_QUEUE].append(job)
+        queues[queue_of(job, limits)].append(job)
     return queues
+
+
+def queue_of(job: QueuedJob, limits: Mapping[str, QueueLimits]) -> str:
+    return job.queue if job.queue in limits else DEFAULT_QUEUE
 
 
 def _place(job: QueuedJob, now: Millis, ageing: timedelta) -> tuple[int, int, Millis, JobId]:
@@ -94,13 +116,15 @@ def _place(job: QueuedJob, now: Millis, ageing: timedelta) -> tuple[int, int, Mi
 class _Line:
     """One queue while its line is gone through, from the head on."""
 
-    def __init__(self, name: str, limits: QueueLimits, members: Sequence[QueuedJob]) -> None:
+    def __init__(
+        self, name: str, limits: QueueLimits, members: Sequence[QueuedJob], used: Used
+    ) -> None:
         self._name = name
         self._limits = limits
         self.applicants = [job for job in members if not job.begun]
         running = [job for job in members if job.counts]
-        self._running = len(running)
-        self._slots = sum(job.slots for job in running)
+        self._running = used.jobs + len(running)
+        self._slots = used.slots + sum(job.slots for job in running)
         self._ahead = 0
         self._blocked = False
 

@@ -38,6 +38,17 @@ class EndedJobs:
             return None
         return set(islice(reversed(self._changes), missed))
 
+    def since(self, revision: int) -> tuple[list[JobSummary], list[JobId]] | None:
+        """Those that were added, and those that were removed; None when it is too long ago."""
+        changed = self.changed_since(revision)
+        if changed is None:
+            return None
+        found = {job_id: self.summary(job_id) for job_id in changed}
+        return (
+            [job for job in found.values() if job is not None],
+            [job_id for job_id, job in found.items() if job is None],
+        )
+
     def get(self, job_id: JobId) -> JobResult | None:
         return self._results.get(job_id)
 

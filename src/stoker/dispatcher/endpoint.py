@@ -119,7 +119,7 @@ class Dispatcher(Endpoint):
                 await self._check_artifacts(graph)
                 if graph.restore is not None:
                     await check_origin(graph, self._services.savepoints.open_storage)
-                outcome = await self._stores.graphs.put(graph, submitted_at=now)
+                outcome = await self._stores.graphs.add(graph, submitted_at=now)
         match outcome:
             case SameAgain(job_id=job_id):
                 return Submitted(job_id=job_id, repeated=True)
@@ -153,25 +153,25 @@ class Dispatcher(Endpoint):
         ended = [job for job in self._ended.summaries() if job.job_id not in known]
         return sorted([*live, *ended], key=lambda job: (-job.start, job.job_id))
 
-    def jobs_since(self, leader: SessionId | None, revision: int) -> JobsSince:
+    def jobs_since(
+        self, leader: SessionId | None, revision: int, live_revision: int = -1
+    ) -> JobsSince:
         assert self.token is not None
-        live = tuple(summary_of(details) for details in self._live.details())
+        same = leader == self.token.session
+        now_live = self._live.list.revision
+        live = self._live.list.since(live_revision) if same else None
         # A job that is about to leave may be told as live and as ended: the live one counts.
-        changed = self._ended.changed_since(revision) if leader == self.token.session else None
-        if changed is None:
-            ended = self._ended.summaries()
-            removed: list[JobId] = []
-        else:
-            summaries = {job_id: self._ended.summary(job_id) for job_id in changed}
-            ended = [job for job in summaries.values() if job is not None]
-            removed = [job_id for job_id, job in summaries.items() if job is None]
+        ended = self._ended.since(revision) if same else None
         return JobsSince(
             leader=self.token.session,
             revision=self._ended.revision,
-            live=live,
-            ended=tuple(ended),
-            removed=tuple(removed),
-            whole=changed is None,
+            live=tuple(self._live.list.summaries() if live is None else live[0]),
+            ended=tuple(self._ended.summaries() if ended is None else ended[0]),
+            removed=tuple(() if ended is None else ended[1]),
+            whole=ended is None,
+            live_revision=now_live,
+            live_gone=tuple(() if live is None else live[1]),
+            live_whole=live is None,
         )
 
     def job_status(self, job_id: JobId) -> JobStatus:
@@ -181,7 +181,7 @@ class Dispatcher(Endpoint):
 
     async def job_details(self, job_id: JobId) -> JobDetails:
         if (job := self._live.get(job_id)) is not None:
-            return await self._with_free_slots(job.details())
+            return await self._with_reason(job.details())
         result = self._result(job_id)
         try:
             return await self._stores.results.details(job_id)
@@ -189,16 +189,22 @@ class Dispatcher(Endpoint):
             log.warning("the details of job %s are lost; its result is all there is", job_id)
             return _details_from(result)
 
-    async def _with_free_slots(self, details: JobDetails) -> JobDetails:
-        """What a queued job needs and what is there, before why its queue does not let it in."""
-        if details.waiting is None or self._queues.why_waiting(details.job_id) is None:
+    async def _with_reason(self, details: JobDetails) -> JobDetails:
+        """Why it waits, as things stand now: its own master asks only from time to time."""
+        if details.waiting is None:
             return details
         try:
-            free = (await (await self._resource_manager()).overview()).slots_free
+            manager = await self._resource_manager()
+            if self._queues.why_waiting(details.job_id) is None:
+                prospects = await manager.prospects(details.job_id)
+                words = prospects.words if prospects else None
+            else:
+                free = (await manager.overview()).slots_free
+                needed = self._queues.slots_wanted(details.job_id)
+                slots = "1 slot" if needed == 1 else f"{needed} slots"
+                words = f"needs {slots}, {free} free; {details.waiting}"
         except StokerError:
             return details
-        needed = self._queues.slots_wanted(details.job_id)
-        words = f"needs {needed} slot{'' if needed == 1 else 's'}, {free} free; {details.waiting}"
         return msgspec.structs.replace(details, waiting=words)
 
     async def read_attempt_log(
@@ -339,7 +345,7 @@ class Dispatcher(Endpoint):
         resources = await manager.overview()
         return ClusterOverview(
             resources=resources,
-            jobs_running=len(self._live.details()),
+            jobs_running=self._live.count(),
             jobs_finished=self._ended.count(JobStatus.FINISHED),
             jobs_cancelled=self._ended.count(JobStatus.CANCELED),
             jobs_failed=self._ended.count(JobStatus.FAILED),

@@ -17,10 +17,11 @@ from stoker.aio.scope import TaskScope
 from stoker.core.errors import CorruptContent, Fenced, KeyExists, SessionExpired, StokerError
 from stoker.core.ids import JobId
 from stoker.core.plan import plan_of
-from stoker.core.results import JobDetails, JobResult, summary_of
+from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
 from stoker.core.states import JobStatus
 from stoker.dispatcher.cleanup import CleanupStep, clean_up, retries_of
 from stoker.dispatcher.ended_jobs import EndedJobs
+from stoker.dispatcher.live_list import LiveList
 from stoker.dispatcher.options import DispatcherOptions
 from stoker.dispatcher.queues import Queues
 from stoker.dispatcher.services import DispatcherServices
@@ -43,11 +44,14 @@ class LiveJob:
     to_run: JobToRun
     running: Latest[RunningJob | None]
     cancel_wanted: bool = False
+    over: bool = False
+    """Its end is on record."""
     led: bool = False
     """A master of it has begun and not ended: it alone decides about attempts."""
     why_waiting: Callable[[], str | None] = lambda: None
     """Why it is not its turn yet."""
     on_cancel: Callable[[], None] = lambda: None
+    tell_change: Callable[[], None] = lambda: None
 
     def details(self) -> JobDetails:
         if self.running.value is not None:
@@ -64,6 +68,12 @@ class LiveJob:
             waiting=self.why_waiting(),
         )
 
+    def run_by(self, running: RunningJob | None) -> None:
+        self.running.set(running)
+        if running is not None:
+            running.tell_changes(self.tell_change)
+        self.tell_change()
+
     @contextmanager
     def being_led(self) -> Iterator[None]:
         self.led = True
@@ -77,6 +87,7 @@ class LiveJob:
         self.on_cancel()
         if self.running.value is not None:
             self.running.value.cancel()
+        self.tell_change()
 
 
 _UNTIL_RECORDED = {
@@ -137,6 +148,7 @@ class LiveJobs:
         self.put_aside: PutAside = _nowhere_to_put
         """What becomes of a job whose records turn out to be damaged."""
         self.changes: Latest[int] = Latest(0)
+        self.list = LiveList(self._summary)
 
     def get(self, job_id: JobId) -> LiveJob | None:
         return self._jobs.get(job_id)
@@ -155,6 +167,13 @@ class LiveJobs:
 
     def details(self) -> list[JobDetails]:
         return [job.details() for job in self._jobs.values()]
+
+    def count(self) -> int:
+        return len(self._jobs)
+
+    def _summary(self, job_id: JobId) -> JobSummary | None:
+        job = self._jobs.get(job_id)
+        return None if job is None else summary_of(job.details())
 
     async def next_change(self, job_id: JobId, known: JobStatus) -> None:
         """Returns when the job may have another status than the known one."""
@@ -183,8 +202,10 @@ class LiveJobs:
             cancel_wanted=to_run.cancel_wanted,
             why_waiting=partial(self._queues.why_waiting, job_id),
             on_cancel=partial(self._queues.cancelled, job_id),
+            tell_change=partial(self.list.changed, job_id),
         )
         self._jobs[job_id] = job
+        job.tell_change()
         self._queues.enter(to_run)
         self.scope.spawn(f"job {to_run.graph.job_id}", self._carry(job))
 
@@ -203,20 +224,29 @@ class LiveJobs:
         job_id = job.to_run.graph.job_id
         await self._queues.wait_for_turn(job_id)
         try:
-            result = await self._run_to_its_end(job)
+            await self._run_to_its_end(job)
         except CorruptContent as damage:
-            del self._jobs[job_id]
+            self._remove(job_id)
             self._queues.leave(job_id)
             self.put_aside(job.to_run, str(damage), job.cancel_wanted)
             self.changes.set(self.changes.value + 1)
             return
-        self._ended.add(result)
-        del self._jobs[job_id]
         self._queues.leave(job_id)
-        self.changes.set(self.changes.value + 1)
         await self._clean_up(job_id)
 
-    async def _run_to_its_end(self, job: LiveJob) -> JobResult:
+    def _remove(self, job_id: JobId) -> None:
+        del self._jobs[job_id]
+        self.list.changed(job_id)
+
+    def _is_over(self, job: LiveJob, result: JobResult) -> None:
+        """It is on record, so everyone may see it; its master still has to take its leave."""
+        job.over = True
+        self._ended.add(result)
+        self._cleaning.add(result.job_id)
+        self._remove(result.job_id)
+        self.changes.set(self.changes.value + 1)
+
+    async def _run_to_its_end(self, job: LiveJob) -> None:
         """A job master that breaks is started again: it finds its attempts by their records."""
         loop = asyncio.get_running_loop()
         pauses = _pauses(self._services.options)
@@ -224,7 +254,7 @@ class LiveJobs:
         while True:
             began = loop.time()
             try:
-                return await self._run(job)
+                await self._run(job)
             except (Fenced, SessionExpired, CorruptContent):
                 raise
             # The border between one job and all others: whatever breaks its master harms it alone.
@@ -236,12 +266,14 @@ class LiveJobs:
                     error,
                 )
             finally:
-                job.running.set(None)
+                job.run_by(None)
+            if job.over:
+                return
             failures = 0 if loop.time() - began > STEADY_SECONDS else failures
             await asyncio.sleep(pauses.delay(failures).total_seconds())
             failures += 1
 
-    async def _run(self, job: LiveJob) -> JobResult:
+    async def _run(self, job: LiveJob) -> None:
         to_run = JobToRun(
             graph=job.to_run.graph,
             submitted_at=job.to_run.submitted_at,
@@ -254,13 +286,13 @@ class LiveJobs:
                 await room.enter_async_context(self._recovering)
             with job.being_led():
                 async with self._services.start_job(to_run) as running:
-                    job.running.set(running)
+                    job.run_by(running)
                     if job.cancel_wanted and not to_run.cancel_wanted:
                         running.cancel()
                     if to_run.recovered:
                         await _until_begun(running)
                         await room.aclose()
-                    return await self._record(await running.ended())
+                    self._is_over(job, await self._record(await running.ended()))
 
     async def _record(self, end: JobEnd) -> JobResult:
         """From here on the job has ended, for every leader to come."""

@@ -35,13 +35,25 @@ def orphans(
 ) -> list[str]:
     """Paths that nobody points to, older than the age. Times are seconds since 1970.
 
+    Checkpoints of a job that is known to have ended need not grow old: nobody will ask for them.
+
     Records that know no job at all prove nothing: rather than a cluster without jobs, this may be
     one that was pointed to another coordinator by mistake.
     """
     if not known.jobs and not known.results:
         return []
     oldest = now - max_age.total_seconds()
-    return sorted(path for path, at in files.items() if at < oldest and not is_wanted(path, known))
+    return sorted(
+        path
+        for path, at in files.items()
+        if (at < oldest or is_late(path, known)) and not is_wanted(path, known)
+    )
+
+
+def is_late(path: str, known: KnownJobs) -> bool:
+    """Whether Spark wrote it when its job was over: it keeps state in order up to a minute more."""
+    folder, job_id, inside = _parts(path)
+    return folder == "jobs" and inside.startswith("checkpoints/") and job_id in known.results
 
 
 def is_wanted(path: str, known: KnownJobs) -> bool:

@@ -15,8 +15,10 @@ from stoker.dispatcher.admission import (
     Plan,
     QueuedJob,
     QueueLimits,
+    Used,
     by_queue,
     plan_admission,
+    queue_of,
 )
 from stoker.dispatcher.options import QueueOptions
 from stoker.gateways.dispatcher import QueueOverview
@@ -43,8 +45,14 @@ class Queues:
         self._wall_clock = wall_clock
         self._limits: Mapping[str, QueueLimits] = limits_of(options)
         self._jobs: dict[JobId, QueuedJob] = {}
+        self._applicants: dict[JobId, QueuedJob] = {}
+        """Those among them that were not let in yet. Thousands may run: only these are looked at
+        each time that a job comes or goes."""
+        self._used: dict[str, Used] = dict.fromkeys(self._limits, Used())
         self._turns: dict[JobId, asyncio.Event] = {}
         self._plan = Plan(waiting={})
+        self._outdated = False
+        """Somebody has come whom nobody lets in: only the words are missing."""
 
     def check(self, graph: JobGraph) -> None:
         """Refuse a job that its queue could never let in."""
@@ -67,7 +75,7 @@ class Queues:
     def enter(self, to_run: JobToRun) -> None:
         graph = to_run.graph
         self._turns[graph.job_id] = asyncio.Event()
-        self._jobs[graph.job_id] = QueuedJob(
+        job = QueuedJob(
             job_id=graph.job_id,
             queue=graph.queue,
             slots=slots_wanted(graph),
@@ -75,9 +83,13 @@ class Queues:
             priority=graph.priority,
             cancelled=to_run.cancel_wanted,
         )
+        self._jobs[graph.job_id] = self._applicants[graph.job_id] = job
         if to_run.begun:
             self._let_in(graph.job_id)
-        self._replan()
+        elif self._is_full(job):
+            self._outdated = True
+        else:
+            self._replan()
 
     async def wait_for_turn(self, job_id: JobId) -> None:
         await self._turns[job_id].wait()
@@ -86,16 +98,19 @@ class Queues:
         """Whoever still waits begins at once, for its master to end it."""
         job = self._jobs.get(job_id)
         if job is not None and not job.begun:
-            self._jobs[job_id] = replace(job, cancelled=True)
+            self._jobs[job_id] = self._applicants[job_id] = replace(job, cancelled=True)
             self._replan()
 
     def leave(self, job_id: JobId) -> None:
-        self._jobs.pop(job_id, None)
+        job = self._jobs.pop(job_id, None)
+        self._applicants.pop(job_id, None)
         self._turns.pop(job_id, None)
+        if job is not None and job.counts:
+            self._count(job, -1)
         self._replan()
 
     def why_waiting(self, job_id: JobId) -> str | None:
-        return self._plan.waiting.get(job_id)
+        return self._waiting().get(job_id)
 
     def slots_wanted(self, job_id: JobId) -> int:
         job = self._jobs.get(job_id)
@@ -103,6 +118,7 @@ class Queues:
 
     def overview(self) -> list[QueueOverview]:
         queues = by_queue(self._jobs.values(), self._limits)
+        waiting = self._waiting()
         return [
             QueueOverview(
                 name=name,
@@ -112,16 +128,31 @@ class Queues:
                 max_slots=self._limits[name].slots,
                 waiting=tuple(
                     job_id
-                    for job_id in self._plan.waiting
-                    if any(job.job_id == job_id for job in members)
+                    for job_id in waiting
+                    if queue_of(self._jobs[job_id], self._limits) == name
                 ),
             )
             for name, members in queues.items()
         ]
 
+    def _waiting(self) -> Mapping[JobId, str]:
+        if self._outdated:
+            self._replan()
+        return self._plan.waiting
+
+    def _is_full(self, job: QueuedJob) -> bool:
+        """Nobody of its queue begins before another one leaves, whoever is first in line."""
+        queue = queue_of(job, self._limits)
+        return not job.cancelled and self._limits[queue].is_reached_by(self._used[queue])
+
     def _replan(self) -> None:
+        self._outdated = False
         self._plan = plan_admission(
-            self._jobs.values(), self._limits, now=self._wall_clock(), ageing=self._ageing
+            self._applicants.values(),
+            self._limits,
+            now=self._wall_clock(),
+            ageing=self._ageing,
+            used=self._used,
         )
         for job_id in self._plan.admitted:
             self._let_in(job_id)
@@ -130,4 +161,11 @@ class Queues:
         job = self._jobs[job_id]
         # One that is let in to be cancelled runs nothing and takes nobody's place.
         self._jobs[job_id] = replace(job, begun=not job.cancelled)
+        self._applicants.pop(job_id, None)
+        if not job.cancelled:
+            self._count(job, 1)
         self._turns[job_id].set()
+
+    def _count(self, job: QueuedJob, count: int) -> None:
+        queue = queue_of(job, self._limits)
+        self._used[queue] = self._used[queue].with_job(job, count)

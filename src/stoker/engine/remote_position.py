@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from stoker.core.graph import FormatWrite, Sink
 from stoker.engine.failures import CannotRun
 from stoker.engine.places import Place, local_path
-from stoker.engine.sink_position import FILE_FORMATS, LOG, check_not_ahead, last_of
+from stoker.engine.sink_position import FILE_FORMATS, LOG, ahead, last_number, last_of
 
 _NO_FILE_SYSTEM = re.compile(r"No (?:Abstract)?FileSystem (?:for|configured for) (?:fs )?scheme")
 
@@ -28,11 +28,11 @@ def check_remote_position(session: Any, sink: Sink, checkpoint: Place) -> None:
         return
     if local_path(write.path) is not None and checkpoint.local is not None:
         return
-    committed = _last_number(session, f"{checkpoint.url}/commits")
+    committed = _last_commit(session, checkpoint)
     if committed < 0:
         return
-    written = _last_number(session, f"{write.path.rstrip('/')}/{LOG}")
-    if written < 0:
+    log = f"{write.path.rstrip('/')}/{LOG}"
+    if not _exists(session, log):
         raise CannotRun(
             "SinkHasNoLog",
             f"{write.path} has no log of the batches up to {committed}, with which {sink.name} "
@@ -41,18 +41,54 @@ def check_remote_position(session: Any, sink: Sink, checkpoint: Place) -> None:
             "that the saved job wrote into, or into one that is mounted here, or with a function "
             "(foreachBatch) that knows batches by their number",
         )
-    check_not_ahead(sink.name, write.path, written=written, committed=committed)
+    # One more may be there: it was written, and its commit was not.
+    if _exists(session, f"{log}/{pattern_above(committed + 1)}"):
+        raise ahead(sink.name, write.path, f"beyond {committed + 1}", committed)
 
 
-def _last_number(session: Any, folder: str) -> int:
+def pattern_above(number: int) -> str:
+    """Of names of batches in a log with a higher number, as Hadoop takes patterns."""
+    digits = str(number)
+    alike = [
+        f"{digits[:at]}[{int(digit) + 1}-9]{'[0-9]' * (len(digits) - at - 1)}"
+        for at, digit in enumerate(digits)
+        if digit < "9"
+    ]
+    longer = "[1-9]" + "[0-9]" * len(digits)
+    return "{" + ",".join([*alike, *(f"{each}.compact" for each in alike), f"{longer}*"]) + "}"
+
+
+def _last_commit(session: Any, checkpoint: Place) -> int:
+    if checkpoint.local is not None:
+        return last_number(checkpoint.local / "commits")
+    try:
+        files = _files(session, f"{checkpoint.url}/commits")
+    except _NotThere:
+        return -1
+    return last_of(urlsplit(file).path.rpartition("/")[2] for file in files)
+
+
+def _exists(session: Any, path: str) -> bool:
+    """Spark lists nothing of its own logs, but says when there is no such path."""
+    try:
+        _files(session, path)
+    except _NotThere:
+        return False
+    return True
+
+
+class _NotThere(Exception):
+    pass
+
+
+def _files(session: Any, path: str) -> list[str]:
     """Names alone; no file is read."""
     try:
-        files = session.read.format("binaryFile").load(folder).inputFiles()
+        return list(session.read.format("binaryFile").load(path).inputFiles())
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        return -1
-    return last_of(urlsplit(file).path.rpartition("/")[2] for file in files)
+        raise _NotThere from error
 
 
 @contextmanager

@@ -35,29 +35,28 @@ def check_sink_position(sink: Sink, checkpoint: Place) -> None:
     target = local_path(sink.write.path)
     if target is None or checkpoint.local is None:
         return
-    written = _last_number(target / LOG)
-    committed = _last_number(checkpoint.local / "commits")
+    written = last_number(target / LOG)
+    committed = last_number(checkpoint.local / "commits")
     if written < 0 <= committed and sink.write.format in FILE_FORMATS:
         # Where that cannot be written Spark cannot write either, and says so.
         with contextlib.suppress(OSError):
             _begin_log(target, committed)
-    check_not_ahead(sink.name, sink.write.path, written=written, committed=committed)
-
-
-def check_not_ahead(sink: str, path: str, *, written: int, committed: int) -> None:
     # One more may be there: it was written, and its commit was not.
-    if written <= committed + 1:
-        return
+    if written > committed + 1:
+        raise ahead(sink.name, sink.write.path, f"up to {written}", committed)
+
+
+def ahead(sink: str, path: str, batches: str, committed: int) -> CannotRun:
     known = "has no batch yet" if committed < 0 else f"is at batch {committed}"
-    raise CannotRun(
+    return CannotRun(
         "SinkIsAhead",
-        f"{path} has the batches up to {written} of an earlier run, and {sink} {known}: Spark "
-        "would leave out what it takes for written already; write into another directory, or "
-        "start from the savepoint or checkpoint that belongs to it",
+        f"{path} has the batches {batches} of an earlier run, and {sink} {known}: Spark would "
+        "leave out what it takes for written already; write into another directory, or start "
+        "from the savepoint or checkpoint that belongs to it",
     )
 
 
-def _last_number(folder: Path) -> int:
+def last_number(folder: Path) -> int:
     return last_of(path.name for path in folder.glob("[0-9]*"))
 
 

@@ -54,16 +54,21 @@ class QuarantinedJob(Value):
 
 
 class JobsSince(Value):
-    """What became of the list of jobs: those that live, and how the ended ones have changed."""
+    """What became of the list of jobs: how those that live have changed, and the ended ones."""
 
     leader: SessionId
     """Whose counting `revision` is; another leader begins anew."""
     revision: int
     live: tuple[JobSummary, ...] = ()
+    """Those that changed since the live revision that was asked for; all if `live_whole`."""
     ended: tuple[JobSummary, ...] = ()
     """Those that were added since the revision that was asked for; all of them if `whole`."""
     removed: tuple[JobId, ...] = ()
     whole: bool = False
+    live_revision: int = 0
+    live_gone: tuple[JobId, ...] = ()
+    """Those that live no more: they have ended, or were put aside."""
+    live_whole: bool = True
 
 
 class SavepointStatus(Value):
@@ -85,7 +90,9 @@ class DispatcherGateway(Protocol):
         """Live and ended jobs, each once, newest first."""
         ...
 
-    async def jobs_since(self, leader: SessionId | None, revision: int) -> JobsSince:
+    async def jobs_since(
+        self, leader: SessionId | None, revision: int, live_revision: int = -1
+    ) -> JobsSince:
         """As `list_jobs`, told as the difference to what the caller knows already."""
         ...
 

@@ -32,6 +32,10 @@ class JobToRun:
 class RunningJob(Protocol):
     def details(self) -> JobDetails: ...
 
+    def tell_changes(self, tell: Callable[[], None]) -> None:
+        """From now on, after each change of its status or of its tasks' states."""
+        ...
+
     async def wait_for_change(self, known: JobStatus) -> JobStatus:
         """The status, as soon as it differs from the known one."""
         ...

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import logging
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from stoker.aio.latest import Latest
 from stoker.core.errors import Conflict, LeadershipLost, NotFound, SessionExpired, Unavailable
@@ -17,7 +18,7 @@ from stoker.ha.record import StoredRecord, encode
 
 log = logging.getLogger(__name__)
 
-REASSERT_SECONDS: Final = 30.0
+REASSERT_SECONDS: Final = 120.0
 """A watch tells of changes at once; this is for those it may have missed."""
 RETRY_SECONDS: Final = 0.5
 
@@ -51,10 +52,12 @@ class Publication:
                 process=self._grant.process,
             )
         )
-        while not self._grant.revoked:
-            if await self._try_to_assert(wanted, Watch()):
-                self._wanted.set(wanted)
-                return
+        # Nearly always nothing is there, so it is looked at only if that proves wrong.
+        stands = await self._try(self._create(wanted))
+        while not stands and not self._grant.revoked:
+            stands = await self._try(self._assert(wanted, Watch()))
+        if stands:
+            self._wanted.set(wanted)
 
     async def keep(self) -> None:
         """Write it back whenever somebody else changed or removed it."""
@@ -62,7 +65,7 @@ class Publication:
             wanted = await self._wanted.wait_until(lambda value: value is not None)
             assert wanted is not None
             watch = Watch()
-            if await self._try_to_assert(wanted, watch):
+            if await self._try(self._assert(wanted, watch)):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(REASSERT_SECONDS):
                         await watch.wait()
@@ -78,15 +81,24 @@ class Publication:
         except (Conflict, NotFound, Unavailable, SessionExpired, LeadershipLost) as error:
             log.info("the address of %s was not withdrawn: %s", self._component, error)
 
-    async def _try_to_assert(self, wanted: bytes, watch: Watch) -> bool:
+    async def _try(self, assertion: Coroutine[Any, Any, bool]) -> bool:
         try:
-            return await self._assert(wanted, watch)
+            return await assertion
         except LeadershipLost:
             return False
         except (Unavailable, SessionExpired) as error:
             log.info("%s cannot be published yet: %s", self._component, error)
             await asyncio.sleep(RETRY_SECONDS)
             return False
+
+    async def _create(self, wanted: bytes) -> bool:
+        failpoint("publication.before-write")
+        try:
+            await self._grant.commit([Create(self._key, wanted, ephemeral=True)])
+        except (Conflict, NotFound):
+            return False
+        failpoint("publication.after-write")
+        return True
 
     async def _assert(self, wanted: bytes, watch: Watch) -> bool:
         """Whether the right address stood there, with the watch set on it, at the last look."""

@@ -87,6 +87,7 @@ class LiveJob:
         self._labelling: set[AttemptId] = set()
         self.scope = TaskScope(f"job {graph.job_id}")
         self.status = status
+        self.tell_change: Callable[[], None] = lambda: None
         self.stopped = False
         """Its stop-with-savepoint is done: what is not over yet has nothing to run any more."""
         self.checkpoints = CheckpointHistory(
@@ -95,10 +96,11 @@ class LiveJob:
         )
         self.needs: Latest[tuple[int, int]] = Latest((0, 0))
         """Slots that the job needs, and how many of them it holds."""
-        self.starving: Latest[bool] = Latest(False)
         self.waiting: str | None = None
-        self.out_of_reach_since: float | None = asyncio.get_running_loop().time()
-        """Loop time; None when the resource manager said that its slots exist, free or not."""
+        self._within_reach = False
+        """The resource manager said that its slots exist, free or not."""
+        self.hopeless_since: Latest[float | None] = Latest(None)
+        """Loop time from which on it starves and no slot is within reach."""
         self.resource_manager: ResourceManagerGateway | None = None
         self.farewells: set[asyncio.Task[None]] = set()
         self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
@@ -110,7 +112,7 @@ class LiveJob:
     def details(self) -> JobDetails:
         details = self.checkpointed(self.graph.details())
         if self.graph.lacks_slots and self.waiting:
-            return _with_waiting(details, self.waiting)
+            return msgspec.structs.replace(details, waiting=self.waiting)
         return details
 
     def checkpointed(self, details: JobDetails) -> JobDetails:
@@ -137,16 +139,26 @@ class LiveJob:
 
     def _show(self) -> None:
         graph = self.graph
+        self.tell_change()
         if graph.status is not self.status.value:
             log.info("job %s is %s", self.job_id, graph.status)
         self.status.set(graph.status)
         self.needs.set((graph.slots_needed(), graph.slots_held))
-        self.starving.set(graph.starves)
+        self._look_for_hope()
         # Labels that are on their way belong into the result; they have a time limit.
         if graph.status.globally_terminal and not self.end.done() and not self._labelling:
             self.end.set_result(
                 JobEnd(details=self.checkpointed(graph.details()), failure=graph.root_failure)
             )
+
+    def note_reach(self, within_reach: bool) -> None:
+        self._within_reach = within_reach
+        self._look_for_hope()
+
+    def _look_for_hope(self) -> None:
+        hopeless = self.graph.starves and not self._within_reach
+        if hopeless is (self.hopeless_since.value is None):
+            self.hopeless_since.set(asyncio.get_running_loop().time() if hopeless else None)
 
     # Deployment
 
@@ -382,7 +394,3 @@ def _refused(resource_id: ResourceId, error: StokerError) -> Failure:
         error=type(error).__name__,
         message=f"task executor {resource_id} refused the task: {error}",
     )
-
-
-def _with_waiting(details: JobDetails, waiting: str) -> JobDetails:
-    return msgspec.structs.replace(details, waiting=waiting)

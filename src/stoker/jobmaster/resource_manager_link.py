@@ -1,7 +1,6 @@
 """The job master's side of its registration at the resource manager."""
 
 import asyncio
-import contextlib
 import logging
 from datetime import timedelta
 
@@ -24,7 +23,6 @@ RETRY_SECONDS = 0.5
 ASK_WHY_SECONDS = 2.0
 MOST_ASK_WHY_SECONDS = 10.0
 """A job that waits long asks less often: thousands may wait."""
-LOOK_SECONDS = 1.0
 
 
 async def keep_registered(job: LiveJob, address: str) -> None:
@@ -71,10 +69,7 @@ async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
 
 def _note(job: LiveJob, prospects: Prospects | None) -> None:
     job.waiting = prospects.words if prospects else None
-    if prospects is None or prospects.within_reach:
-        job.out_of_reach_since = None
-    elif job.out_of_reach_since is None:
-        job.out_of_reach_since = asyncio.get_running_loop().time()
+    job.note_reach(prospects is None or prospects.within_reach)
 
 
 async def take_leave(job: LiveJob) -> None:
@@ -103,18 +98,15 @@ async def fail_when_starved(job: LiveJob) -> None:
     One whose slots exist and are taken by others waits for its turn, as long as that takes.
     """
     patience: timedelta = job.services.options.slot_request_timeout
-    loop = asyncio.get_running_loop()
     while True:
-        await job.starving.wait_until(lambda starving: starving)
-        began = loop.time()
-        while job.starving.value:
-            since = job.out_of_reach_since
-            if since is not None and loop.time() - max(began, since) >= patience.total_seconds():
-                job.act(job.graph.fail(_no_slot(job, patience), job.now))
-                return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await job.starving.wait_until(lambda starving: not starving)
+        since = await job.hopeless_since.wait_until(lambda since: since is not None)
+        assert since is not None
+        try:
+            async with asyncio.timeout_at(since + patience.total_seconds()):
+                await job.hopeless_since.wait_for_change(since)
+        except TimeoutError:
+            job.act(job.graph.fail(_no_slot(job, patience), job.now))
+            return
 
 
 def _no_slot(job: LiveJob, patience: timedelta) -> Failure:

@@ -6,7 +6,7 @@ dispatcher starts it, also while no master is there yet (JMR-08).
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -66,6 +66,7 @@ class JobMasterRunner:
         self._decided = DecidedOutputs(storage, to_run.graph)
         self._status = Latest(JobStatus.INITIALIZING)
         self._job: LiveJob | None = None
+        self._tell_change: Callable[[], None] = lambda: None
         self._savepoints: JobSavepoints | None = None
         self._cancel_wanted = to_run.cancel_wanted
         self._end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
@@ -79,6 +80,11 @@ class JobMasterRunner:
             return self._job.details()
         status = JobStatus.CANCELLING if self._cancel_wanted else JobStatus.INITIALIZING
         return self._details_without_master(status)
+
+    def tell_changes(self, tell: Callable[[], None]) -> None:
+        self._tell_change = tell
+        if self._job is not None:
+            self._job.tell_change = tell
 
     def _details_without_master(self, status: JobStatus) -> JobDetails:
         graph = self._to_run.graph
@@ -146,6 +152,7 @@ class JobMasterRunner:
         try:
             async with job.scope, master.beats, self._services.rpc.running(master) as address:
                 self._job = job
+                job.tell_change = self._tell_change
                 self._savepoints = JobSavepoints(
                     job, self._storage, job.checkpoints, self._services.savepoints
                 )
@@ -169,6 +176,7 @@ class JobMasterRunner:
             if not self._end.done():
                 self._job = None
                 self._status.set(self.details().status)
+                self._tell_change()
 
     async def _begin_from(self) -> RestoredFrom | None:
         if self._cancel_wanted:

@@ -72,7 +72,8 @@ def choose_pipeline(module: ModuleType, file: Path, wanted: str | None) -> Pipel
             file=str(file),
         )
     names = {**{p.name: p for p in distinct.values()}, **variables}
-    if wanted is not None:
+    # Flink's tools call a file's own name what it begins with.
+    if wanted is not None and (wanted in names or wanted != file.stem):
         if wanted not in names:
             raise InvalidInput(
                 f"{file.name}: there is no Pipeline '{wanted}' in it "

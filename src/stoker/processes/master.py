@@ -30,6 +30,7 @@ from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.address_file import address_left_at
 from stoker.processes.coordination import open_first_session, open_session
 from stoker.processes.directories import directories_for, storage_url
+from stoker.processes.garbage import look_seldom_for_garbage
 from stoker.processes.inspection import Inspection, inspection_at
 from stoker.processes.local_provider import open_provider
 from stoker.processes.master_parts import (
@@ -54,6 +55,7 @@ from stoker.rest.app import build_app
 from stoker.rest.operations import Operations
 from stoker.rest.options import RestOptions
 from stoker.rest.program_store import ProgramStore
+from stoker.rest.program_sweep import keep_swept
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
 from stoker.rpc.grpc_transport import open_grpc
@@ -127,6 +129,7 @@ async def run_master(configuration: Configuration) -> int:
         ):
             scope.spawn("uncaught errors", uncaught.raise_first())
             log.info("master %s answers at %s", master.resource_id, master.rest_url)
+            look_seldom_for_garbage()
             await first_of(asked, master.shutdowns.over)
             log.info("master %s was asked to end", master.resource_id)
     over = master.shutdowns.last
@@ -223,6 +226,7 @@ async def _rest(
     tokens = token_file(security)
     # A long poll is answered at its own limit, and must not meet the limit of calls before.
     patience = configuration.of(RpcOptions).ask_timeout + options.max_wait
+    programs = ProgramStore(services.storage, services.ids)
     app = build_app(
         RestServices(
             dispatcher=DispatcherFinder(services.rpc, dispatcher, timeout=patience),
@@ -237,9 +241,7 @@ async def _rest(
             configuration=configuration.shown(),
             inspection=await inspection_at(services.rpc, f"{services.rpc.address}/{INSPECTION}"),
             process_at=partial(inspection_at, services.rpc),
-            programs=ProgramStore(services.storage, services.ids)
-            if options.submit_enabled
-            else None,
+            programs=programs if options.submit_enabled else None,
             savepoints=configuration.of(SavepointOptions),
             operations=Operations(options.operation_store_duration),
         )
@@ -254,6 +256,16 @@ async def _rest(
     async with TaskScope("rest") as scope, server as url:
         scope.spawn("dispatcher", dispatcher.run())
         scope.spawn("leader", rest_leader.run())
+        sweeping = configuration.of(DispatcherOptions)
+        scope.spawn(
+            "programs",
+            keep_swept(
+                programs,
+                leads,
+                interval=sweeping.orphans_sweep_interval,
+                max_age=sweeping.orphans_max_age,
+            ),
+        )
         yield url
 
 

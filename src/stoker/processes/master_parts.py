@@ -44,7 +44,7 @@ from stoker.savepoints.locations import OpenStorage
 from stoker.savepoints.options import SavepointOptions
 from stoker.savepoints.services import SavepointServices
 from stoker.storage.contract import Storage
-from stoker.storage.open import open_storage
+from stoker.storage.open import open_place
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class MasterServices:
     ids: Ids
     wall_clock: WallClock
     options: PartOptions = field(default_factory=PartOptions)
-    open_storage: OpenStorage = open_storage
+    open_storage: OpenStorage = open_place
     """Where savepoints go and come from."""
     provider: Provider = field(default_factory=Standalone)
     divide: DivideState = cannot_divide

@@ -22,7 +22,7 @@ from stoker.savepoints.origin import saved_graph
 from stoker.savepoints.restore import restore
 from stoker.savepoints.take import Occasion, Taking, checkpoint_folder
 from stoker.storage.contract import Storage
-from stoker.storage.open import open_storage
+from stoker.storage.open import open_place
 
 _MODULE = "stoker.engine.repartition_states"
 _CAN_BE_DIVIDED = "RocksDBStateStoreProvider"
@@ -32,7 +32,7 @@ _LEAVES_NOTHING = ("console", "memory", "noop")
 
 async def repartition_savepoint(path: str, partitions: int, target: str | None) -> str:
     """Where the new savepoint is; the old one stays as it is. Refused with the reason."""
-    location = locate(path, open_storage)
+    location = locate(path, open_place)
     manifest = await read_manifest(location)
     graph = await saved_graph(location)
     stateful = [query for query in manifest.queries if query.operators]
@@ -42,10 +42,10 @@ async def repartition_savepoint(path: str, partitions: int, target: str | None) 
     savepoint_id = ids.nonce()[:12]
     made = locate(
         f"{(target or above).rstrip('/')}/savepoint-{manifest.job_id[:6]}-{savepoint_id}",
-        open_storage,
+        open_place,
     )
     with tempfile.TemporaryDirectory(prefix="stoker-repartition-") as folder:
-        work = open_storage(folder)
+        work = open_place(folder)
         regions = [query.region for query in manifest.queries]
         now = system_wall_clock()
         await restore(location, manifest, work, graph.job_id, regions=regions, now=now)

@@ -32,7 +32,7 @@ def prospects_of(
         parts.append(f"{starting} task executor{'s' if starting != 1 else ''} being started")
     if total + startable < required.least:
         parts.append(_out_of_reach(required.least, total + startable))
-    others = len([other for other in slots.jobs_waiting() if other != job_id])
+    others = slots.others_waiting(job_id)
     if others:
         parts.append("1 other job waits as well" if others == 1 else f"{others} other jobs wait")
     return Prospects(words="; ".join(parts), within_reach=total + startable >= required.least)

@@ -93,6 +93,8 @@ class SlotManager:
     rules: MatchingRules = field(default_factory=MatchingRules)
     _executors: dict[InstanceId, Executor] = field(default_factory=dict)
     _required: dict[JobId, Requirement] = field(default_factory=dict)
+    _waiting: set[JobId] = field(default_factory=set)
+    """Jobs that miss slots: each is looked at when it changes, since thousands may wait."""
     _declarations: int = 0
 
     # Task executors
@@ -118,7 +120,9 @@ class SlotManager:
         slots = executor.slots if executor else []
         for slot in slots:
             self._give_credit_back(slot.job_id)
-        return frozenset(slot.job_id for slot in slots if slot.job_id is not None)
+        jobs = frozenset(slot.job_id for slot in slots if slot.job_id is not None)
+        self._look_again_at(jobs)
+        return jobs
 
     def drain(self, instance: InstanceId) -> None:
         """What it has goes on; it gets nothing new."""
@@ -132,6 +136,7 @@ class SlotManager:
     def report(self, instance: InstanceId, report: SlotReport) -> None:
         executor = self._executors.get(instance)
         slots = {slot.index: slot for slot in executor.slots} if executor else {}
+        before = {slot.job_id for slot in slots.values()}
         for status in report.slots:
             slot = slots.get(status.index)
             if slot is None:
@@ -140,6 +145,7 @@ class SlotManager:
                 slot.assign(SlotState.ALLOCATED, status.job_id, status.allocation)
             elif slot.state is SlotState.ALLOCATED:
                 self._came_back(slot)
+        self._look_again_at(before | {slot.job_id for slot in slots.values()})
 
     def _came_back(self, slot: Slot) -> None:
         required = self._required.get(slot.job_id) if slot.job_id else None
@@ -168,6 +174,7 @@ class SlotManager:
         """What the job needs in all, and how much of it its master has, wherever that is."""
         if slots <= 0:
             self._required.pop(job_id, None)
+            self._waiting.discard(job_id)
             return
         before = self._required.get(job_id)
         lacked = before is not None and self.missing(job_id) > 0
@@ -183,6 +190,7 @@ class SlotManager:
         )
         self._required[job_id] = required
         required.credit = self.missing(job_id)
+        self._look_again_at([job_id])
 
     def acknowledged(self, assignment: SlotAssignment) -> None:
         """The task executor took the request; ignored when the slot has moved on meanwhile."""
@@ -193,8 +201,10 @@ class SlotManager:
     def refused(self, assignment: SlotAssignment) -> None:
         slot = self._find(assignment)
         if slot is not None and slot.state is SlotState.PENDING:
-            self._give_credit_back(slot.job_id)
+            job_id = slot.job_id
+            self._give_credit_back(job_id)
             slot.free()
+            self._look_again_at([job_id])
 
     def _find(self, assignment: SlotAssignment) -> Slot | None:
         executor = self._executors.get(assignment.instance)
@@ -233,6 +243,7 @@ class SlotManager:
         required = self._required[job_id]
         required.credit -= 1
         slot.declaration = required.number
+        self._look_again_at([job_id])
         return SlotAssignment(
             instance=free.instance, slot=free.index, job_id=job_id, allocation=allocation
         )
@@ -276,13 +287,23 @@ class SlotManager:
     def requirement(self, job_id: JobId) -> Requirement | None:
         return self._required.get(job_id)
 
-    def jobs_waiting(self) -> list[JobId]:
-        seen = Counter(slot.job_id for slot in self._slots())
-        return [
-            job_id
-            for job_id, required in self._required.items()
-            if required.slots > max(seen[job_id], required.held)
-        ]
+    @property
+    def jobs_waiting(self) -> frozenset[JobId]:
+        """Those that miss slots."""
+        return frozenset(self._waiting)
+
+    def others_waiting(self, job_id: JobId) -> int:
+        return len(self._waiting) - (job_id in self._waiting)
+
+    def _look_again_at(self, job_ids: Iterable[JobId | None]) -> None:
+        """Whatever changes what a job needs or holds calls this."""
+        for job_id in job_ids:
+            if job_id is None:
+                continue
+            if self.missing(job_id) > 0:
+                self._waiting.add(job_id)
+            else:
+                self._waiting.discard(job_id)
 
     def jobs_on(self, instance: InstanceId) -> tuple[JobId, ...]:
         executor = self._executors.get(instance)

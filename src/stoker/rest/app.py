@@ -1,5 +1,6 @@
 """The REST API as an ASGI app."""
 
+import asyncio
 from functools import cache
 
 from litestar import Litestar, MediaType, Response, get
@@ -71,7 +72,9 @@ def _routes() -> Litestar:
 
 @get("/openapi.json")
 async def _openapi(services: Services) -> Response[bytes]:
-    return Response(_document(services.version), media_type=MediaType.JSON)
+    # Made once, and that takes long: not in the turn in which leases are renewed.
+    document = await asyncio.to_thread(_document, services.version)
+    return Response(document, media_type=MediaType.JSON)
 
 
 @cache

@@ -11,6 +11,7 @@ from stoker.core.results import JobDetails
 from stoker.rest import application_views as views
 from stoker.rest.parameters import Services, parse_application_id
 from stoker.rest.process_views import configuration_entries
+from stoker.rest.secrets import without_secrets
 from stoker.rest.services import RestServices
 
 _APPLICATION = "/applications/{applicationid:str}"
@@ -37,7 +38,8 @@ async def application(applicationid: FromPath[str], services: Services) -> Appli
 async def application_exceptions(
     applicationid: FromPath[str], services: Services
 ) -> ApplicationExceptions:
-    return views.application_exceptions(await _job(services, parse_application_id(applicationid)))
+    job = await _job(services, parse_application_id(applicationid))
+    return views.application_exceptions(without_secrets(job))
 
 
 @get(f"{_APPLICATION}/jobmanager/config", summary="Configuration of its master")

@@ -1,18 +1,22 @@
 """What happens to every request before it is routed."""
 
 import asyncio
+import contextlib
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
+from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, refused_client, told
 from stoker.core.errors import Unavailable
 from stoker.rest.access import Access, RateLimit, Uploads
 from stoker.rest.compression import Compressing, accepts_gzip
-from stoker.rest.error_answers import ErrorAnswer, unavailable
+from stoker.rest.error_answers import ErrorAnswer, answer_to, unavailable
 from stoker.rest.origin import access_headers, is_allowed, preflight_headers, refusal
 from stoker.rest.services import SERVICES, RestServices
+from stoker.rest.uploads import request_too_large
 from stoker.web.pages import PAGES
 
 if TYPE_CHECKING:
@@ -28,6 +32,8 @@ FORWARDED = b"x-stoker-forwarded"
 """Marks a forwarded request, which is never forwarded again: two standbys must not play ball."""
 _PREPARE_AFTER_SECONDS = 1.0
 """One that leads by then may never need to forward."""
+_CLIENT = CLIENT_HEADER.lower().encode()
+_LINGER_SECONDS = 10.0
 _CLOSING = "this master is closing; ask again"
 
 SECURITY_HEADERS = (
@@ -48,6 +54,8 @@ class Border:
         self._forwarder: Forwarder | None = None
         self._waiting: set[asyncio.Task[None] | None] = set()
         self._closing = False
+        version = (SERVER_HEADER.lower().encode(), told(services.version).encode())
+        self._headers = (*SECURITY_HEADERS, version)
         self._access = Access(services.tokens, services.clock)
         self._rate = RateLimit(services.options.max_requests_per_second)
         self._uploads = Uploads(services.options.max_concurrent_uploads)
@@ -63,7 +71,7 @@ class Border:
         kind: str = scope["type"]
         if kind == "http":
             http = cast("HTTPScope", scope)
-            await self._http(http, receive, _Answering(send))
+            await self._http(http, receive, _Answering(send, self._headers))
             return
         await self._app(scope, receive, send)
         if kind == "lifespan":
@@ -72,7 +80,8 @@ class Border:
                 await self._forwarder.close()
 
     async def _http(self, scope: HTTPScope, receive: Receive, send: "_Answering") -> None:
-        waits = b"wait=" in scope["query_string"] or scope["path"].endswith("/events")
+        asked = scope["query_string"]
+        waits = b"wait=" in asked or b"follow=" in asked or scope["path"].endswith("/events")
         if waits and self._closing:
             await _answer(unavailable(_CLOSING), send)
             return
@@ -116,6 +125,11 @@ class Border:
         receive: Receive,
         send: Send,
     ) -> None:
+        if _declared(headers) > self._services.options.max_content_length:
+            refusal = answer_to(request_too_large(self._services.options))
+            assert refusal is not None
+            await _answer_before_the_end(refusal, receive, send)
+            return
         refused = self._uploads.begin()
         if refused is not None:
             await _answer(refused, send)
@@ -157,6 +171,9 @@ class Border:
                 return unknown
         if _is_upload(headers) and not UPLOAD_PATHS.fullmatch(path):
             return ErrorAnswer(status=400, messages=[f"{path} takes no files"])
+        too_old = refused_client(_text(headers.get(_CLIENT)), self._services.version)
+        if too_old is not None:
+            return ErrorAnswer(status=400, messages=[too_old])
         return None
 
     async def _ask_leader(
@@ -197,6 +214,12 @@ def _without_prefix(path: str) -> str:
     return path
 
 
+def _declared(headers: dict[bytes, bytes]) -> int:
+    """How long the request says it is; 0 for one that comes in chunks."""
+    text = headers.get(b"content-length", b"")
+    return int(text[:20]) if text.isdigit() else 0
+
+
 def _is_upload(headers: dict[bytes, bytes]) -> bool:
     return headers.get(b"content-type", b"").startswith(b"multipart/")
 
@@ -214,17 +237,18 @@ def _text(header: bytes | None) -> str | None:
 
 
 class _Answering:
-    """Sends, adds the security headers, and knows whether the answer has begun."""
+    """Sends, adds the headers of every answer, and knows whether the answer has begun."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]]) -> None:
         self._send = send
+        self._headers = headers
         self.started = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
             present = {name for name, _ in message["headers"]}
-            added = [each for each in SECURITY_HEADERS if each[0] not in present]
+            added = [each for each in self._headers if each[0] not in present]
             message["headers"] = [*message["headers"], *added]
         await self._send(message)
 
@@ -247,7 +271,18 @@ async def _answer_preflight(asked: bytes | None, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _answer(answer: ErrorAnswer, send: Send) -> None:
+async def _answer_before_the_end(answer: ErrorAnswer, receive: Receive, send: Send) -> None:
+    """At once; then read on for a while: who is cut off while it sends may not see the answer."""
+    await _answer(answer, send, more=True)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while (message := await receive())["type"] == "http.request":
+                if not message["more_body"]:
+                    break
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _answer(answer: ErrorAnswer, send: Send, *, more: bool = False) -> None:
     body = msgspec.json.encode(answer.body)
     headers = {"content-type": "application/json", "content-length": str(len(body))}
     pairs = (headers | answer.headers).items()
@@ -258,4 +293,4 @@ async def _answer(answer: ErrorAnswer, send: Send) -> None:
             "headers": [(name.lower().encode(), value.encode()) for name, value in pairs],
         }
     )
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    await send({"type": "http.response.body", "body": body, "more_body": more})

@@ -12,6 +12,7 @@ from litestar.openapi.spec import Server
 
 from stoker.api.shape import RETRY_AFTER
 from stoker.api.submission import IDEMPOTENCY_KEY
+from stoker.api.versions import SERVER_HEADER
 from stoker.rest.border import SECURITY_HEADERS
 from stoker.rest.request_bodies import request_bodies
 
@@ -70,10 +71,16 @@ def openapi_document(handlers: Sequence[HTTPRouteHandler], version: str) -> byte
 
 
 def _security_headers() -> dict[str, Any]:
-    return {
+    fixed = {
         name.decode(): {"schema": {"type": "string", "const": value.decode()}}
         for name, value in SECURITY_HEADERS
         if name not in _PER_ANSWER
+    }
+    return fixed | {
+        SERVER_HEADER: {
+            "schema": {"type": "string"},
+            "description": "Version of the master that answered, and of the API: 0.1.0 api/1",
+        }
     }
 
 

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import msgspec
 from litestar import MediaType, Request, Response, get, patch
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromQuery, QueryParameter
@@ -31,6 +32,7 @@ from stoker.rest.parameters import (
     parse_status,
 )
 from stoker.rest.plan_views import plan_answer
+from stoker.rest.secrets import secret_values, shown_failure, without_secrets
 
 STOP_MOVED = "mode=stop is gone; use mode=cancel to end the job without a savepoint"
 
@@ -55,7 +57,7 @@ async def list_jobs(services: Services) -> JobIds:
 @get(
     "/jobs/overview",
     summary="All jobs, newest first; a page of them when something is asked for",
-    responses={200: ResponseSpec(JobsOverview, generate_examples=False)},
+    responses={200: ResponseSpec(JobsOverview, generate_examples=False, description="The jobs")},
 )
 async def overview_of_jobs(
     services: Services,
@@ -90,7 +92,7 @@ async def job(jobid: JobIdText, services: Services) -> JobAnswer:
 async def details(jobid: JobIdText, services: Services) -> JobDetails:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
-    return job_views.without_secrets(await dispatcher.job_details(job_id))
+    return without_secrets(await dispatcher.job_details(job_id))
 
 
 @get(
@@ -119,7 +121,12 @@ async def status(
 async def execution_result(jobid: JobIdText, services: Services) -> ExecutionResultAnswer:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
-    return job_views.execution_result(await dispatcher.job_result(job_id))
+    result = await dispatcher.job_result(job_id)
+    if result is not None and result.failure is not None:
+        job = await dispatcher.job_details(job_id)
+        values = secret_values(job.configuration | job.parameters)
+        result = msgspec.structs.replace(result, failure=shown_failure(result.failure, values))
+    return job_views.execution_result(result)
 
 
 @get("/jobs/{jobid:str}/plan", summary="Vertices and edges of a job")
@@ -139,7 +146,8 @@ async def exceptions(
     job_id = parse_job_id(jobid)
     labels = parse_labels(failure_label_filter)
     dispatcher = await services.dispatcher()
-    return job_exceptions(await dispatcher.job_details(job_id), max_exceptions, labels)
+    job = without_secrets(await dispatcher.job_details(job_id))
+    return job_exceptions(job, max_exceptions, labels)
 
 
 @get("/jobs/{jobid:str}/config", summary="Configuration of a job, without secrets")

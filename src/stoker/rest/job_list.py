@@ -1,7 +1,7 @@
 """The list of all jobs as the REST server keeps it: brought up to date by differences."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -38,30 +38,55 @@ def place_of(job: JobSummary) -> tuple[int, str]:
 class JobList:
     leader: SessionId | None = None
     revision: int = 0
+    live_revision: int = -1
     live: dict[JobId, JobSummary] = field(default_factory=dict)
     _ended: dict[JobId, EndedJob] = field(default_factory=dict)
     _order: list[EndedJob] = field(default_factory=list)
-    _summaries: list[JobSummary] = field(default_factory=list)
     _encoded: list[bytes] = field(default_factory=list)
     """What the ended ones are, in their order, for lists that are asked for often."""
+    _listed: dict[JobId, JobSummary] = field(default_factory=dict)
+    _all: list[JobSummary] = field(default_factory=list)
+    """Those that are listed, in their order."""
 
     async def update(self, dispatcher: "DispatcherGateway") -> None:
-        self.apply(await dispatcher.jobs_since(self.leader, self.revision))
+        self.apply(await dispatcher.jobs_since(self.leader, self.revision, self.live_revision))
 
     def apply(self, news: "JobsSince") -> None:
-        if news.leader == self.leader and news.revision < self.revision:
+        if news.leader == self.leader and self._is_older(news):
             # The answer to an earlier question came later.
             return
+        self._apply_ended(news)
+        changed = self._apply_live(news)
+        if news.whole:
+            self._list_all()
+        else:
+            self._list_again({*changed, *news.removed, *(job.job_id for job in news.ended)})
+        self.leader, self.revision = news.leader, news.revision
+        self.live_revision = news.live_revision
+
+    def _is_older(self, news: "JobsSince") -> bool:
+        return news.revision < self.revision or news.live_revision < self.live_revision
+
+    def _apply_ended(self, news: "JobsSince") -> None:
         if news.whole:
             self._ended = {job.job_id: self._kept(job) for job in news.ended}
             self._order = sorted(self._ended.values(), key=lambda job: job.place)
         else:
             self._change(news.ended, news.removed)
         if news.whole or news.ended or news.removed:
-            self._summaries = [job.summary for job in self._order]
             self._encoded = [job.encoded for job in self._order]
-        self.live = {job.job_id: job for job in sorted(news.live, key=place_of)}
-        self.leader, self.revision = news.leader, news.revision
+
+    def _apply_live(self, news: "JobsSince") -> set[JobId]:
+        """Those that came, changed or went."""
+        told = {job.job_id: job for job in news.live}
+        if not news.live_whole:
+            self.live.update(told)
+            for job_id in news.live_gone:
+                self.live.pop(job_id, None)
+            return told.keys() | set(news.live_gone)
+        before, self.live = self.live, told
+        changed = {job_id for job_id, job in told.items() if before.get(job_id) != job}
+        return changed | (before.keys() - told.keys())
 
     def _kept(self, job: JobSummary) -> EndedJob:
         known = self._ended.get(job.job_id)
@@ -79,15 +104,27 @@ class JobList:
             self._ended[summary.job_id] = job
             insort(self._order, job, key=lambda each: each.place)
 
+    def _list_all(self) -> None:
+        ended = {job_id: job.summary for job_id, job in self._ended.items()}
+        self._listed = ended | self.live
+        self._all = sorted(self._listed.values(), key=place_of)
+
+    def _list_again(self, job_ids: Iterable[JobId]) -> None:
+        """Only these have changed: to go through all of them takes longer than all else."""
+        for job_id in job_ids:
+            before = self._listed.pop(job_id, None)
+            if before is not None:
+                del self._all[bisect_left(self._all, place_of(before), key=place_of)]
+            job = self.live.get(job_id)
+            if job is None and job_id in self._ended:
+                job = self._ended[job_id].summary
+            if job is not None:
+                self._listed[job_id] = job
+                insort(self._all, job, key=place_of)
+
     def all(self) -> list[JobSummary]:
         """Newest first, each once."""
-        if self.live.keys() & self._ended.keys():
-            jobs = [job for job in self._summaries if job.job_id not in self.live]
-        else:
-            jobs = self._summaries.copy()
-        for job in self.live.values():
-            insort(jobs, job, key=place_of)
-        return jobs
+        return self._all.copy()
 
     def encoded(self, jobs: Sequence[JobSummary], now: Millis) -> bytes:
         return b"[" + b",".join(self._each(jobs, now)) + b"]"
@@ -109,7 +146,7 @@ class JobList:
             return before + self.encoded(self.all(), now) + after
         pieces: list[bytes] = []
         start = 0
-        for job in self.live.values():
+        for job in sorted(self.live.values(), key=place_of):
             end = bisect_left(self._order, place_of(job), lo=start, key=lambda each: each.place)
             pieces += self._encoded[start:end]
             pieces.append(_encode(job_overview(job, now)))

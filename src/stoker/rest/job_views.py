@@ -89,12 +89,6 @@ def job_config(job: JobDetails) -> JobConfig:
     )
 
 
-def without_secrets(job: JobDetails) -> JobDetails:
-    return msgspec.structs.replace(
-        job, configuration=masked(job.configuration), parameters=masked(job.parameters)
-    )
-
-
 def execution_result(result: JobResult | None) -> ExecutionResultAnswer:
     if result is None:
         return ExecutionResultAnswer(status=QueueStatus(id="IN_PROGRESS"))

@@ -9,7 +9,7 @@ from stoker.web.pages import PAGES, content_of
 
 @get(list(PAGES), include_in_schema=False)
 async def page(request: Request[Any, Any, Any]) -> Response[bytes]:
-    found = PAGES[request.scope["path"].rstrip("/") or "/docs"]
+    found = PAGES[request.scope["path"].rstrip("/") or "/"]
     return Response(content_of(found.file), media_type=found.media_type)
 
 

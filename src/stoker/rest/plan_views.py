@@ -12,6 +12,7 @@ from stoker.core.regions import regions_of
 from stoker.core.results import AttemptDetails, JobDetails, PlanVertex, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.rest.program_parts import with_parts
+from stoker.rest.secrets import without_credentials
 
 
 def plan_answer(job: JobDetails) -> PlanAnswer:
@@ -77,5 +78,5 @@ def _input(job: JobDetails, number: int, name: str) -> PlanInput:
 def _description(vertex: PlanVertex) -> str:
     lines = [f"{vertex.kind.capitalize()}: {vertex.name}"]
     if vertex.description:
-        lines.append(f"+- {vertex.description}")
+        lines.append(f"+- {without_credentials(vertex.description)}")
     return "".join(f"{html.escape(line)}<br/>" for line in lines)

@@ -16,13 +16,19 @@ from stoker.core.errors import InvalidInput, StokerError
 from stoker.core.graph import Value
 from stoker.core.ids import JobId
 from stoker.engine.tether import tie_to_parent
-from stoker.pipeline.loading import load_job
+from stoker.pipeline.building import LoadedJob
+from stoker.pipeline.engine_choice import with_engine
+from stoker.pipeline.loading import load_job, read_job_file
+from stoker.pipeline.program_job import ProgramDraft, load_program
+from stoker.pipeline.program_scan import is_pipeline, parse
 
 REQUEST = "request.json"
 ANSWER = "answer.json"
 GRAPH = "graph.json"
 _JOB_SUFFIXES = (".py", ".yml", ".yaml", ".sql")
 _ARCHIVES = (".zip", ".whl")
+_MAX_UNPACKED = 1024 * 1024 * 1024
+"""Of a small archive that would fill the master's disk."""
 
 
 class CompileRequest(Value):
@@ -60,18 +66,11 @@ def main() -> None:
 
 def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
     file = directory / request.file
-    archive = file.suffix in _ARCHIVES
-    target = _unpacked(file, directory / "unpacked", request.entry) if archive else str(file)
-    if not archive and request.entry:
-        target = f"{target}:{request.entry}"
-    loaded = load_job(
-        target,
-        arguments=request.arguments,
-        job_id=request.job_id,
-        configuration=request.configuration,
-        python_files=(file,) if file.suffix == ".zip" else (),
-        wheels=(file,) if file.suffix == ".whl" else (),
-    )
+    if file.suffix in _ARCHIVES:
+        job, entry = _unpacked(file, directory / "unpacked", request.entry)
+    else:
+        job, entry = file, request.entry
+    loaded = _loaded(job, entry, file, request)
     (directory / GRAPH).write_bytes(msgspec.json.encode(loaded.graph))
     contents = {artifact.name: artifact.sha256 for artifact in loaded.graph.artifacts}
     files = {contents[name]: str(path) for name, path in loaded.files.items()}
@@ -82,23 +81,67 @@ def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
     return CompileAnswer(files=kept)
 
 
-def _unpacked(archive: Path, target: Path, entry: str | None) -> str:
+def _loaded(job: Path, entry: str | None, file: Path, request: CompileRequest) -> LoadedJob:
+    """A file that knows nothing of Stoker is a program, which is not run here either."""
+    tree = parse(read_job_file(job), job) if job.suffix == ".py" else None
+    more = (file,) if file.suffix == ".zip" else ()
+    wheels = (file,) if file.suffix == ".whl" else ()
+    if tree is not None and not is_pipeline(tree):
+        _refuse_entry(job, entry)
+        return load_program(
+            ProgramDraft(
+                script=job,
+                tree=tree,
+                name=file.stem,
+                arguments=request.arguments,
+                job_id=request.job_id,
+                configuration=request.configuration,
+                python_files=more,
+                wheels=wheels,
+            )
+        )
+    # A list of programs shows a file by its own name as what it begins with.
+    if tree is None and entry == job.stem:
+        entry = None
+    loaded = load_job(
+        f"{job}:{entry}" if entry else job,
+        arguments=request.arguments,
+        job_id=request.job_id,
+        configuration=request.configuration,
+        python_files=more,
+        wheels=wheels,
+    )
+    return with_engine(loaded, tree)
+
+
+def _refuse_entry(script: Path, entry: str | None) -> None:
+    if entry not in (None, script.stem):
+        raise InvalidInput(
+            f"there is no {entry!r} to begin with: the file is a program, which begins at its "
+            "first line; leave entryClass out"
+        )
+
+
+def _unpacked(archive: Path, target: Path, entry: str | None) -> tuple[Path, str | None]:
     """The job file inside: `entry` is its path, or a module, with `:pipeline` if it has several."""
     try:
         with zipfile.ZipFile(archive) as opened:
+            if sum(member.file_size for member in opened.infolist()) > _MAX_UNPACKED:
+                raise InvalidInput(f"{archive.name} holds more than {_MAX_UNPACKED} bytes")
             opened.extractall(target)
     except (zipfile.BadZipFile, OSError, RuntimeError) as error:
         raise InvalidInput(f"{archive.name} cannot be unpacked: {error}") from error
-    path, colon, pipeline = (entry or "__main__.py").partition(":")
+    path, _, pipeline = (entry or "__main__.py").partition(":")
     for candidate in (
         path,
         path.replace(".", "/") + ".py",
         path.replace(".", "/") + "/__main__.py",
+        *(("__main__.py",) if path == archive.stem else ()),
     ):
         found = (target / candidate).resolve()
         inside = found.is_relative_to(target.resolve())
         if inside and found.is_file() and found.suffix in _JOB_SUFFIXES:
-            return f"{found}{colon}{pipeline}"
+            return found, pipeline or None
     jobs = sorted(each.name for each in target.iterdir() if each.suffix in _JOB_SUFFIXES)
     raise InvalidInput(
         f"{archive.name} has no {path}; say with entryClass which file of it is the job"

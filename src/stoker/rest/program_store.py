@@ -18,7 +18,7 @@ from stoker.storage.contract import Storage
 
 SUFFIXES = (".py", ".zip", ".whl", ".sql", ".yml", ".yaml")
 _ENTRIES = "programs/entries"
-_CONTENTS = "programs/contents"
+CONTENTS = "programs/contents"
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}_[\w.+ -]{1,200}")
 _UNSAFE = re.compile(r"[^\w.+ -]")
 
@@ -53,20 +53,24 @@ class ProgramStore:
         program = StoredProgram(
             id=f"{number}_{name}", name=name, sha256=sha256, size=size, uploaded=self.clock()
         )
-        await self.storage.upload(file, f"{_CONTENTS}/{sha256}")
+        await self.storage.upload(file, f"{CONTENTS}/{sha256}")
         failpoint("programs.before-entry")
         await self.storage.create(f"{_ENTRIES}/{program.id}.json", msgspec.json.encode(program))
-        if not await self.storage.exists(f"{_CONTENTS}/{sha256}"):
+        if not await self.storage.exists(f"{CONTENTS}/{sha256}"):
             # The last other program with this content was deleted just now.
-            await self.storage.upload(file, f"{_CONTENTS}/{sha256}")
+            await self.storage.upload(file, f"{CONTENTS}/{sha256}")
         return program
 
     async def all(self) -> list[StoredProgram]:
         """Newest first; what cannot be read is left out."""
+        programs = [each for each in (await self.entries()).values() if each is not None]
+        return sorted(programs, key=lambda program: (-program.uploaded, program.id))
+
+    async def entries(self) -> dict[str, StoredProgram | None]:
+        """By path; None for one that cannot be read."""
         paths = await self.storage.list(_ENTRIES)
         found = await asyncio.gather(*(self._read(path) for path in paths))
-        programs = [program for program in found if program is not None]
-        return sorted(programs, key=lambda program: (-program.uploaded, program.id))
+        return dict(zip(paths, found, strict=True))
 
     async def _read(self, path: str) -> StoredProgram | None:
         try:
@@ -81,14 +85,14 @@ class ProgramStore:
         return program
 
     async def fetch(self, program: StoredProgram, target: Path) -> None:
-        await self.storage.download(f"{_CONTENTS}/{program.sha256}", target)
+        await self.storage.download(f"{CONTENTS}/{program.sha256}", target)
 
     async def delete(self, program_id: str) -> None:
         program = await self.get(program_id)
         await self.storage.delete(_entry(program_id))
         failpoint("programs.after-removing-entry")
         if not any(other.sha256 == program.sha256 for other in await self.all()):
-            await self.storage.delete(f"{_CONTENTS}/{program.sha256}")
+            await self.storage.delete(f"{CONTENTS}/{program.sha256}")
 
 
 def _entry(program_id: str) -> str:

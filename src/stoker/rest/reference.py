@@ -20,8 +20,19 @@ allow it, 413 too large, 429 too often, 503 ask again (`Retry-After` says when).
 1 MiB are compressed for clients that accept gzip. A master that does not lead forwards to the one
 that does.
 
-`/openapi.json` describes every operation, and `/docs` is a page to read and to try them; it needs
-nothing from the network.
+`/openapi.json` describes every operation, and `/docs` (also `/`) is a page to read and to try them;
+it needs nothing from the network. Neither wants a token: they tell of the API and of its version,
+and nothing of the cluster; what the page sends carries the token that is typed into it.
+
+A client of Stoker says its version and that of the API in the header `Stoker-Client`
+(`0.1.0 api/1`), every answer says those of the master in `Stoker-Server`. They work together unless
+the API of one is too old for the other; then the answer, or the client, names both versions and
+which to install. Requests without the header are served: Flink's tools, curl.
+
+A request that says by its `Content-Length` that it is larger than `rest.server.max-content-length`
+is answered with 413 before its body is read. What settings and parameters call a password, secret,
+token, credential or key is never shown, also where an error quotes its value; nor are users and
+passwords in URLs. What a job prints is its own.
 
 ## Operations of Flink 2.3
 
@@ -69,6 +80,9 @@ descending), `offset` and `limit`. When any of them is given the answer also say
 
 `POST /jobs` takes a header `Idempotency-Key`: the same submission again gives the first answer. A
 client may choose the job's id; the same id with another graph is refused with 409.
+
+`POST /jars/upload` takes pipelines and any PySpark script (`.py`, or `.zip` and `.whl` with a
+`__main__.py` or the file that `entryClass` names); a script with RDDs gets a driver of its own.
 
 `GET /events` and `GET /jobs/{jobid}/events` are server-sent events: `cluster` when its figures
 change, `job` when a job is new or changes, `removed` when an ended job is forgotten, `end` when

@@ -24,6 +24,8 @@ from stoker.rest.operations import (
 )
 from stoker.rest.parameters import JobIdText, Services, parse_job_id
 from stoker.rest.services import RestServices
+from stoker.savepoints.locations import locate, read_manifest
+from stoker.savepoints.shown import SavepointShown
 
 SAVEPOINT = "savepoint"
 DISPOSAL = "savepoint disposal"
@@ -76,6 +78,13 @@ async def list_savepoints(
 ) -> Savepoints:
     dispatcher = await services.dispatcher()
     return Savepoints(savepoints=await dispatcher.savepoints(directory))
+
+
+@get("/savepoints/show", summary="What is in a savepoint: queries, batches, positions, files")
+async def show_savepoint(services: Services, path: FromQuery[str]) -> SavepointShown:
+    location = locate(path, services.open_storage)
+    manifest = await read_manifest(location)
+    return SavepointShown(path=location.url, size_bytes=manifest.size, manifest=manifest)
 
 
 @post("/savepoint-disposal", status_code=200, summary="Remove a savepoint")
@@ -166,6 +175,7 @@ SAVEPOINT_HANDLERS = (
     stop_with_savepoint,
     savepoint_status,
     list_savepoints,
+    show_savepoint,
     dispose_savepoint,
     disposal_status,
 )

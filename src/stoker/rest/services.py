@@ -17,8 +17,10 @@ from stoker.rest.job_list import JobList
 from stoker.rest.operations import Operations
 from stoker.rest.options import RestOptions
 from stoker.rest.program_store import ProgramStore
+from stoker.savepoints.locations import OpenStorage
 from stoker.savepoints.options import SavepointOptions
 from stoker.security.tokens import TokenFile
+from stoker.storage.open import open_place
 
 FindProcess = Callable[[str], Awaitable[InspectionGateway]]
 """What tells about the process that has an endpoint at this address."""
@@ -63,6 +65,8 @@ class RestServices:
     programs: ProgramStore | None = None
     savepoints: SavepointOptions = SavepointOptions()
     """As the jobs' masters have them."""
+    open_storage: OpenStorage = open_place
+    """Where savepoints are."""
     jobs: JobList = field(default_factory=JobList)
     operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))
 

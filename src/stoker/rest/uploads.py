@@ -81,7 +81,7 @@ async def _received(
 ) -> "AsyncIterator[R]":
     """The parts of the request; their files are gone when the context ends, however it ends."""
     if content_length is not None and content_length > options.max_content_length:
-        raise _request_too_large(options)
+        raise request_too_large(options)
     folder = RequestFolder(options.upload_directory)
     try:
         reader = new_reader(folder, options)
@@ -120,7 +120,7 @@ async def _read(
         async for chunk in chunks:
             received += len(chunk)
             if received > options.max_content_length:
-                raise _request_too_large(options)
+                raise request_too_large(options)
             if not chunk or parser.closed:
                 continue
             for event in parser.parse(chunk):
@@ -273,7 +273,7 @@ class FileWriter:
         self._file.close()
 
 
-def _request_too_large(options: RestOptions) -> TooLarge:
+def request_too_large(options: RestOptions) -> TooLarge:
     return TooLarge(
         f"the request is larger than {options.max_content_length} bytes; "
         "send smaller files, or raise rest.server.max-content-length"

@@ -1,5 +1,6 @@
 """The caller's side of every transport: shake hands, then turn method calls into frames."""
 
+import functools
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -71,13 +72,19 @@ def _proxy_method(method: Method) -> Callable[..., Coroutine[Any, Any, Any]]:
 
 def make_proxy(gateway: type[G], line: Line) -> G:
     """An object with the methods of the gateway, each of which calls the other end."""
+    proxy = _proxy_class(cast(Any, gateway))()
+    proxy.line = line
+    return cast(G, proxy)
+
+
+@functools.cache
+def _proxy_class(gateway: type) -> Any:
+    """One for all: to make a class takes longer than a call."""
     body: dict[str, Any] = {
         name: _proxy_method(method) for name, method in read_interface(gateway).methods.items()
     }
-    body["__repr__"] = lambda self: f"<{gateway.__name__} at {line.address}>"
-    proxy = type(f"{gateway.__name__}Proxy", (), body)()
-    proxy.line = line
-    return cast(G, proxy)
+    body["__repr__"] = lambda self: f"<{gateway.__name__} at {self.line.address}>"
+    return type(f"{gateway.__name__}Proxy", (), body)
 
 
 async def connect(line: Line, gateway: type[G], *, version: int) -> G:

@@ -1,8 +1,9 @@
 """Whether a job can go on from what another one saved, and if not, why. Pure.
 
 A query is found again by the name of its sink. Spark numbers the sources and stateful operators
-of a query, so their number and order must be as they were. What only Spark's planner can know
-(the schema of the state) it checks itself before the first batch.
+of a query, so their number and order must be as they were. What only Spark's planner can know is
+checked by the runner (by which columns state is kept) and by Spark itself (its types), before the
+first batch.
 """
 
 import re
@@ -226,7 +227,10 @@ def _notes(saved: JobGraph, before: Region, new: JobGraph, after: Region) -> Ite
         if name not in old:
             yield f"{name} is new in it"
         elif _work(vertex) != _work(old[name]):
-            yield f"{name} has changed; Spark compares the schema of its state when it starts"
+            yield (
+                f"{name} has changed; the columns and types of its state are compared when it "
+                "starts, before its first batch"
+            )
 
 
 def _work(vertex: Vertex) -> object:

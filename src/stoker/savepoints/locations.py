@@ -8,7 +8,7 @@ from stoker.savepoints.manifest import MANIFEST, Manifest, decode_manifest
 from stoker.storage.contract import Storage
 
 OpenStorage = Callable[[str], Storage]
-"""The storage that a URL means; `stoker.storage.open.open_storage`, or a simulation's own."""
+"""The storage that a URL means; `stoker.storage.open.open_place`, or a simulation's own."""
 
 
 @dataclass(frozen=True, kw_only=True)

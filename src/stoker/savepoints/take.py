@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stoker.core.checkpoints import Millis
-from stoker.core.errors import NotFound, SavepointFailed, StokerError
+from stoker.core.errors import CorruptContent, NotFound, SavepointFailed, StokerError
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId, RegionId
@@ -21,6 +21,7 @@ from stoker.savepoints.layout import Cut, cut_at, layout_of, parts_folder, with_
 from stoker.savepoints.locations import Location
 from stoker.savepoints.logs import (
     Offsets,
+    check_commit,
     parse_offsets,
     parse_operator,
     parse_query_id,
@@ -116,6 +117,10 @@ class Taking:
                 # Spark removed it: by now there is a later batch to begin with.
                 problem = error.message
                 continue
+            except CorruptContent as error:
+                # What Spark has written once it never writes again.
+                problem = error.message
+                break
             if not cut.gaps:
                 return pinned
             problem = "; ".join(cut.gaps)
@@ -180,6 +185,9 @@ class PinnedQuery:
         layout = layout_of(await _names_in(self._storage, source))
         cut = cut_at(layout, batch, await self._partitions_at(source, batch))
         await self._storage.pin({f"{source}/{path}": f"{self._pins}/{path}" for path in cut.files})
+        if f"commits/{batch}" in cut.files:
+            # Nobody could go on from it: a machine that crashed leaves empty files.
+            check_commit(await self._read(f"commits/{batch}"), f"{source}/commits/{batch}")
         needed: list[str] = []
         for snapshot in cut.snapshots:
             content = await self._storage.read(f"{self._pins}/{snapshot}")

@@ -1,6 +1,7 @@
 "use strict";
 
 const place = document.getElementById("operations");
+const found = document.getElementById("found");
 
 function element(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
@@ -15,13 +16,24 @@ function field(parameter) {
   return element("label", {}, `${parameter.name} (${parameter.in})`, input);
 }
 
-function bodyField(operation) {
+/* What a body may say, by the names and types of its fields. */
+function sample(schema, schemas) {
+  const named = schema?.$ref ? schemas[schema.$ref.split("/").pop()] : schema;
+  const fields = Object.entries(named?.properties || {});
+  if (!fields.length) return "{}";
+  const lines = fields.map(([name, each]) => `  "${name}": ${each.type || each.oneOf?.[0]?.type || "…"}`);
+  return `{\n${lines.join(",\n")}\n}`;
+}
+
+function bodyField(operation, schemas) {
   const kinds = Object.keys(operation.requestBody?.content || {});
   if (kinds.includes("multipart/form-data")) {
     return element("label", {}, "file", element("input", { type: "file", name: "file" }));
   }
   if (kinds.length) {
-    return element("label", {}, "body (JSON)", element("textarea", { name: "body" }));
+    const text = element("textarea", { name: "body", spellcheck: false });
+    text.placeholder = sample(operation.requestBody.content["application/json"]?.schema, schemas);
+    return element("label", {}, "body (JSON)", text);
   }
   return null;
 }
@@ -63,11 +75,11 @@ async function send(method, path, form, output) {
   }
 }
 
-function section(method, path, operation) {
+function section(method, path, operation, schemas) {
   const output = element("pre");
   const form = element("form");
   for (const parameter of operation.parameters || []) form.append(field(parameter));
-  const body = bodyField(operation);
+  const body = bodyField(operation, schemas);
   if (body) form.append(body);
   if (!path.endsWith("/events")) form.append(element("button", { type: "submit" }, "Send"));
   form.addEventListener("submit", (event) => {
@@ -79,26 +91,54 @@ function section(method, path, operation) {
   const made = element("details", {},
     element("summary", {},
       element("span", { className: `method ${method.toLowerCase()}` }, method),
-      element("code", {}, path), " ", operation.summary || ""),
-    element("p", {}, answers.join(" · ")), form, output);
+      element("code", {}, path), element("span", {}, operation.summary || "")),
+    element("p", { className: "answers" }, `Answers: ${answers.join(" · ")}`), form, output);
   made.dataset.words = `${method} ${path} ${operation.summary || ""}`.toLowerCase();
+  return made;
+}
+
+/* Operations that begin with the same word stand together. */
+function group(name) {
+  const made = element("section", {}, element("h2", {}, `/${name}`));
+  place.append(made);
   return made;
 }
 
 async function load() {
   const answer = await fetch("openapi.json");
+  if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
   const description = await answer.json();
-  place.textContent = "";
+  const schemas = description.components?.schemas || {};
+  const groups = new Map();
   for (const path of Object.keys(description.paths).sort()) {
+    const name = path.split("/")[1];
+    if (!groups.has(name)) groups.set(name, group(name));
     for (const [method, operation] of Object.entries(description.paths[path])) {
-      place.append(section(method.toUpperCase(), path, operation));
+      groups.get(name).append(section(method.toUpperCase(), path, operation, schemas));
     }
   }
+  show("");
+}
+
+function show(wanted) {
+  let count = 0;
+  for (const each of place.children) {
+    const operations = [...each.querySelectorAll("details")];
+    for (const one of operations) one.hidden = !one.dataset.words.includes(wanted);
+    const shown = operations.filter((one) => !one.hidden).length;
+    each.hidden = shown === 0;
+    count += shown;
+  }
+  found.textContent = count
+    ? `${count} operation${count === 1 ? "" : "s"}`
+    : "Nothing is found; look for a part of a path, such as checkpoints, or for a word.";
 }
 
 document.getElementById("find").addEventListener("input", (event) => {
-  const wanted = event.target.value.toLowerCase();
-  for (const each of place.children) each.hidden = !each.dataset.words.includes(wanted);
+  show(event.target.value.trim().toLowerCase());
 });
+document.getElementById("search").addEventListener("submit", (event) => event.preventDefault());
 
-load().catch((error) => { place.textContent = `The document cannot be read: ${error}`; });
+load().catch((error) => {
+  found.textContent = `The description of the API cannot be read (${error.message}); load the page again.`;
+});

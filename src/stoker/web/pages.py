@@ -12,6 +12,7 @@ class Page:
 
 
 PAGES = {
+    "/": Page(file="docs.html", media_type="text/html; charset=utf-8"),
     "/docs": Page(file="docs.html", media_type="text/html; charset=utf-8"),
     "/docs.js": Page(file="docs.js", media_type="text/javascript; charset=utf-8"),
     "/docs.css": Page(file="docs.css", media_type="text/css; charset=utf-8"),

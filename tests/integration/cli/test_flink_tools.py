@@ -4,22 +4,21 @@ STOKER_FLINK names a folder with Flink's jars: lib/ of its distribution, or pyfl
 package apache-flink-libraries. The dashboard is looked at in Chromium, through Playwright.
 """
 
-import importlib.util
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from playwright.sync_api import Page, sync_playwright
 
+from integration.browser import CHROMIUM, needs_browser
 from integration.cli.conftest import CommandLine, Eventually
 from integration.cli.flink_tools import FlinkCommand, dashboard
 from stoker.processes.local_cluster_state import urls_of
 
 LIB = Path(os.environ.get("STOKER_FLINK") or "no/such/jars")
-CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.skipif(not LIB.is_dir(), reason="Flink's jars: STOKER_FLINK=…/lib"),
     pytest.mark.timeout(900),
@@ -95,13 +94,10 @@ def test_what_cannot_be_done_is_told_in_the_clusters_words(flink: FlinkCommand, 
     assert f"Cancelled job {job}." in flink("cancel", job).stdout
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
-@pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="no playwright")
+@needs_browser
 def test_the_dashboard_shows_a_job_and_cancels_it(
     url: str, job: str, tmp_path: Path, eventually: Eventually
 ) -> None:
-    from playwright.sync_api import Page, sync_playwright  # noqa: PLC0415
-
     (executor,) = httpx.get(f"{url}/taskmanagers").json()["taskmanagers"]
     vertex = httpx.get(f"{url}/jobs/{job}").json()["vertices"][-1]["id"]
     of_job = ("timeline", "exceptions", "checkpoints", "configuration", "dataskew")

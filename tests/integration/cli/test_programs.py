@@ -1,8 +1,13 @@
 """PySpark scripts that know nothing of Stoker, through the command line."""
 
+import io
 import json
 import urllib.request
+import zipfile
 from pathlib import Path
+
+import httpx
+import pytest
 
 from integration.cli.conftest import CommandLine, Eventually
 from stoker.processes.local_cluster_state import url_of
@@ -36,6 +41,17 @@ while not Path(sys.argv[1]).exists():
 query.stop()
 spark.stop()
 raise ValueError("enough")
+"""
+
+
+RDDS = """
+import sys
+from helper import double
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+numbers = spark.sparkContext.parallelize(range(int(sys.argv[1])))
+total = numbers.map(double).sum()
+print(total, sys.argv[1:], spark.conf.get("spark.sql.shuffle.partitions"))
 """
 
 
@@ -110,6 +126,27 @@ def test_the_queries_of_a_program_are_seen_while_it_runs_and_its_own_line_when_i
     assert running.returncode == 1
     assert 'line 13, in <module>\n    raise ValueError("enough")' in told
     assert told.rstrip().endswith("ValueError: enough")
+
+
+@pytest.mark.timeout(400)
+def test_an_uploaded_program_runs_rdds_in_a_driver_of_its_own(stoker) -> None:
+    """REST-24: what spark-submit would run, from the page of Flink's dashboard."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("helper.py", "def double(x):\n    return 2 * x\n")
+        archive.writestr("__main__.py", RDDS)
+    url = url_of(stoker.directory, stoker.state.masters[0])
+    with httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
+        sent = http.post("/jars/upload", files={"jarfile": ("sums.zip", packed.getvalue())})
+        program = sent.json()["filename"].rpartition("/")[2]
+        run = http.post(f"/jars/{program}/run", json={"programArgs": "7 'a b'", "parallelism": 3})
+        assert run.status_code == 200, run.text
+        job = run.json()["jobid"]
+        stoker("wait", job)
+        (region,) = http.get(f"/jobs/{job}/details").json()["regions"]
+        printed = http.get(f"/jobs/{job}/attempts/{region['current']['attempt']}/stdout").text
+        assert http.delete(f"/jars/{program}").status_code == 200
+    assert printed == "42 ['7', 'a b'] 3\n"
 
 
 def _is(job: dict[str, object]) -> bool:

@@ -33,6 +33,8 @@ OPTIONS = EngineOptions(
     replenish_delay=timedelta(milliseconds=50),
     runner_processes=40,
     runner_log_size=ByteSize(8 * 1024**2),
+    # So that viewfs://here/… is the same as file:///…, but by a file system that is not local.
+    spark_properties={"spark.hadoop.fs.viewfs.mounttable.here.linkFallback": "file:///"},
 )
 TEN_ROWS = Source(name="numbers", read=Sql(query="SELECT id FROM range(10)"))
 TO_NOWHERE = Sink(name="out", input="numbers", write=FormatWrite(format="noop"))
@@ -86,6 +88,7 @@ class Bench:
         region: str | None = None,
         artifacts: dict[str, Path] | None = None,
         lease: Lease = FOREVER,
+        checkpoint_root: str | None = None,
     ) -> Launched:
         attempt = f"attempt-{next(self.numbers)}"
         directory = self.root / attempt
@@ -100,7 +103,7 @@ class Bench:
             attempt_number=1,
             directory=directory,
             materialized_root=(self.root / "materialized").as_uri(),
-            checkpoint_root=(self.root / "checkpoints").as_uri(),
+            checkpoint_root=checkpoint_root or (self.root / "checkpoints").as_uri(),
             artifacts=artifacts or {},
             lease_until=lease.until,
             lease_margin=lease.margin,
@@ -116,7 +119,11 @@ class Bench:
             await launched.running.cancel()
 
     async def run(
-        self, graph: JobGraph, region: str | None = None, artifacts: dict[str, Path] | None = None
+        self,
+        graph: JobGraph,
+        region: str | None = None,
+        artifacts: dict[str, Path] | None = None,
+        checkpoint_root: str | None = None,
     ) -> AttemptOutcome:
-        launched = await self.launch(graph, region, artifacts)
+        launched = await self.launch(graph, region, artifacts, checkpoint_root=checkpoint_root)
         return await launched.running.outcome()

@@ -6,7 +6,8 @@ Every test costs a JVM. Those of the long form run with STOKER_CLASSIC=long.
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -100,11 +101,19 @@ def launch(engine: ClassicEngine, tmp_path: Path) -> Any:
             artifacts=artifacts,
             **more,
         )
-        return await _launched(
-            engine, graph, tmp_path, {path.name: path for path in (script, *files)}
-        )
+        return await _launched(engine, graph, tmp_path, _kept(tmp_path, (script, *files)))
 
     return start
+
+
+def _kept(root: Path, files: Sequence[Path]) -> dict[str, Path]:
+    """As the task executor has them: named by their content, wherever they came from."""
+    kept = {}
+    for path in files:
+        kept[path.name] = root / "blobs" / hashlib.sha256(path.read_bytes()).hexdigest()
+        kept[path.name].parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, kept[path.name])
+    return kept
 
 
 def _artifact(path: Path) -> Artifact:

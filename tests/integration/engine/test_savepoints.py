@@ -4,11 +4,13 @@ With STOKER_SAVEPOINTS=long there is more data, and a query with a state of its 
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from integration.engine.bench import Bench, function, job
@@ -24,12 +26,13 @@ from integration.engine.stateful_queries import (
     source,
     write_input,
 )
-from stoker.core.graph import JobGraph, Sink
+from stoker.core.graph import FormatWrite, JobGraph, Restore, Sink, Transform
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.regions import regions_of
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import Task
 from stoker.engine.stream_control import Decision, StreamControl, SuspendOrder
+from stoker.processes.repartitioning import repartition_savepoint
 from stoker.savepoints.examination import examine
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.restore import restore
@@ -46,6 +49,7 @@ class Cluster:
 
     def __init__(self, bench: Bench, root: Path) -> None:
         self.bench = bench
+        self.root = root
         self.storage = open_storage(str(root / "storage"))
         self.saved = root / "saved"
 
@@ -81,6 +85,10 @@ class Cluster:
         location = locate(str(self.saved / name), open_storage)
         manifest = await read_manifest(location)
         await restore(location, manifest, self.storage, job_id, regions=["out"], now=2)
+
+    def going_on(self, graph: JobGraph, name: str) -> JobGraph:
+        """As it is submitted to begin from this savepoint."""
+        return msgspec.structs.replace(graph, restore=Restore(path=str(self.saved / name)))
 
     async def until_batch(self, graph: JobGraph, number: int, running: Any = None) -> None:
         """This batch or a later one is committed: earlier ones are purged."""
@@ -131,7 +139,7 @@ async def test_old_output_up_to_the_savepoint_and_new_output_are_the_whole(
 
     await cluster.restore("live", OTHER)
     second = graph_of(name, inputs, tmp_path / "second", "available-now")
-    await cluster.finished(second, OTHER)
+    await cluster.finished(cluster.going_on(second, "live"), OTHER)
     before = tmp_path / "before"
     before.mkdir()
     log = tmp_path / "first" / "_spark_metadata"
@@ -141,6 +149,36 @@ async def test_old_output_up_to_the_savepoint_and_new_output_are_the_whole(
             if path.exists():
                 (before / "_spark_metadata" / path.name).write_bytes(path.read_bytes())
     assert rows_in(before, tmp_path / "second") == expected
+
+
+def written_by_batches(root: Path) -> dict[Path, int]:
+    """When each file was written last, without those of snapshots, which Spark makes by itself."""
+    found: dict[Path, int] = {}
+    for path in root.rglob("*"):
+        # Spark removes old ones at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file() and ".zip" not in path.name and "SSTs" not in path.parts:
+                found[path] = path.stat().st_mtime_ns
+    return found
+
+
+async def test_of_a_cancelled_stream_nothing_runs_on_but_snapshots_of_state_it_had(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """Design invariant 3: else it would write beside the next attempt, or behind a clean-up."""
+    cluster = Cluster(bench, tmp_path)
+    write_input(tmp_path / "in", range(FILES))
+    graph = graph_of("distinct", tmp_path / "in", tmp_path / "out")
+    running, _ = await cluster.launch(graph)
+    await cluster.until_batch(graph, 1, running)
+    await running.cancel()
+    places = [cluster.root / "storage", tmp_path / "out"]
+    before = {path: at for place in places for path, at in written_by_batches(place).items()}
+    assert any(path.suffix == ".changelog" for path in before)
+    # Longer than Spark takes to see to a Python worker, or to the state of a store.
+    await asyncio.sleep(4)
+    after = {path: at for place in places for path, at in written_by_batches(place).items()}
+    assert {path for path, at in after.items() if before.get(path) != at} == set()
 
 
 @pytest.mark.skipif(not LONG, reason="Spark gives a Python worker ten seconds: not when busy")
@@ -204,3 +242,110 @@ async def test_a_used_directory_is_refused_rather_than_left_out(
     assert failure.error == "SinkIsAhead"
     assert "write into another directory" in failure.message
     assert not failure.retriable
+
+
+@pytest.mark.skipif(not LONG, reason="several runs, and a Spark that divides the state")
+@pytest.mark.parametrize("name", ["distinct", "joined", "windows"])
+async def test_a_query_whose_state_was_divided_anew_writes_what_it_would_have_written(
+    bench: Bench, tmp_path: Path, name: str
+) -> None:
+    """From one savepoint: as it is, divided into more partitions, and those into fewer."""
+    cluster = Cluster(bench, tmp_path)
+    inputs = tmp_path / "in"
+    write_input(inputs, range(4))
+    first = graph_of(name, inputs, tmp_path / "first", "available-now")
+    await cluster.finished(first)
+    await cluster.take(first, "whole")
+    write_input(inputs, range(4, 12))
+    whole = str(cluster.saved / "whole")
+    more = await repartition_savepoint(whole, 5, str(cluster.saved))
+    fewer = await repartition_savepoint(more, 1, str(cluster.saved))
+    written = []
+    for number, path in enumerate([whole, more, fewer]):
+        job_id = JobId(f"{number + 3}" * 32)
+        saved = path.rpartition("/")[2]
+        await cluster.restore(saved, job_id)
+        out = tmp_path / f"after-{number}"
+        after = graph_of(name, inputs, out, "available-now")
+        await cluster.finished(cluster.going_on(after, saved), job_id)
+        written.append(rows_in(out))
+    assert written[0]
+    assert written[1] == written[0]
+    assert written[2] == written[0]
+
+
+def distinct_by_group(raw):
+    timed = raw.withWatermark("at", "1 minute").dropDuplicatesWithinWatermark(["k"])
+    return timed.selectExpr("n AS key", "1 AS rows")
+
+
+async def test_a_function_that_keeps_state_by_another_column_is_refused_before_it_begins(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """CKPT-13: both columns are numbers, so that Spark itself would not mind."""
+    cluster = Cluster(bench, tmp_path)
+    write_input(tmp_path / "in", range(2))
+    graph = graph_of("distinct", tmp_path / "in", tmp_path / "first", "available-now")
+    await cluster.finished(graph)
+    await cluster.take(graph, "done")
+    await cluster.restore("done", OTHER)
+    second = graph_of("distinct", tmp_path / "in", tmp_path / "second", "available-now")
+    second = cluster.going_on(second, "done")
+    other = Transform(name="computed", inputs=("raw",), compute=function(distinct_by_group, "raw"))
+    vertices = tuple(other if v.name == "computed" else v for v in second.vertices)
+    running, _ = await cluster.launch(msgspec.structs.replace(second, vertices=vertices), OTHER)
+    failure = (await running.outcome()).failure
+    assert failure is not None
+    assert failure.error == "IncompatibleState"
+    assert "keeps its state by k, and what was saved is kept by n" in failure.message
+    assert not failure.retriable
+    assert rows_in(tmp_path / "second") == []
+    await cluster.finished(second, OTHER)
+
+
+async def test_in_a_store_that_only_spark_reaches_a_restored_job_needs_the_log_of_its_sink(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """Elsewhere it is begun for it; here Spark would fail batches later, with half the output."""
+    cluster = Cluster(bench, tmp_path)
+    write_input(tmp_path / "in", range(2))
+
+    def writing_to(folder: str) -> JobGraph:
+        graph = graph_of("distinct", tmp_path / "in", tmp_path / folder, "available-now")
+        (sink,) = [vertex for vertex in graph.vertices if isinstance(vertex, Sink)]
+        write = FormatWrite(format="parquet", path=f"viewfs://here{tmp_path / folder}")
+        moved = msgspec.structs.replace(sink, write=write)
+        vertices = tuple(moved if v is sink else v for v in graph.vertices)
+        return cluster.going_on(msgspec.structs.replace(graph, vertices=vertices), "done")
+
+    first = writing_to("first")
+    await cluster.finished(first)
+    await cluster.take(first, "done")
+    await cluster.restore("done", OTHER)
+    write_input(tmp_path / "in", range(2, 4))
+    running, _ = await cluster.launch(writing_to("second"), OTHER)
+    failure = (await running.outcome()).failure
+    assert failure is not None
+    assert failure.error == "SinkHasNoLog"
+    assert not failure.retriable
+    before = len(list((tmp_path / "first" / "_spark_metadata").glob("[0-9]*")))
+    await cluster.finished(first, OTHER)
+    assert len(list((tmp_path / "first" / "_spark_metadata").glob("[0-9]*"))) > before
+    third = JobId("2" * 32)
+    await cluster.restore("done", third)
+    running, _ = await cluster.launch(first, third)
+    failure = (await running.outcome()).failure
+    assert failure is not None
+    assert failure.error == "SinkIsAhead"
+
+
+async def test_checkpoints_where_spark_has_no_file_system_are_refused_with_what_it_needs(
+    bench: Bench, tmp_path: Path
+) -> None:
+    write_input(tmp_path / "in", range(1))
+    graph = graph_of("distinct", tmp_path / "in", tmp_path / "out", "available-now")
+    outcome = await bench.run(graph, checkpoint_root="memory://cluster/checkpoints")
+    assert outcome.failure is not None
+    assert outcome.failure.error == "NoSuchFileSystem"
+    assert "spark.hadoop.fs.memory.impl" in outcome.failure.message
+    assert not outcome.failure.retriable

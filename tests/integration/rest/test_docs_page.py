@@ -1,27 +1,21 @@
 """The page on which the API is read and tried, in a real browser."""
 
 import asyncio
-import importlib.util
-import shutil
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, sync_playwright
 
 from contract.rest_cluster import NOW, RUNNING, Master
+from integration.browser import CHROMIUM, needs_browser
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium"),
-    pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="no playwright"),
-]
+pytestmark = needs_browser
 TOKEN = text_of("reader", "secret")
 
 
 def look(url: str, token: str | None) -> tuple[list[str], dict[str, str]]:
     """What went wrong on the page, and what it shows of some requests."""
-    from playwright.sync_api import Page, sync_playwright  # noqa: PLC0415
-
     faults: list[str] = []
     shown: dict[str, str] = {}
     with sync_playwright() as playwright:

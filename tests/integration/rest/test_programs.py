@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from contract.rest_cluster import Master
+from stoker.core.graph import EngineKind, Program
 from stoker.core.ids import JobId
 from stoker.rest.options import RestOptions
 
@@ -77,12 +78,79 @@ async def test_a_zip_has_its_job_file_inside(master: Master) -> None:
     assert (without.status_code, "entryClass" in without.text) == (400, True)
 
 
+RDDS = """
+import sys
+from helper import TEN
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+print(spark.sparkContext.parallelize(range(TEN)).sum(), sys.argv[1:])
+"""
+
+
+async def test_a_script_that_knows_nothing_of_stoker_is_a_program_and_is_not_run_here(
+    master: Master,
+) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("helper.py", "TEN = 10")
+        archive.writestr("__main__.py", RDDS)
+    async with master.in_process() as http:
+        script = await upload(http, "sums.py", RDDS)
+        # Flink's dashboard says again what it was told a program begins with.
+        run = await http.post(
+            f"/jars/{script}/run", json={"entryClass": "sums", "programArgsList": ["a"]}
+        )
+        plan = await http.get(f"/jars/{script}/plan")
+        wrong = await http.post(f"/jars/{script}/run", json={"entryClass": "Main"})
+        whole = await upload(http, "sums.zip", packed.getvalue())
+        packed_run = await http.post(f"/jars/{whole}/run", json={"entryClass": "sums"})
+    assert run.status_code == 200, run.text
+    graph = master.dispatcher.graphs[JobId(run.json()["jobid"])]
+    (program,) = graph.vertices
+    assert isinstance(program, Program)
+    assert (graph.name, program.script, program.arguments) == ("sums", "sums.py", ("a",))
+    assert graph.engine is EngineKind.CLASSIC
+    (node,) = plan.json()["plan"]["nodes"]
+    assert "sums.py" in node["description"]
+    assert (wrong.status_code, "leave entryClass out" in wrong.text) == (400, True)
+    assert packed_run.status_code == 200, packed_run.text
+    graph = master.dispatcher.graphs[JobId(packed_run.json()["jobid"])]
+    assert graph.name == "sums"
+    assert {artifact.name for artifact in graph.artifacts} >= {"__main__.py", "sums.zip"}
+
+
+async def test_a_pipeline_that_needs_a_driver_of_its_own_gets_one(master: Master) -> None:
+    async with master.in_process() as http:
+        program = await upload(http, "copy.py", PYTHON + "\ndef f(df): return df.rdd\n")
+        run = await http.post(f"/jars/{program}/run", json={"entryClass": "copy"})
+    assert run.status_code == 200, run.text
+    graph = master.dispatcher.graphs[JobId(run.json()["jobid"])]
+    assert graph.engine is EngineKind.CLASSIC
+    assert "uses rdd" in graph.engine_reason
+
+
+async def test_an_archive_that_would_fill_the_disk_is_not_unpacked(master: Master) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__main__.py", "")
+    # The directory at the end says of the one file that it holds four gigabytes.
+    content = bytearray(packed.getvalue())
+    at = content.index(b"PK\x01\x02") + 24
+    content[at : at + 4] = b"\xfe\xff\xff\xff"
+    async with master.in_process() as http:
+        program = await upload(http, "bomb.zip", bytes(content))
+        answer = await http.post(f"/jars/{program}/run", json={})
+    assert (answer.status_code, "holds more than" in answer.text) == (400, True), answer.text
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("import os; os._exit(3)", "ended before it had described its job"),
-        ("raise ValueError('oh no')", "oh no"),
-        ("x = 1", "cannot be run"),
+        ("import os, stoker; os._exit(3)", "ended before it had described its job"),
+        ("import stoker; raise ValueError('oh no')", "oh no"),
+        ("import stoker", "there is no Pipeline in it"),
+        ("x = (", "bad.py cannot be run"),
     ],
 )
 async def test_a_program_that_cannot_be_run_is_told_why_and_harms_nobody(

@@ -19,8 +19,9 @@ from contract.rest_cluster import (
     streaming_details,
 )
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
-from stoker.core.ids import JobId
+from stoker.core.ids import AttemptId, JobId
 from stoker.core.states import JobStatus
+from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.processes.local_cluster_process import ProcessRecord, start_time_of
 from stoker.processes.local_cluster_state import ClusterState, default_directory, write_state
@@ -280,3 +281,26 @@ async def test_a_batch_job_makes_no_checkpoint(served) -> None:
     result = await served("checkpoint", "trigger", RUNNING)
     assert result.exit_code == 1
     assert "checkpoint" in result.stderr
+
+
+class Printing(DispatcherInMemory):
+    """An attempt that printed two words, the first cut within a letter."""
+
+    async def read_attempt_log(
+        self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
+    ) -> LogPiece:
+        content = f"sch\u00f6n {stream}\n".encode()
+        piece = content[offset : offset + 4]
+        return LogPiece(data=piece, complete=offset + len(piece) >= len(content))
+
+
+async def test_logs_are_printed_as_they_are_or_as_lines_of_json(served) -> None:
+    served.master.dispatcher = Printing()
+    plain = await served("logs", FINISHED, "--stderr")
+    told = await served("logs", FINISHED, "--json", "--follow")
+    assert plain.stdout_bytes.decode().replace("sch\u00f6n stderr\n", "") == ""
+    pieces = [json.loads(line) for line in told.stdout.splitlines()]
+    assert len(pieces) > 1
+    texts = "".join(each["text"] for each in pieces)
+    assert texts.replace("sch\u00f6n stdout\n", "") == ""
+    assert {each["stream"] for each in pieces} == {"stdout"}

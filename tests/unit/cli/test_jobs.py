@@ -10,7 +10,7 @@ from contract.rest_cluster import RUNNING
 from stoker.api.jobs import JobOverview, TaskCounts
 from stoker.cli.jobs import chosen
 from stoker.cli.main import cli
-from stoker.core.errors import InvalidInput, JobNotFound
+from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
@@ -59,9 +59,9 @@ def test_several_that_run_are_listed() -> None:
 
 
 def test_a_name_that_is_almost_right_is_guessed() -> None:
-    with pytest.raises(JobNotFound, match=r"did you mean nightly\?"):
+    with pytest.raises(NotFound, match=r"did you mean nightly\?"):
         chosen(JOBS, "nihgtly")
-    with pytest.raises(JobNotFound, match="stoker list --all"):
+    with pytest.raises(NotFound, match="stoker list --all"):
         chosen(JOBS, "")
 
 
@@ -75,6 +75,9 @@ async def test_the_shell_completes_names_of_jobs_that_run(served) -> None:
     assert name in await asyncio.to_thread(complete, "status", name[:2])
     assert RUNNING in await asyncio.to_thread(complete, "cancel", RUNNING[:5])
     assert await asyncio.to_thread(complete, "status", "zzz") == []
+    assert name in await asyncio.to_thread(complete, "savepoint", "trigger", name[:2])
+    assert await asyncio.to_thread(complete, "savepoint", "lits", "x") == []
+    assert "trigger" in await asyncio.to_thread(complete, "checkpoint", "tr")
 
 
 def test_a_shell_gets_its_script(stoker) -> None:

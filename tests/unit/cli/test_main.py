@@ -27,11 +27,28 @@ def test_a_quick_command_loads_no_heavy_library(module: str) -> None:
     assert {name.partition(".")[0] for name in run.stdout.split()}.isdisjoint(HEAVY)
 
 
-def test_help_lists_every_command_with_a_sentence(stoker) -> None:
-    output = stoker("--help").output.partition("Commands:")[2]
+def test_no_client_command_loads_spark_or_a_server() -> None:
+    servers = {"master", "task-executor"}
+    places = {place.partition(":")[0] for name, place in main.COMMANDS.items()}
+    places -= {main.COMMANDS[name].partition(":")[0] for name in servers}
+    code = f"import sys, {', '.join(sorted(places))}; print(*sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in run.stdout.split()}
+    assert loaded.isdisjoint({"grpc", "httpx", "kazoo", "litestar", "pandas", "pyspark", "uvicorn"})
+
+
+def test_help_is_one_screen_with_every_command_and_what_it_does(stoker) -> None:
+    """24 lines of 80 columns, the last of which is for the next prompt."""
+    lines = stoker("--help").output.splitlines()
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
     for name in main.COMMANDS:
-        (line,) = [line for line in output.splitlines() if line.strip().startswith(f"{name} ")]
-        assert len(line.split()) > 3
+        (line,) = [line for line in lines if f"  {name}  " in line]
+        assert len(line.partition(f"  {name}  ")[2].split()) > 1
+
+
+def test_help_of_everything_is_there_without_a_command(stoker) -> None:
+    assert "Usage: stoker COMMAND" in stoker().output
 
 
 def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(stoker) -> None:

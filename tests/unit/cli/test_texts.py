@@ -1,5 +1,9 @@
 """What people read: progress, durations, tables, endings."""
 
+import io
+import sys
+
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +11,8 @@ from hypothesis import strategies as st
 from contract.rest_cluster import FAILED, RUNNING, job_details
 from stoker.cli.display import PlainDisplay
 from stoker.cli.ending import LONGEST_TRACE, ending_text, failure_text
-from stoker.cli.words import duration_text, table_text
+from stoker.cli.tables import coloured, fitted, shown_table, table_text
+from stoker.cli.words import duration_text
 from stoker.client.progress import view_of
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.results import AttemptDetails, Failure, FailureRecord, Progress, RegionDetails
@@ -41,6 +46,65 @@ def test_durations_are_told_in_two_units(milliseconds: int, text: str) -> None:
 
 def test_columns_stand_below_each_other() -> None:
     assert table_text(("A", "B"), [("long", "x"), ("s", "y")]) == "A     B\nlong  x\ns     y"
+
+
+ROWS = [("1", "a-rather-long-name", "FAILED"), ("2", "short", "FINISHED"), ("3", "FAILED", "x")]
+
+
+def test_at_a_terminal_names_are_cut_and_nothing_else() -> None:
+    text = table_text(("ID", "NAME", "STATE"), ROWS, shorten=(1,), width=24)
+    assert text.splitlines() == [
+        "ID  NAME        STATE",
+        "1   a-rather-…  FAILED",
+        "2   short       FINISHED",
+        "3   FAILED      x",
+    ]
+
+
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=6),
+    st.sets(st.integers(0, 5)),
+    st.integers(0, 200),
+)
+def test_a_table_is_never_wider_than_it_must_be(
+    widths: list[int], shorten: set[int], available: int
+) -> None:
+    cut = {column for column in shorten if column < len(widths)}
+    found = fitted(widths, cut, available)
+    for column, (before, after) in enumerate(zip(widths, found, strict=True)):
+        assert after == before if column not in cut else min(before, 8) <= after <= before
+    assert sum(found) <= available or all(found[column] <= 8 for column in cut)
+    assert found == list(widths) or sum(found) >= min(available, sum(widths))
+
+
+def test_states_have_colours_at_a_terminal() -> None:
+    lines = coloured(table_text(("ID", "NAME", "STATE"), ROWS)).splitlines()
+    assert click.style("FAILED", fg="red") in lines[1]
+    assert click.style("FINISHED", fg="green") in lines[2]
+    assert [click.unstyle(line) for line in lines] == table_text(
+        ("ID", "NAME", "STATE"), ROWS
+    ).splitlines()
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("variable", "has_colours"), [(None, True), ("1", False)])
+def test_colours_are_for_terminals_and_for_those_who_want_them(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None, has_colours: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    head = ("ID", "NAME", "STATE")
+    assert "\x1b" not in shown_table(head, ROWS)
+    if variable is not None:
+        monkeypatch.setenv("NO_COLOR", variable)
+    monkeypatch.setenv("COLUMNS", "24")
+    monkeypatch.setattr(sys, "stdout", _Terminal())
+    text = shown_table(head, ROWS, shorten=(1,))
+    assert ("\x1b" in text) is has_colours
+    assert "a-rather-…" in text
 
 
 def test_a_batch_region_counts_its_tasks() -> None:

@@ -18,9 +18,43 @@ def test_the_blocking_client_loads_no_heavy_library() -> None:
     assert loaded_by("stoker.client.blocking").isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("module", ["stoker.client.asynchronous"])
-def test_no_client_loads_a_server_or_spark(module: str) -> None:
-    assert loaded_by(module).isdisjoint({"grpc", "litestar", "pyspark", "uvicorn"})
+HTTPX = {"httpx", "httpcore", "h11", "anyio", "certifi", "idna", "sniffio", "typing_extensions"}
+"""With all that it needs."""
+ALONE = """
+import sys
+from importlib.metadata import packages_distributions
+
+absent = set(packages_distributions()) - set(sys.argv[2:]) - {"stoker"}
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+for name in [each for each in sys.modules if each.partition(".")[0] in absent]:
+    del sys.modules[name]
+__import__(sys.argv[1])
+import stoker, stoker.aio
+print(stoker.connect("http://127.0.0.1:1").job("1" * 32))
+if "httpx" in sys.argv:
+    print(stoker.aio.connect("http://127.0.0.1:1").job("2" * 32))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "wanted"),
+    [
+        ("stoker.client.cluster", {"msgspec"}),
+        ("stoker.client.async_cluster", {"msgspec", *HTTPX}),
+    ],
+)
+def test_a_client_needs_msgspec_and_httpx_and_nothing_else(module: str, wanted: set[str]) -> None:
+    """As if nothing else were installed; without an event loop not even httpx."""
+    command = [sys.executable, "-c", ALONE, module, *sorted(wanted)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert f"<stoker job {'1' * 32}>" in run.stdout
 
 
 def test_the_server_loads_neither_an_http_client_nor_the_document_generator_at_its_start() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ class FakeJob:
         self.to_run = to_run
         self._status = Latest(JobStatus.RUNNING)
         self._end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
+        self._tell_change: Callable[[], None] = lambda: None
         self.cancels = 0
 
     def details(self) -> JobDetails:
@@ -58,6 +59,9 @@ class FakeJob:
             plan=plan_of(graph),
         )
 
+    def tell_changes(self, tell: Callable[[], None]) -> None:
+        self._tell_change = tell
+
     async def wait_for_change(self, known: JobStatus) -> JobStatus:
         return await self._status.wait_for_change(known)
 
@@ -70,6 +74,7 @@ class FakeJob:
 
     def finish(self, status: JobStatus = JobStatus.FINISHED) -> None:
         self._status.set(status)
+        self._tell_change()
         self._end.set_result(JobEnd(details=msgspec.structs.replace(self.details(), end=7)))
 
     def break_down(self, error: Exception) -> None:
@@ -84,6 +89,7 @@ class Jobs:
         self.started: list[FakeJob] = []
         self.stopped: list[JobId] = []
         self.seconds_to_stop = 0.0
+        self.breaks_on_leaving = False
         self.hold: asyncio.Event | None = None
         """Their masters do not come before it is set."""
 
@@ -98,6 +104,8 @@ class Jobs:
         finally:
             await asyncio.sleep(self.seconds_to_stop)
             self.stopped.append(to_run.graph.job_id)
+            if self.breaks_on_leaving:
+                raise RuntimeError("it broke at the very end")
 
     @property
     def last(self) -> FakeJob:

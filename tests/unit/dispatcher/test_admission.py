@@ -1,6 +1,8 @@
 """Whose turn it is in a queue, and why the others wait."""
 
+import asyncio
 from collections import defaultdict
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -9,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidOption
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.ids import JobId
 from stoker.dispatcher.admission import Plan, QueuedJob, QueueLimits, plan_admission
 from stoker.dispatcher.options import QueueOptions
-from stoker.dispatcher.queues import limits_of
+from stoker.dispatcher.queues import Queues, limits_of
+from stoker.gateways.job import JobToRun
 
 AGEING = timedelta(minutes=5)
 MINUTE = 60_000
@@ -147,3 +151,64 @@ def test_until_all_have_run_no_limit_is_exceeded_and_the_line_is_kept(
     for line in order.values():
         places = [(-job.priority, job.submitted_at, job.job_id) for job in line]
         assert places == sorted(places)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["enter", "enter", "begun", "leave", "cancel"]),
+            st.integers(0, 8),
+            st.sampled_from(["a", "default", "former"]),
+            st.integers(1, 3),
+        ),
+        max_size=40,
+    ),
+    st.none() | st.integers(1, 3),
+    st.none() | st.integers(1, 4),
+)
+def test_the_queues_decide_as_if_they_looked_at_all_jobs_each_time(
+    steps: list[tuple[str, int, str, int]], most_jobs: int | None, most_slots: int | None
+) -> None:
+    options = QueueOptions(
+        running_jobs={} if most_jobs is None else {"a": str(most_jobs)},
+        slots={} if most_slots is None else {"a": str(most_slots), "default": str(most_slots)},
+    )
+    asyncio.run(_follow(options, steps))
+
+
+async def _follow(options: QueueOptions, steps: list[tuple[str, int, str, int]]) -> None:
+    queues, limits = Queues(options, lambda: 50), limits_of(options)
+    world: dict[JobId, QueuedJob] = {}
+    for at, (step, number, queue, slots) in enumerate(steps):
+        job_id = JobId(f"{number:032x}")
+        job = world.get(job_id)
+        if step in ("enter", "begun") and job is None:
+            begun = step == "begun"
+            world[job_id] = QueuedJob(
+                job_id=job_id, queue=queue, slots=slots, submitted_at=at, begun=begun
+            )
+            queues.enter(JobToRun(graph=_graph(job_id, queue, slots), submitted_at=at, begun=begun))
+        elif step == "leave" and job is not None:
+            del world[job_id]
+            queues.leave(job_id)
+        elif step == "cancel" and job is not None and not job.begun:
+            world[job_id] = replace(job, cancelled=True)
+            queues.cancelled(job_id)
+        decided = plan_admission(world.values(), limits, now=50, ageing=options.ageing)
+        for admitted in decided.admitted:
+            entered = world[admitted]
+            world[admitted] = replace(entered, begun=not entered.cancelled)
+        let_in = {each for each in world if queues._turns[each].is_set()}
+        assert let_in == {each.job_id for each in world.values() if each.begun or each.cancelled}
+        assert {each: queues.why_waiting(each) for each in world} == {
+            each: decided.waiting.get(each) for each in world
+        }
+
+
+def _graph(job_id: JobId, queue: str, slots: int) -> JobGraph:
+    sinks = [
+        Sink(name=f"out{number}", input="rows", write=FormatWrite(format="noop"))
+        for number in range(slots)
+    ]
+    rows = Source(name="rows", read=FormatRead(format="json", path="/in"))
+    return JobGraph(job_id=job_id, name="j", vertices=(rows, *sinks), queue=queue)

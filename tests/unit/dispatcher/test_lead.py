@@ -191,6 +191,48 @@ async def test_a_job_that_ends_when_another_leads_has_not_ended() -> None:
 
 
 @virtual
+async def test_an_end_on_record_is_seen_while_the_master_of_the_job_takes_its_leave() -> None:
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        job_id = await submit(world)
+        dispatcher = await world.dispatcher()
+        waiting = asyncio.ensure_future(dispatcher.wait_for_change(job_id, JobStatus.RUNNING, 60))
+        before = await dispatcher.jobs_since(None, 0)
+        master.jobs.seconds_to_stop = 8
+        master.jobs.last.finish()
+        await asyncio.sleep(1)
+        assert waiting.done()
+        assert await waiting is JobStatus.FINISHED
+        result = await dispatcher.job_result(job_id)
+        assert result is not None
+        assert result.status is JobStatus.FINISHED
+        news = await dispatcher.jobs_since(before.leader, before.revision, before.live_revision)
+        assert news.live_gone == (job_id,)
+        assert [job.status for job in news.ended] == [JobStatus.FINISHED]
+        assert master.jobs.stopped == []
+        assert await has_record(world, job_id), "nothing is cleaned up before its master has gone"
+        await asyncio.sleep(10)
+        assert master.jobs.stopped == [job_id]
+        assert not await has_record(world, job_id)
+
+
+@virtual
+async def test_a_master_that_breaks_after_the_end_is_on_record_is_not_started_again() -> None:
+    async with new_world() as world:
+        master = world.master()
+        await all_is_quiet()
+        job_id = await submit(world)
+        master.jobs.breaks_on_leaving = True
+        master.jobs.last.finish()
+        await asyncio.sleep(60)
+        assert len(master.jobs.started) == 1
+        assert await (await world.dispatcher()).job_status(job_id) is JobStatus.FINISHED
+        assert not await has_record(world, job_id)
+        assert master.errors == []
+
+
+@virtual
 async def test_without_a_recorded_result_nothing_is_cleaned_up() -> None:
     """CLEAN-05, STORE-13"""
     async with new_world() as world:

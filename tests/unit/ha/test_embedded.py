@@ -10,7 +10,7 @@ import pytest
 
 from stoker.core.errors import CoordinatorUnavailable, SessionExpired
 from stoker.core.ids import Ids
-from stoker.ha.coordinator import ConnectionState, Create, Watch
+from stoker.ha.coordinator import Check, ConnectionState, Create, Delete, Put, Watch
 from stoker.ha.embedded.coordinator import EmbeddedCoordinator
 from stoker.ha.embedded.database import Database
 from stoker.ha.embedded.liveness import Liveness
@@ -27,6 +27,52 @@ async def test_many_processes_may_open_it_at_the_same_time(tmp_path: Path):
     assert len(await sessions[0].children("a")) == 8
     await asyncio.gather(*(session.close() for session in sessions))
     assert not any(thread.name.startswith("coordinator") for thread in threading.enumerate())
+
+
+async def test_transactions_that_come_together_cost_one_write_and_each_stands_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    await session.commit([Create("taken", b"")])
+    writes = []
+    commit = session._machine.commit
+
+    def counted(transactions):
+        writes.append(len(transactions))
+        return commit(transactions)
+
+    monkeypatch.setattr(session._commits, "_commit_all", counted)
+    # Held up by one that takes its time, the others come together.
+    running = threading.Event()
+    busy = asyncio.ensure_future(session._thread.run(running.wait))
+    many = [
+        asyncio.ensure_future(session.commit([Create(f"a/{number}", b""), Create(key, b"")]))
+        for number, key in enumerate(["b", "taken", "c", "b"])
+    ]
+    await asyncio.sleep(0)
+    running.set()
+    await busy
+    outcomes = await asyncio.gather(*many, return_exceptions=True)
+    assert writes == [4]
+    assert [type(each).__name__ for each in outcomes] == ["list", "KeyExists", "list", "KeyExists"]
+    assert await session.children("a") == ["0", "2"], "what was refused has left nothing"
+    await session.close()
+
+
+async def test_a_watch_fires_although_thousands_of_others_wait(tmp_path: Path):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    other = await EmbeddedCoordinator.open(tmp_path, session="t")
+    kept = [Watch() for _ in range(200)]
+    for number, watch in enumerate(kept):
+        await session.read(f"a/{number}", watch=watch)
+    async with asyncio.timeout(10):
+        await session.commit([Create("a/7", b"")])
+        await kept[7].wait()
+        await other.commit([Create("a/8", b"")])
+        await kept[8].wait()
+    assert sum(watch.fired for watch in kept) == 2
+    await session.close()
+    await other.close()
 
 
 async def test_a_file_that_is_no_database_is_named(tmp_path: Path):
@@ -146,3 +192,30 @@ def test_the_lock_is_not_inherited_by_programs_that_are_started(tmp_path: Path):
     assert descriptor is not None
     assert fcntl.fcntl(descriptor, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
     held.end()
+
+
+async def test_only_what_goes_with_its_session_need_not_outlive_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    modes: list[bool] = []
+    database = session._machine._database
+    sync = database._sync_on_commit
+
+    def noted(wanted: bool) -> None:
+        modes.append(wanted)
+        sync(wanted)
+
+    monkeypatch.setattr(database, "_sync_on_commit", noted)
+    await session.commit([Create("kept", b"")])
+    await session.commit([Check("kept", 0), Create("gone", b"", ephemeral=True)])
+    await session.commit([Check("kept", 0), Put("gone", b"1")])
+    await session.commit([Put("gone", b"2"), Put("kept", b"1")])
+    await session.commit([Check("kept", 1), Delete("gone")])
+    await session.commit([Delete("kept")])
+    assert modes == [True, False, False, True, False, True]
+    (mode,) = await session._thread.run(
+        lambda: database._connection.execute("PRAGMA synchronous").fetchone()
+    )
+    assert mode == 2, "FULL"
+    await session.close()

@@ -202,3 +202,7 @@ def test_whatever_happens_no_slot_has_two_owners_and_no_job_more_than_it_asked(
                 pending += given
         view = slots.overview()
         assert 0 <= view.slots_free <= view.slots_total == 2 * len(tables)
+        waiting = {job for job in jobs if slots.missing(job) > 0}
+        assert slots.jobs_waiting == waiting
+        for job in jobs:
+            assert slots.others_waiting(job) == len(waiting - {job})

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contract.rest_cluster import NEW, RUNNING, Master, new_graph
+from contract.rest_cluster import EXECUTOR, FINISHED, NEW, RUNNING, Master, new_graph
+from stoker.core.options import ByteSize
 from stoker.core.states import JobStatus
 from stoker.rest import leader_pulse
 from stoker.rest.options import RestOptions
@@ -20,13 +21,66 @@ from unit.rest.test_submission import artifact, parts
 CONTENT = b"some library" * 100_000
 
 
-async def test_every_answer_has_security_headers() -> None:
+EVERY_ANSWER = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'self'; frame-ancestors 'none'",
+    "cache-control": "no-store",
+    "stoker-server": "0.1.0 api/1",
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/jobs", 200),
+        ("GET", "/docs", 200),
+        ("GET", "/", 200),
+        ("GET", "/docs.js", 200),
+        ("GET", "/icon.svg", 200),
+        ("GET", "/openapi.json", 200),
+        ("GET", "/jobmanager/log", 200),
+        ("GET", f"/jobs/{FINISHED}/events", 200),
+        ("PATCH", f"/jobs/{RUNNING}", 202),
+        ("PATCH", f"/jobs/{RUNNING}?mode=stop", 308),
+        ("GET", "/jobs/xyz", 400),
+        ("GET", "/nope", 404),
+        ("DELETE", "/jobs", 404),
+        ("PATCH", f"/jobs/{FINISHED}", 409),
+    ],
+)
+async def test_every_answer_has_security_headers(method: str, path: str, status: int) -> None:
+    """Pages, streams of events and logs, and whatever goes wrong."""
     async with Master().in_process() as http:
-        for path in ("/jobs", "/nope", "/openapi.json"):
-            headers = (await http.get(path)).headers
-            assert headers["x-content-type-options"] == "nosniff"
-            assert headers["x-frame-options"] == "DENY"
-            assert "access-control-allow-origin" not in headers
+        answer = await http.request(method, path)
+    assert answer.status_code == status
+    assert {name: answer.headers.get(name) for name in EVERY_ANSWER} == EVERY_ANSWER
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_answers_of_the_border_have_security_headers_too(guarded: Master) -> None:
+    """Of a refusal, of a preflight, of an error that nobody foresaw, and of a standby."""
+    broken = Master()
+    broken.dispatcher.refusal = RuntimeError("nobody foresaw it")
+    limited = Master(options=RestOptions(bind_port="0", max_content_length=ByteSize(10)))
+    asked = [
+        (guarded, "GET", "/jobs", {}, 401),
+        (guarded, "DELETE", "/cluster", BEARER, 403),
+        (Master(), "GET", "/jobs", {"origin": "http://evil.example"}, 403),
+        (Master(options=guarded.options), "OPTIONS", "/jobs", {"origin": PAGE}, 204),
+        (Master(leading=False), "GET", "/jobs", {}, 503),
+        (broken, "GET", "/overview", {}, 500),
+        (Master(), "GET", "/jobs", {"stoker-client": "0.0.1 api/0"}, 400),
+        (limited, "POST", "/jobs", {"content-type": "multipart/form-data; boundary=x"}, 413),
+    ]
+    for master, method, path, headers, status in asked:
+        async with master.in_process() as http:
+            answer = await http.request(
+                method, path, headers=headers, content=b"x" * 20 if status == 413 else b""
+            )
+        assert answer.status_code == status, (method, path, answer.text)
+        assert {name: answer.headers.get(name) for name in EVERY_ANSWER} == EVERY_ANSWER
 
 
 @pytest.mark.parametrize(
@@ -257,10 +311,10 @@ async def test_the_description_of_the_api_needs_no_token_and_the_cluster_does(
     guarded: Master,
 ) -> None:
     async with Master(tokens=guarded.tokens).in_process() as http:
-        described = [
-            (await http.get(path)).status_code
-            for path in ("/docs", "/docs.js", "/v1/docs.css", "/icon.svg", "/openapi.json")
-        ]
+        pages = ("/", "/docs", "/docs.js", "/v1/docs.css", "/icon.svg", "/openapi.json")
+        described = [await http.get(path) for path in pages]
         others = [(await http.get(path)).status_code for path in ("/config", "/overview", "/docsx")]
-    assert described == [200] * 5
+    assert [answer.status_code for answer in described] == [200] * len(pages)
+    for fact in (RUNNING, EXECUTOR, "some.password", "orders-per-hour"):
+        assert not any(fact in answer.text for answer in described), "of the cluster"
     assert others == [401] * 3

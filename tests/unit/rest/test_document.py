@@ -1,11 +1,15 @@
 """GET /openapi.json"""
 
+import asyncio
+import threading
+
 import jsonschema
 import pytest
 from litestar import Litestar, get
 from litestar.exceptions import ImproperlyConfiguredException
 
 from contract.rest_cluster import EXECUTOR, FAILED, FINISHED, RUNNING, Master
+from stoker.rest import app
 from stoker.rest.app import HANDLERS
 
 
@@ -94,3 +98,21 @@ def test_two_handlers_for_one_path_are_refused_at_the_start() -> None:
 
     with pytest.raises(ImproperlyConfiguredException):
         Litestar([*HANDLERS, second], openapi_config=None)
+
+
+async def test_the_document_is_not_made_in_the_turn_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes more than a second, and the same loop renews leases."""
+    others_had_a_turn = threading.Event()
+
+    def made(_version: str) -> bytes:
+        return b"{}" if others_had_a_turn.wait(30) else b"null"
+
+    monkeypatch.setattr(app, "_document", made)
+    async with Master().in_process() as http:
+        asked = asyncio.create_task(http.get("/openapi.json"))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.05, others_had_a_turn.set)
+        answer = await asked
+    assert answer.json() == {}

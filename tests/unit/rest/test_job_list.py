@@ -45,42 +45,56 @@ def live(number: int, start: int = 0) -> JobSummary:
     )
 
 
-def news(jobs: EndedJobs, known: int | None, running: list[JobSummary]) -> JobsSince:
-    """As the dispatcher tells it."""
-    changed = None if known is None else jobs.changed_since(known)
-    found = {each: jobs.summary(each) for each in changed or ()}
+def news(
+    jobs: EndedJobs, known: int | None, running: list[JobSummary], gone: set[JobId] | None = None
+) -> JobsSince:
+    """As the dispatcher tells it; `gone` are those that lived at the last look."""
+    since = None if known is None else jobs.since(known)
     return JobsSince(
         leader=LEADER,
         revision=jobs.revision,
         live=tuple(running),
-        ended=tuple(jobs.summaries())
-        if changed is None
-        else tuple(each for each in found.values() if each is not None),
-        removed=tuple(each for each, job in found.items() if job is None),
-        whole=changed is None,
+        ended=tuple(jobs.summaries() if since is None else since[0]),
+        removed=tuple(() if since is None else since[1]),
+        whole=since is None,
+        live_gone=tuple(gone or ()),
+        live_whole=gone is None,
     )
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["add", "remove", "look"]), st.integers(0, 9), st.integers(0, 99))
-    ),
-    st.lists(st.integers(0, 12), max_size=4, unique=True),
+STEPS = st.tuples(
+    st.sampled_from(["add", "remove", "begin", "end", "look"]),
+    st.integers(0, 9),
+    st.integers(0, 99),
 )
+
+
+@given(st.lists(STEPS), st.booleans())
 def test_a_list_that_follows_by_differences_is_the_list_itself(
-    steps: list[tuple[str, int, int]], running: list[int]
+    steps: list[tuple[str, int, int]], by_differences: bool
 ) -> None:
     jobs, followed = EndedJobs(), JobList()
-    lives = [live(number, start=number * 7) for number in running]
+    lives: dict[JobId, JobSummary] = {}
+    seen: dict[JobId, JobSummary] = {}
     for step, number, start in [*steps, ("look", 0, 0)]:
         if step == "add":
             jobs.add(ended(number, start))
         elif step == "remove":
             jobs.remove([job_id(number)])
+        elif step == "begin":
+            lives[job_id(number)] = live(number, start)
+        elif step == "end":
+            lives.pop(job_id(number), None)
+        elif followed.leader and by_differences:
+            changed = [job for job in lives.values() if seen.get(job.job_id) != job]
+            gone = seen.keys() - lives.keys()
+            followed.apply(news(jobs, followed.revision, changed, gone))
+            seen = dict(lives)
         else:
-            followed.apply(news(jobs, followed.revision if followed.leader else None, lives))
-    known = {each.job_id for each in lives}
-    expected = [*lives, *(each for each in jobs.summaries() if each.job_id not in known)]
+            known = followed.revision if followed.leader else None
+            followed.apply(news(jobs, known, list(lives.values())))
+            seen = dict(lives)
+    expected = [*lives.values(), *(job for job in jobs.summaries() if job.job_id not in lives)]
     expected.sort(key=lambda each: (-each.start, each.job_id))
     assert followed.all() == expected
     assert followed.encoded_whole(500) == followed.encoded(expected, 500)

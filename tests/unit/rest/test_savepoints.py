@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ from contract.rest_cluster import RUNNING, Master
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint, NotFound, UnusableSavepoint
 from stoker.gateways.dispatcher import SavepointStatus
+from stoker.savepoints.manifest import MANIFEST, Manifest, SavedFile, encode_manifest
 
 TRIGGER = "7" * 32
 
@@ -147,3 +149,29 @@ async def test_savepoints_are_listed_and_disposed_of() -> None:
         assert (await http.post("/savepoint-disposal")).status_code == 400
 
     await with_master(DONE, story)
+
+
+async def test_a_savepoint_is_shown_with_all_that_is_in_it(tmp_path: Path) -> None:
+    manifest = Manifest(
+        savepoint_id="1",
+        kind="savepoint",
+        job_id=RUNNING,
+        job_name="clicks",
+        created_at=5,
+        queries=(),
+        files=(SavedFile(path="graph.json", size=7, sha256="0" * 64),),
+    )
+    place = tmp_path / "savepoint-1"
+    place.mkdir()
+    (place / MANIFEST).write_bytes(encode_manifest(manifest))
+    async with Master().in_process() as http:
+        shown = await http.get("/savepoints/show", params={"path": str(place)})
+        wrong = await http.get("/savepoints/show", params={"path": str(tmp_path / "a" / "b")})
+        nothing = await http.get("/savepoints/show")
+    assert shown.status_code == 200, shown.text
+    answer = shown.json()
+    assert (answer["path"], answer["size_bytes"]) == (str(place), 7)
+    assert answer["manifest"]["job_name"] == "clicks"
+    assert (wrong.status_code, "no such directory" in wrong.text) == (400, True)
+    assert nothing.status_code == 400
+    assert not (tmp_path / "a").exists()

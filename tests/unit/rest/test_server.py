@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from contract.rest_cluster import RUNNING, Master
 from stoker.core.errors import InvalidOption, StartupFailed
+from stoker.core.options import ByteSize
 from stoker.rest.options import RestOptions
 from stoker.rest.ports import parse_ports
 
@@ -92,20 +94,88 @@ async def test_one_who_waits_for_a_change_does_not_hold_up_the_end_of_the_server
     assert "ask again" in answer.json()["errors"][0]
 
 
-async def test_a_client_that_goes_away_in_its_upload_leaves_no_file(tmp_path: Path) -> None:
+async def test_a_connection_is_kept_until_a_client_wants_it_closed() -> None:
+    """As Flink's clients do: many requests on one connection, the last of which says so."""
+    async with Master().serving() as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        for header in ("", "", "Connection: close\r\n"):
+            writer.write(f"GET /v1/overview HTTP/1.1\r\nHost: localhost\r\n{header}\r\n".encode())
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            assert head.startswith(b"http/1.1 200")
+            await reader.readexactly(int(head.partition(b"content-length: ")[2].split()[0]))
+        assert b"connection: close" in head
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_file_may_come_in_chunks(tmp_path: Path) -> None:
+    master = Master(options=options("0", upload_directory=tmp_path))
+    head = b"--x\r\nContent-Disposition: form-data; name=jarfile; filename=a.sql\r\n\r\nSELECT 1"
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for at in range(0, len(head), 7):
+            yield head[at : at + 7]
+        yield b"\r\n--x--\r\n"
+
+    async with master.serving() as url, httpx.AsyncClient(base_url=url) as http:
+        kind = {"content-type": "multipart/form-data; boundary=x"}
+        answer = await http.post("/jars/upload", content=chunks(), headers=kind)
+    assert answer.status_code == 200, answer.text
+    (content,) = await master.storage.list("programs/contents")
+    assert await master.storage.read(content) == b"SELECT 1"
+
+
+def upload_head(path: str, length: int) -> bytes:
+    """The beginning of a request that will be so long."""
+    return (
+        b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+        b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+        b'Content-Disposition: form-data; name="artifact"; filename="a.py"\r\n\r\nabc'
+    ) % (path.encode(), length)
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/v1/jars/upload"])
+async def test_a_client_that_goes_away_in_its_upload_leaves_nothing(
+    tmp_path: Path, path: str
+) -> None:
     """REST-10"""
     master = Master(options=options("0", upload_directory=tmp_path))
-    head = (
-        b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n"
-        b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
-        b'Content-Disposition: form-data; name="artifact"; filename="a"\r\n\r\nabc'
-    )
     async with master.serving() as url:
         _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
-        writer.write(head)
+        writer.write(upload_head(path, 9_999_999))
         await writer.drain()
         writer.close()
         await writer.wait_closed()
+    assert list(tmp_path.iterdir()) == []
+    assert await master.storage.list("") == []
+    assert (master.dispatcher.graphs, master.blobs.content) == ({}, {})
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/v1/jars/upload"])
+@pytest.mark.parametrize("standby", [False, True])
+async def test_two_gigabytes_are_refused_before_they_are_sent(
+    tmp_path: Path, path: str, standby: bool
+) -> None:
+    """REST-04"""
+    limit = ByteSize(512 * 1024 * 1024)
+    master = Master(
+        options=options("0", upload_directory=tmp_path, max_content_length=limit),
+        leading=not standby,
+        leader="http://127.0.0.1:9" if standby else None,
+    )
+    async with master.serving() as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(upload_head(path, 2 * 1024**3))
+        await writer.drain()
+        async with asyncio.timeout(8):  # Less than it reads on for.
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].split()[0])
+            body = await reader.readexactly(length)
+        writer.close()
+        await writer.wait_closed()
+    assert head.startswith(b"HTTP/1.1 413 ")
+    assert b"x-content-type-options: nosniff" in head.lower()
+    assert b"rest.server.max-content-length" in body
     assert list(tmp_path.iterdir()) == []
 
 

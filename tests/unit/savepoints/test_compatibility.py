@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from stoker.core.errors import IncompatibleSavepoint
-from stoker.core.graph import FormatWrite, JobGraph, Sink, Sql, Transform
+from stoker.core.graph import FormatWrite, JobGraph, PythonFunction, Sink, Sql, Transform
 from stoker.savepoints.compatibility import Verdict, compare
 from stoker.savepoints.manifest import Manifest, SavedOperator, SavedQuery
 from unit.savepoints.checkpoint_files import JOB, graph_of
@@ -79,6 +79,24 @@ def test_grouping_keys_must_stay():
     assert refusals(grouped("word"), grouped("WORD")) == []
     assert "groups by word,n" in refusals(grouped("word"), grouped("word, n"))[0]
     assert refusals(grouped("word"), grouped("word, n"), stateful=False) == []
+
+
+def test_of_a_function_it_is_told_that_the_state_is_compared_when_it_starts():
+    """What it groups by cannot be seen here."""
+    saved, new = by_function(b"one"), by_function(b"two")
+    assert refusals(saved, new) == []
+    found = compare(manifest_of("out"), saved, new)
+    (note,) = [finding for finding in found.findings if finding.verdict is Verdict.NOTE]
+    assert "the columns and types of its state are compared when it starts" in str(note)
+    assert [f.verdict for f in compare(manifest_of("out"), saved, saved).findings] == [Verdict.FITS]
+
+
+def by_function(payload: bytes) -> JobGraph:
+    compute = PythonFunction(name="counted", payload=payload, parameters=("raw",))
+    transform = Transform(name="counted", inputs=("raw",), compute=compute)
+    sink = Sink(name="out", input="counted", write=FormatWrite(format="noop"), mode="update")
+    base = graph_of()
+    return msgspec.structs.replace(base, vertices=(*base.vertices, transform, sink))
 
 
 def test_the_output_mode_of_a_stateful_query_must_stay():

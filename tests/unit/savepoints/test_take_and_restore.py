@@ -149,6 +149,28 @@ async def test_a_damaged_checkpoint_gives_no_savepoint_and_says_which_file():
     assert world.saved.files == {}
 
 
+@pytest.mark.parametrize(
+    ("path", "content", "words"),
+    [
+        ("commits/2", b"", "commits/2 is empty"),
+        ("commits/2", b"v1", "commits/2 is cut off"),
+        ("offsets/2", b"", "offsets/2 is empty"),
+    ],
+)
+async def test_a_log_that_is_cut_off_gives_no_savepoint_and_is_named(
+    path: str, content: bytes, words: str
+):
+    """A machine that crashed leaves such files; Spark cannot go on from them."""
+    world = World()
+    query = FakeQuery(world.storage, "out")
+    query.run(3)
+    world.storage.files[f"{query.root}/{path}"] = content
+    with pytest.raises(SavepointFailed, match=f"{words}.*stoker checkpoint verify"):
+        await world.take("out")
+    assert world.saved.files == {}
+    assert not [path for path in world.storage.files if "/pins/" in path]
+
+
 async def test_a_directory_without_space_fails_the_operation_and_leaves_nothing():
     world = World()
     FakeQuery(world.storage, "out").run(2)

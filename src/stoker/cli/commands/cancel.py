@@ -4,6 +4,7 @@ import click
 
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
+from stoker.cli.flink_spelling import Spelled
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
@@ -17,12 +18,21 @@ from stoker.cli.terminal import say
     "-s",
     "--with-savepoint",
     "directory",
-    metavar="DIR",
-    help="Take a savepoint there first; without one the job goes on. stoker stop is better.",
+    cls=Spelled,
+    also=("--withSavepoint",),
+    metavar="[DIR]",
+    is_flag=False,
+    flag_value="",
+    help="Take a savepoint there first, or where they go by default; without one the job goes on. "
+    "stoker stop is better.",
 )
-@click.option("--no-wait", is_flag=True, help="Return as soon as the wish is recorded.")
+@click.option(
+    "--wait/--no-wait",
+    default=True,
+    help="Return when the job is gone, or as soon as the wish is recorded.",
+)
 @shared_options
-def cancel(invocation: Invocation, job: str, directory: str | None, no_wait: bool) -> int:
+def cancel(invocation: Invocation, job: str, directory: str | None, wait: bool) -> int:
     """Cancel a job and wait until it is gone.
 
     Once this was accepted the job is driven to its end, even if masters die meanwhile.
@@ -34,8 +44,9 @@ def cancel(invocation: Invocation, job: str, directory: str | None, no_wait: boo
         if directory is None:
             client.cancel(job_id)
         else:
-            say(f"Savepoint: {client.savepoint(job_id, absolute_location(directory), cancel=True)}")
-        if not no_wait:
+            place = absolute_location(directory or None)
+            say(f"Savepoint: {client.savepoint(job_id, place, cancel=True)}")
+        if wait:
             if not invocation.json:
                 say(f"Cancelling job {job_id}; it is recorded, Ctrl-C does not take it back.")
             client.wait(job_id)

@@ -7,30 +7,37 @@ import click
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.job_group import JobGroup
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
 from stoker.cli.output import echo_value
 from stoker.cli.savepoint_texts import checkpoints_text, examination_text
 from stoker.cli.terminal import say
 from stoker.savepoints.examination import Examination, cut_back, examine
-from stoker.storage.open import open_storage
+from stoker.storage.open import open_place
 
 
-@click.group()
+@click.group(cls=JobGroup)
 def checkpoint() -> None:
-    """Make and list checkpoints of a job; find out what is wrong with one."""
+    """Make and list checkpoints of a job; find out what is wrong with one.
+
+    As with Flink, stoker checkpoint JOB makes one.
+    """
 
 
 @checkpoint.command()
 @job_argument
+@click.option("-full", "--full", is_flag=True, hidden=True)
 @shared_options
-def trigger(invocation: Invocation, job: str) -> int:
+def trigger(invocation: Invocation, job: str, full: bool) -> int:
     """Return when a streaming job has made its next checkpoint, with its number.
 
     Spark makes one with every batch, so this waits for the next batch.
 
     Example: stoker checkpoint trigger clicks
     """
+    if full:
+        say("Spark decides itself when it writes the whole state; --full changes nothing.")
     with connect(invocation) as client:
         job_id = job_named(client, job)
         number = client.checkpoint(job_id)
@@ -85,9 +92,9 @@ def verify(invocation: Invocation, path: str, cut_to: str | None) -> int:
 
 
 async def _examine(path: str, cut_to: str | None) -> Examination:
-    examination = await examine(path, open_storage)
+    examination = await examine(path, open_place)
     if cut_to is not None:
-        await cut_back(examination, absolute_location(cut_to) or cut_to, open_storage)
+        await cut_back(examination, absolute_location(cut_to) or cut_to, open_place)
     return examination
 
 

@@ -10,8 +10,8 @@ from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.steps import steps
+from stoker.cli.tables import shown_table
 from stoker.cli.terminal import say
-from stoker.cli.words import table_text
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
@@ -155,11 +155,12 @@ def _status_text(directory: Path, state: ClusterState, client: ClientOptions) ->
             str(record.pid),
             "running" if record.alive else "died",
             url_of(directory, record) or "-" if record.alive else "-",
-            record.log,
+            Path(record.log).name,
         )
         for record in state.processes
     ]
-    parts = [table_text(("PROCESS", "PID", "STATE", "REST", "LOG"), rows)]
+    table = shown_table(("PROCESS", "PID", "STATE", "REST", "LOG"), rows)
+    parts = [f"{table}\n\nLogs are in {directory / 'log'}"]
     urls = [url for _, _, _, url, _ in rows if url != "-"]
     if urls:
         parts.append(_overview_text(",".join(urls), client))

@@ -9,7 +9,8 @@ from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
-from stoker.cli.words import duration_text, moment_text, table_text
+from stoker.cli.tables import shown_table
+from stoker.cli.words import duration_text, moment_text
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import NotFound
 from stoker.core.states import JobStatus
@@ -41,7 +42,7 @@ def list_jobs(invocation: Invocation, which: str | None) -> int:
     if invocation.json:
         echo_value(shown)
     elif shown:
-        click.echo(table_text(_HEAD, [_row(job) for job in shown]))
+        click.echo(shown_table(_HEAD, [_row(job) for job in shown], shorten=(1,)))
     else:
         click.echo(_nothing(len(jobs), which))
     if quarantined:
@@ -78,7 +79,8 @@ def _row(job: JobOverview) -> tuple[str, ...]:
         job.name,
         job.job_type.lower(),
         job.state.value,
-        moment_text(job.start_time),
+        # Without the year: what there is room for are names.
+        moment_text(job.start_time)[5:],
         duration_text(end - job.start_time),
         f"{job.tasks.finished}/{job.tasks.total}",
     )
@@ -86,6 +88,6 @@ def _row(job: JobOverview) -> tuple[str, ...]:
 
 def _nothing(count: int, which: str | None) -> str:
     if which == "all" or not count:
-        return "No jobs."
+        return "No jobs. Run one with: stoker run FILE"
     jobs = "1 job has" if count == 1 else f"{count} jobs have"
     return f"No job is {which or 'in progress'}; {jobs} other states " + ("(stoker list --all).")

@@ -1,6 +1,9 @@
 """`stoker logs`: what the attempts of a job wrote."""
 
+import codecs
+import json
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -22,12 +25,27 @@ def logs(invocation: Invocation, job: str, stream: str | None, follow: bool) -> 
     """Print what a job wrote, in its current attempts.
 
     JOB is an id, the beginning of one, or a name. Works while the job runs and after its end.
+    With --json, a line of JSON for each piece as it comes.
 
     Example: stoker logs nightly-load --follow
     """
     with connect(invocation) as client:
         found = Job(client, job_named(client, job))
-        for piece in found.logs(stream or "stdout", follow=follow):
+        pieces = found.logs(stream or "stdout", follow=follow)
+        if invocation.json:
+            _echo_lines(pieces, stream or "stdout")
+            return OK
+        for piece in pieces:
             sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
     return OK
+
+
+def _echo_lines(pieces: Iterable[bytes], stream: str) -> None:
+    """A piece may end within a character."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    for piece in pieces:
+        if text := decoder.decode(piece):
+            click.echo(json.dumps({"stream": stream, "text": text}))
+    if rest := decoder.decode(b"", final=True):
+        click.echo(json.dumps({"stream": stream, "text": rest}))

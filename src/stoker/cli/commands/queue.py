@@ -7,7 +7,7 @@ from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
-from stoker.cli.words import table_text
+from stoker.cli.tables import shown_table
 
 _HEAD = ("QUEUE", "RUNNING", "SLOTS", "WAITING", "NEXT")
 _ID_DIGITS = 12
@@ -33,7 +33,7 @@ def list_queues(invocation: Invocation) -> int:
     if invocation.json:
         echo_value(queues)
     else:
-        click.echo(table_text(_HEAD, [_row(each) for each in queues]))
+        click.echo(shown_table(_HEAD, [_row(each) for each in queues], shorten=(0,)))
     return OK
 
 

@@ -9,6 +9,7 @@ from stoker.cli.connection import connect_patiently, find_masters
 from stoker.cli.display import opened
 from stoker.cli.ending import ending_text, exit_code_of
 from stoker.cli.exit_codes import INTERRUPTED, OK
+from stoker.cli.flink_spelling import Spelled
 from stoker.cli.following import Following, Left
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_file import JobFile, job_file_options
@@ -32,6 +33,8 @@ from stoker.pipeline.building import LoadedJob
     "-sae",
     "--shutdown-on-attached-exit",
     "bound",
+    cls=Spelled,
+    also=("--shutdownOnAttachedExit",),
     is_flag=True,
     help="Let the cluster cancel the job when this command is gone, however it went.",
 )
@@ -56,6 +59,7 @@ def run(
 
     Example: stoker run jobs/orders.py --param day=2026-11-01 --conf spark.sql.shuffle.partitions=8
     """
+    job_file = job_file.with_settings(invocation.definitions)
     loaded = from_savepoint(job_file.load(), restore)
     if detached and bound:
         raise InvalidInput("a detached job cannot be bound to this command; give one of the two")

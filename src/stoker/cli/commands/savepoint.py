@@ -4,24 +4,29 @@ import asyncio
 
 import click
 
+from stoker.cli.begun import tell_begun
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
+from stoker.cli.flink_spelling import Spelled, savepoint_format
 from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.job_group import JobGroup
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
 from stoker.cli.output import echo_value
 from stoker.cli.savepoint_texts import manifest_text, savepoints_text
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.restore import verify
-from stoker.storage.open import open_storage
+from stoker.storage.open import open_place
 
 
-@click.group()
+@click.group(cls=JobGroup, also={"-d": "dispose", "--dispose": "dispose"})
 def savepoint() -> None:
     """Take, list, show and remove savepoints of streaming jobs.
 
     A savepoint is a directory of its own that can be copied anywhere. Start a job from one with
     stoker run -s PATH FILE; stoker stop ends a job with one.
+
+    As with Flink, stoker savepoint JOB [DIRECTORY] takes one, and -d PATH removes one.
     """
 
 
@@ -29,8 +34,18 @@ def savepoint() -> None:
 @job_argument
 @click.argument("directory", required=False)
 @click.option("--cancel", is_flag=True, help="Cancel the job when the savepoint is there.")
+@click.option(
+    "--detached",
+    cls=Spelled,
+    also=("-detached",),
+    is_flag=True,
+    help="Return when it has begun, with the id of the operation.",
+)
+@savepoint_format
 @shared_options
-def trigger(invocation: Invocation, job: str, directory: str | None, cancel: bool) -> int:
+def trigger(
+    invocation: Invocation, job: str, directory: str | None, cancel: bool, detached: bool
+) -> int:
     """Take a savepoint of a running job, which goes on meanwhile.
 
     DIRECTORY is a path or URL that the masters reach; else the option
@@ -40,7 +55,11 @@ def trigger(invocation: Invocation, job: str, directory: str | None, cancel: boo
     """
     with connect(invocation) as client:
         job_id = job_named(client, job)
-        path = client.savepoint(job_id, absolute_location(directory), cancel=cancel)
+        place = absolute_location(directory)
+        if detached:
+            trigger_id = client.begin_savepoint(job_id, place, cancel=cancel)
+            return tell_begun(invocation, job_id, trigger_id)
+        path = client.savepoint(job_id, place, cancel=cancel)
     _tell(invocation, {"job_id": job_id, "savepoint": path}, path)
     return OK
 
@@ -55,7 +74,8 @@ def list_savepoints(invocation: Invocation, directory: str | None) -> int:
     """
     with connect(invocation) as client:
         found = client.savepoints(absolute_location(directory))
-    text = savepoints_text(found) if found else "There is no savepoint."
+    where = "there" if directory is None else f"in {directory}"
+    text = savepoints_text(found) if found else f"There is no savepoint {where}."
     _tell(invocation, found, text)
     return OK
 
@@ -71,7 +91,7 @@ def show(invocation: Invocation, path: str, check: bool) -> int:
 
     Example: stoker savepoint show /savepoints/savepoint-4f1c2a-9d0e --verify
     """
-    location = locate(absolute_location(path) or path, open_storage)
+    location = locate(absolute_location(path) or path, open_place)
     manifest = asyncio.run(read_manifest(location))
     wrong = asyncio.run(verify(location, manifest)) if check else []
     text = manifest_text(location.url, manifest)

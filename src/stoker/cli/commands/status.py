@@ -10,7 +10,8 @@ from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.output import echo_value
-from stoker.cli.words import duration_text, moment_text, table_text
+from stoker.cli.tables import shown_table
+from stoker.cli.words import duration_text, moment_text
 from stoker.client.progress import part_words, views_of
 from stoker.core.results import JobDetails
 
@@ -68,4 +69,5 @@ def _regions(details: JobDetails) -> str:
         rows.append((view.name, view.state.value, executor, view.words))
         for part in region.current.progress.parts:
             rows.append((f"  {part.name}", part.state, executor, part_words(part)))
-    return table_text(("REGION", "STATE", "TASK EXECUTOR", "PROGRESS"), rows)
+    head = ("REGION", "STATE", "TASK EXECUTOR", "PROGRESS")
+    return shown_table(head, rows, shorten=(0, 2, 3))

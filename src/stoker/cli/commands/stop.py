@@ -2,8 +2,10 @@
 
 import click
 
+from stoker.cli.begun import tell_begun
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
+from stoker.cli.flink_spelling import Spelled, refused_option, savepoint_format
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
@@ -17,6 +19,8 @@ from stoker.cli.terminal import say
     "-p",
     "--savepoint-path",
     "directory",
+    cls=Spelled,
+    also=("--savepointPath",),
     metavar="DIR",
     help="Directory or URL for the savepoint; else execution.checkpointing.savepoint-dir.",
 )
@@ -26,8 +30,27 @@ from stoker.cli.terminal import say
     type=click.FloatRange(min=0, min_open=True),
     help="For the batches that run to end; without a boundary by then the job goes on.",
 )
+@click.option(
+    "--detached",
+    cls=Spelled,
+    also=("-detached",),
+    is_flag=True,
+    help="Return when it has begun, with the id of the operation.",
+)
+@savepoint_format
+@refused_option(
+    *("-d", "--drain"),
+    reason="is not possible: Spark cannot end all windows at once; leave it out",
+    is_flag=True,
+)
 @shared_options
-def stop(invocation: Invocation, job: str, directory: str | None, limit: float | None) -> int:
+def stop(
+    invocation: Invocation,
+    job: str,
+    directory: str | None,
+    limit: float | None,
+    detached: bool,
+) -> int:
     """End a streaming job at batch boundaries and keep where it ended as a savepoint.
 
     When there is no savepoint in the end, for whatever reason, the job goes on.
@@ -36,6 +59,10 @@ def stop(invocation: Invocation, job: str, directory: str | None, limit: float |
     """
     with connect(invocation) as client:
         job_id = job_named(client, job)
+        if detached:
+            place = absolute_location(directory)
+            trigger_id = client.begin_stop(job_id, place, limit_seconds=limit)
+            return tell_begun(invocation, job_id, trigger_id)
         if not invocation.json:
             say(f"Stopping job {job_id} at the next batch boundary.")
         path = client.stop(job_id, absolute_location(directory), limit_seconds=limit)

@@ -10,7 +10,8 @@ import click
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
-from stoker.cli.words import moment_text, table_text
+from stoker.cli.tables import shown_table
+from stoker.cli.words import moment_text
 from stoker.config.values import Unreadable, parse
 from stoker.core.errors import InvalidOption
 from stoker.security.options import RestSecurityOptions
@@ -94,7 +95,8 @@ def list_tokens(invocation: Invocation, path: Path | None) -> int:
             (each.id, each.name, each.role, moment_text(each.created_ms), _expiry(each, _now_ms()))
             for each in tokens
         ]
-        click.echo(table_text(("ID", "NAME", "ROLE", "CREATED", "EXPIRES"), rows))
+        head = ("ID", "NAME", "ROLE", "CREATED", "EXPIRES")
+        click.echo(shown_table(head, rows, shorten=(1,)))
     else:
         click.echo("There are no tokens.")
     return OK

@@ -3,6 +3,7 @@
 import click
 
 from stoker.cli.connection import connect_patiently, find_masters
+from stoker.cli.flink_spelling import Spelled
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_file import JobFile, job_file_options
 from stoker.cli.jobs import job_argument, job_named
@@ -16,7 +17,12 @@ from stoker.core.errors import Unavailable
 @click.command()
 @job_argument
 @click.option(
-    "--savepoint-path", "directory", metavar="DIR", help="Directory or URL for the savepoint."
+    "--savepoint-path",
+    "directory",
+    cls=Spelled,
+    also=("--savepointPath",),
+    metavar="DIR",
+    help="Directory or URL for the savepoint.",
 )
 @click.option(
     "--window",
@@ -26,7 +32,15 @@ from stoker.core.errors import Unavailable
     show_default=True,
     help="How long the new version must run without a failure.",
 )
-@click.option("-n", "--allow-non-restored-state", "allow", is_flag=True, help="As with stoker run.")
+@click.option(
+    "-n",
+    "--allow-non-restored-state",
+    "allow",
+    cls=Spelled,
+    also=("--allowNonRestoredState",),
+    is_flag=True,
+    help="As with stoker run.",
+)
 @job_file_options
 @shared_options
 def upgrade(
@@ -46,7 +60,7 @@ def upgrade(
 
     Example: stoker upgrade clicks jobs/clicks.py --window 60
     """
-    loaded = job_file.load()
+    loaded = job_file.with_settings(invocation.definitions).load()
     masters = find_masters(invocation)
     if masters is None:
         raise Unavailable("no cluster is named or running, so there is no job to upgrade")

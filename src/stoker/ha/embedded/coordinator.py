@@ -15,7 +15,8 @@ from pathlib import Path
 from stoker.aio.latest import Latest
 from stoker.aio.threads import BlockingThread
 from stoker.core.errors import CoordinatorUnavailable, SessionExpired
-from stoker.ha.coordinator import ConnectionState, Op, Versioned, Watch
+from stoker.ha.coordinator import Check, ConnectionState, Op, Versioned, Watch
+from stoker.ha.embedded.group_commit import GroupCommit
 from stoker.ha.embedded.machine import Machine
 from stoker.ha.transaction import checked_key, refuse_ephemeral
 from stoker.ha.watches import Aspect, Place, Watches
@@ -33,7 +34,14 @@ class EmbeddedCoordinator:
         self._machine = machine
         self._thread = thread
         self._state = Latest(ConnectionState.CONNECTED)
+        self._commits = GroupCommit(machine.commit)
         self._watches = Watches()
+        self._touched: set[str] = set()
+        """Keys of own transactions at which nobody has looked since."""
+        self._recent: set[str] = set()
+        """Those that were looked at last."""
+        self._suspicious = False
+        """Any place may look different."""
         self._own_change = asyncio.Event()
         self._observer: asyncio.Task[None] | None = None
         self._blind = False
@@ -103,12 +111,20 @@ class EmbeddedCoordinator:
         if self._lasting:
             refuse_ephemeral(ops)
         self._require_session()
+        transaction = self._commits.add(ops)
         try:
-            return await self._thread.run(self._machine.commit, tuple(ops))
+            return await self._thread.run(self._commits.carry_out, transaction)
         except SessionExpired:
             self._lose()
             raise
         finally:
+            self._commits.withdraw(transaction)
+            self._note_own_change(ops)
+
+    def _note_own_change(self, ops: Sequence[Op]) -> None:
+        """For the observer; one that begins looks at all there is."""
+        if self._observer is not None and not self._observer.done():
+            self._touched.update(op.key for op in ops if not isinstance(op, Check))
             self._own_change.set()
 
     async def sync(self) -> None:
@@ -146,29 +162,50 @@ class EmbeddedCoordinator:
             self._observer = asyncio.create_task(self._look_for_changes(), name="coordinator/watch")
 
     async def _look_for_changes(self) -> None:
-        while self.state is ConnectionState.CONNECTED:
-            places = self._watches.places()
-            if not places:
-                return
-            await self._look_once(places)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._own_change.wait()
-            self._own_change.clear()
+        loop = asyncio.get_running_loop()
+        self._suspicious = True
+        while self.state is ConnectionState.CONNECTED and self._watches.any_wanted:
+            await self._look(at_others=True)
+            next_look = loop.time() + POLL_SECONDS
+            while await self._own_change_before(next_look):
+                await self._look(at_others=False)
 
-    async def _look_once(self, places: set[Place]) -> None:
+    async def _own_change_before(self, deadline: float) -> bool:
+        if asyncio.get_running_loop().time() >= deadline:
+            return False
         try:
-            look = await self._thread.run(self._machine.look, places, self._watches.owners())
+            async with asyncio.timeout_at(deadline):
+                await self._own_change.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _look(self, *, at_others: bool) -> None:
+        """The thread does it after every transaction that was noted, or has been cancelled."""
+        self._own_change.clear()
+        touched, self._touched = self._touched, set()
+        again, self._recent = self._recent, touched
+        try:
+            if at_others and not await self._session_lives():
+                return
+            # Twice at each: a read that was under way may have set its watch since.
+            places = self._watches.places(None if self._suspicious else touched | again)
+            sights = await self._thread.run(self._machine.sights, places) if places else {}
         except CoordinatorUnavailable as error:
             if not self._blind:
                 log.warning("changes by others are not seen for now: %s", error)
-            self._blind = True
+            self._blind = self._suspicious = True
             return
-        self._blind = False
+        self._blind = self._suspicious = False
+        self._watches.settle(sights)
+
+    async def _session_lives(self) -> bool:
+        look = await self._thread.run(self._machine.look, self._watches.owners())
+        self._suspicious |= look.changed
         if not look.session_valid:
             log.error("the session file of %s was removed; the session is over", self.session)
             self._lose()
-        self._watches.settle(look.sights)
+        return look.session_valid
 
     async def _end_observer(self) -> None:
         if self._observer is None:

@@ -34,6 +34,7 @@ class Database:
         with self._translated("opened"):
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")
+            self._syncs = True
         with self.exclusively(), self._translated("prepared"):
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version == 0:
@@ -108,9 +109,14 @@ class Database:
         return int(version)
 
     @contextlib.contextmanager
-    def exclusively(self) -> Iterator[None]:
-        """One transaction: nobody else writes meanwhile, and all is durable or nothing is."""
+    def exclusively(self, *, durable: bool = True) -> Iterator[None]:
+        """One transaction: nobody else writes meanwhile, and all is durable or nothing is.
+
+        One that is not durable is seen by everyone and outlives every process, but perhaps not a
+        crash of the machine.
+        """
         with self._translated("written"):
+            self._sync_on_commit(durable)
             self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -122,6 +128,12 @@ class Database:
         except sqlite3.Error as error:
             self._roll_back()
             raise self._failed_commit(error) from error
+
+    def _sync_on_commit(self, wanted: bool) -> None:
+        """Without it the next one that is durable makes all before it durable too."""
+        if wanted is not self._syncs:
+            self._connection.execute(f"PRAGMA synchronous={'FULL' if wanted else 'NORMAL'}")
+            self._syncs = wanted
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:

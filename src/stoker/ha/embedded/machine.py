@@ -1,11 +1,11 @@
 """What a session does in its thread: records and liveness together. Blocking throughout."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.core.errors import SessionExpired
-from stoker.ha.coordinator import Op, Versioned
+from stoker.core.errors import CoordinatorUnavailable, SessionExpired, StokerError
+from stoker.ha.coordinator import Check, Create, Delete, Op, Put, Versioned
 from stoker.ha.embedded.database import Database
 from stoker.ha.embedded.liveness import Liveness
 from stoker.ha.transaction import Record
@@ -14,10 +14,11 @@ from stoker.ha.watches import Aspect, Place, Sight
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What an observer of places gets to see."""
+    """What happened since the last one."""
 
     session_valid: bool
-    sights: dict[Place, Sight]
+    changed: bool
+    """By others, or by the removal of dead sessions: any place may look different."""
 
 
 class Machine:
@@ -25,7 +26,7 @@ class Machine:
 
     def __init__(self, directory: Path, session: str) -> None:
         self.session = session
-        self._own_changes = False
+        self._buried = False
         self._seen_changes = -1
         self._liveness = Liveness(directory / "sessions")
         self._held = self._liveness.begin(session)
@@ -61,27 +62,37 @@ class Machine:
         identity = tuple((name, lives[name]) for name in names)
         return names, Sight(identity, frozenset(owners - {self.session}))
 
-    def commit(self, ops: Sequence[Op]) -> list[int]:
-        for op in ops:
-            self._live(op.key)
-        with self._database.exclusively():
+    def commit(self, transactions: Sequence[Sequence[Op]]) -> list[list[int] | StokerError]:
+        """Each for itself all or nothing, one after the other; durable together, which costs as
+        much as one. Whatever is raised holds for all of them."""
+        wanted = [op for ops in transactions for op in ops]
+        found = {key: self._live(key) for key in sorted({op.key for op in wanted})}
+        durable = any(_outlives_its_session(op, found[op.key]) for op in wanted)
+        with self._database.exclusively(durable=durable):
             if not self._held.is_valid():
                 raise SessionExpired(f"session {self.session} has ended: its file was removed")
-            versions = self._database.apply(ops, session=self.session)
-        self._own_changes = True
-        return versions
+            return [self._apply(ops) for ops in transactions]
 
-    def look(self, places: set[Place], owners: set[str]) -> Look:
-        """The places that may have changed since the last look: all or none of them."""
+    def _apply(self, ops: Sequence[Op]) -> list[int] | StokerError:
+        try:
+            return self._database.apply(ops, session=self.session)
+        except CoordinatorUnavailable:
+            raise
+        except StokerError as refusal:
+            # It is refused before anything of it is written.
+            return refusal
+
+    def look(self, owners: set[str]) -> Look:
         dead = [owner for owner in sorted(owners) if not self._is_alive(owner)]
         for owner in dead:
             self._bury(owner)
         changes = self._database.changes_by_others()
-        sights: dict[Place, Sight] = {}
-        if changes != self._seen_changes or self._own_changes:
-            self._seen_changes, self._own_changes = changes, False
-            sights = {place: self._sight(place) for place in places}
-        return Look(session_valid=self._held.is_valid(), sights=sights)
+        changed = changes != self._seen_changes or self._buried
+        self._seen_changes, self._buried = changes, False
+        return Look(session_valid=self._held.is_valid(), changed=changed)
+
+    def sights(self, places: Iterable[Place]) -> dict[Place, Sight]:
+        return {place: self._sight(place) for place in places}
 
     def end(self) -> None:
         """Its keys go at once, or, if they cannot be written, when somebody meets them."""
@@ -112,12 +123,26 @@ class Machine:
     def _bury(self, session: str) -> None:
         with self._database.exclusively():
             self._database.remove_keys_of(session)
-        self._own_changes = True
+        self._buried = True
         self._liveness.forget(session)
 
     def _bury_the_dead(self) -> None:
         for session in self._liveness.dead():
             self._bury(session)
+
+
+def _outlives_its_session(op: Op, record: Record | None) -> bool:
+    """Whether what it changes must be there after a crash of the machine, which ends all sessions.
+
+    One that may come to be at this very moment counts as such.
+    """
+    match op:
+        case Check():
+            return False
+        case Create(ephemeral=ephemeral):
+            return not ephemeral
+        case Put() | Delete():
+            return record is None or record.owner is None
 
 
 def _sight_of(record: Record | None) -> Sight:

@@ -73,7 +73,7 @@ class SameAgain:
 
     job_id: JobId
     record: JobRecord | None
-    """None when that job has ended and been cleaned up."""
+    """None when that job has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +142,10 @@ class JobGraphStore:
         ConnectionLost: whether it was accepted is unknown, and sending it again tells. Every
         other error: it was surely not.
         """
-        known = await self.known(graph)
-        if known is not None:
-            return known
+        return await self.known(graph) or await self.add(graph, submitted_at=submitted_at)
+
+    async def add(self, graph: JobGraph, *, submitted_at: Millis) -> PutOutcome:
+        """As `put`, for one who has just seen that the job is not known."""
         record = self._record_for(graph, submitted_at)
         failpoint("job-graphs.before-content")
         await self._storage.write(record.pointer, encode(graph))
@@ -234,7 +235,10 @@ class JobGraphStore:
 
     async def known(self, graph: JobGraph) -> SameAgain | Conflicts | None:
         """What `put` would answer without storing anything; None when the job is new."""
-        known = await self._known_as_live(graph) or await self._known_as_ended(graph)
+        # Read in this order: a job that ends and is cleaned up meanwhile is seen in one of the two.
+        live = await self._known_as_live(graph)
+        # Its record stands until it is cleaned up, so the result has the last word.
+        known = await self._known_as_ended(graph) or live
         return known or await self._known_by_key(graph.idempotency_key)
 
     async def _known_as_live(self, graph: JobGraph) -> SameAgain | Conflicts | None:

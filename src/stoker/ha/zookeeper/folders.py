@@ -49,12 +49,14 @@ class Folders:
         """
         if not any(isinstance(op, Create) for op in ops):
             return
+        # Nothing else changes where there are keys, and hardly ever is anything wrong.
+        changes = [op for op in ops if isinstance(op, Create | Delete)]
         try:
-            _check_places(ops, await self._look_at(ops))
+            _check_places(changes, await self._look_at(changes))
         except InvalidInput:
-            # It may have been an old sight.
+            # It may have been an old sight, or the servers would refuse an op before it.
             await self._link.call(lambda client: client.sync_async(self._paths.root))
-            _check_places(ops, await self._look_at(ops))
+            _check_places(ops, await self._look_at(ops, whole=True))
 
     async def make_for(self, ops: Sequence[Op]) -> None:
         """Every folder that the transaction needs."""
@@ -78,11 +80,13 @@ class Folders:
             except NodeExistsError:
                 continue
 
-    async def _look_at(self, ops: Sequence[Op]) -> _Snapshot:
+    async def _look_at(self, ops: Sequence[Op], *, whole: bool = False) -> _Snapshot:
+        """What is above and below of the created keys; the whole is what each op is about."""
         created = {op.key for op in ops if isinstance(op, Create)}
+        about = {op.key for op in ops if whole or isinstance(op, Delete)}
         above = {ancestor for key in created for ancestor in ancestors(key)}
         records, below = await asyncio.gather(
-            self._records({op.key for op in ops} | above),
+            self._records(about | above),
             asyncio.gather(*(self._keys_below(key) for key in sorted(created))),
         )
         inner = await self._records({key for found in below for key in found})

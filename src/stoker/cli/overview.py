@@ -1,0 +1,66 @@
+"""What `stoker --help` shows: everything on one screen of 24 lines with 80 columns."""
+
+from itertools import zip_longest
+
+JOBS = {
+    "run": "run a job and watch it",
+    "info": "print the graph of a job",
+    "list": "list jobs",
+    "status": "one job, why it waits",
+    "wait": "watch a job to its end",
+    "logs": "print what a job wrote",
+    "cancel": "end a job",
+    "queue": "queues and who waits",
+    "quarantine": "jobs that do not load",
+}
+STREAMING = {
+    "stop": "end with a savepoint",
+    "savepoint": "take, list, show, remove",
+    "checkpoint": "trigger, list, verify",
+    "upgrade": "go on with a new version",
+    "rescale": "divide its state anew",
+}
+CLUSTER = {
+    "cluster": "one here: up, down",
+    "master": "run a master here",
+    "task-executor": "run one here, with Spark",
+    "drain": "let an executor leave",
+    "shutdown": "end the cluster for good",
+    "token": "create, list, revoke",
+}
+MORE = {
+    "completion": "for bash, zsh and fish",
+    "demo": "see all of it at work",
+}
+_COLUMN = 39
+_OPTIONS = """\
+Options, before or after the command; stoker COMMAND --help tells more:
+  -m, --master URL  master to speak to, else $STOKER_MASTER, else client.master
+  --config FILE     configuration, in place of stoker.yml
+  -D KEY=VALUE      set an option; repeatable
+  --json            answer in JSON            --version    -h, --help
+"""
+
+
+def overview() -> str:
+    left = [*_group("Jobs", JOBS, 12), *_group("More", MORE, 12)]
+    right = [*_group("Streaming jobs", STREAMING, 15), *_group("Cluster", CLUSTER, 15)]
+    rows = [
+        f"{first:<{_COLUMN}}{second}".rstrip()
+        for first, second in zip_longest(left, right, fillvalue="")
+    ]
+    return "\n".join(
+        [
+            "Usage: stoker COMMAND [OPTIONS] [ARGS]...",
+            "",
+            "  Run PySpark jobs on a cluster that keeps them: accepted once, never lost.",
+            "",
+            *rows,
+            "",
+            _OPTIONS.rstrip(),
+        ]
+    )
+
+
+def _group(title: str, words: dict[str, str], width: int) -> list[str]:
+    return [f"{title}:", *(f"  {name:<{width}}{text}" for name, text in words.items())]

@@ -1,0 +1,120 @@
+"""Savepoints on disks that are full or read-only: real file systems, mounted for one process."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount", "--"]
+"""Mounts of a process that runs so are seen by nobody else, and go with it."""
+
+
+def may_mount() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    tried = subprocess.run(
+        [*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, check=False
+    )
+    return tried.returncode == 0
+
+
+pytestmark = pytest.mark.skipif(not may_mount(), reason="this machine lets nobody mount")
+
+STORY = """
+import asyncio, subprocess, sys
+from pathlib import Path
+
+from stoker.core.errors import StorageUnavailable
+from stoker.core.ids import JobId, RegionId
+from stoker.savepoints.catalog import dispose, list_savepoints
+from stoker.savepoints.locations import locate, read_manifest
+from stoker.savepoints.restore import restore, verify
+from stoker.savepoints.take import Occasion, Taking
+from stoker.storage.memory import MemoryStorage
+from stoker.storage.open import open_storage
+from unit.savepoints.checkpoint_files import FakeQuery, graph_of
+
+disk = Path(sys.argv[1])
+storage = MemoryStorage()
+query = FakeQuery(storage, "out")
+query.run(3)
+
+def mount(*options):
+    subprocess.run(["mount", *options, "tmpfs", str(disk)], check=True)
+
+async def take(name):
+    location = locate(str(disk / name), open_storage)
+    occasion = Occasion(savepoint_id=name, kind="savepoint", at=1)
+    return await Taking(storage, graph_of("out"), location, occasion).take([RegionId("out")])
+
+async def refused(work, *words):
+    try:
+        await work
+    except StorageUnavailable as error:
+        assert all(each in error.message for each in words), error.message
+    else:
+        raise AssertionError("it was not refused")
+
+def no_pins():
+    return not [path for path in storage.files if "/pins/" in path]
+"""
+
+FULL = """
+async def main():
+    mount("-t", "tmpfs", "-o", "size=128k")
+    storage.files[f"{query.root}/state/0/1/3.changelog"] = b"x" * 200_000
+    await refused(take("one"), "No space left on device", "free some space", str(disk))
+    assert list(disk.iterdir()) == [] and no_pins()
+    assert await list_savepoints(str(disk), open_storage) == []
+    storage.files[f"{query.root}/state/0/1/3.changelog"] = b"x"
+    assert (await take("two")).batches == {"out": 2}
+
+asyncio.run(main())
+"""
+
+READ_ONLY = """
+async def main():
+    mount("-t", "tmpfs")
+    await take("one")
+    mount("-o", "remount,ro")
+    await refused(take("two"), "Read-only file system", "writable", str(disk))
+    assert no_pins()
+    path = str(disk / "one")
+    await refused(dispose(path, open_storage, storage), "Read-only file system")
+    location = locate(path, open_storage)
+    manifest = await read_manifest(location)
+    assert await verify(location, manifest) == []
+    new = JobId("b" * 32)
+    restored = await restore(location, manifest, storage, new, regions=["out"], now=2)
+    assert restored.batches == {"out": 2}
+
+asyncio.run(main())
+"""
+
+
+def play(story: str, disk: Path) -> None:
+    done = subprocess.run(
+        [*NAMESPACE, sys.executable, "-c", STORY + story, str(disk)],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_fails_the_savepoint_leaves_nothing_on_it_and_the_next_one_fits(
+    tmp_path: Path,
+) -> None:
+    play(FULL, tmp_path)
+
+
+def test_of_a_read_only_disk_a_job_can_begin_but_nothing_is_saved_there_or_disposed_of(
+    tmp_path: Path,
+) -> None:
+    play(READ_ONLY, tmp_path)

@@ -1,0 +1,66 @@
+"""Who waits for what, however many wait."""
+
+import pytest
+
+from stoker.ha.coordinator import Watch
+from stoker.ha.watches import Aspect, Place, Sight, Watches
+
+OLD, NEW = Sight((1,)), Sight((2,))
+
+
+def value(key: str) -> Place:
+    return Place(Aspect.VALUE, key)
+
+
+def children(key: str) -> Place:
+    return Place(Aspect.CHILDREN, key)
+
+
+def test_a_change_of_a_key_touches_its_value_and_the_children_of_all_above_it() -> None:
+    watches, kept = Watches(), [Watch() for _ in range(5)]
+    places = [value("a/b/c"), children("a/b"), children("a"), value("a/b"), value("other")]
+    for place, watch in zip(places, kept, strict=True):
+        watches.add(place, OLD, watch)
+    assert watches.places(["a/b/c"]) == set(places[:3])
+    assert watches.places() == set(places)
+
+
+def test_only_those_fire_that_had_seen_something_else_and_in_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fired: list[Watch] = []
+
+    def note(watch: Watch) -> None:
+        fired.append(watch)
+
+    monkeypatch.setattr(Watch, "fire", note)
+    watches, kept = Watches(), [Watch() for _ in range(4)]
+    watches.add(value("b"), OLD, kept[0])
+    watches.add(value("a"), OLD, kept[1])
+    watches.add(value("a"), NEW, kept[2])
+    watches.add(value("b"), OLD, kept[3])
+    watches.settle({value("a"): NEW, value("b"): NEW, value("nobody"): NEW})
+    assert fired == [kept[0], kept[1], kept[3]]
+
+
+def test_what_nobody_waits_for_any_more_is_forgotten_with_its_owners() -> None:
+    watches, kept = Watches(), Watch()
+    watches.add(value("a"), Sight((1,), frozenset({"one"})), Watch())
+    watches.add(value("a"), Sight((1,), frozenset({"one", "two"})), kept)
+    assert watches.any_wanted
+    assert watches.owners() == {"one", "two"}
+    kept.fire()
+    assert not watches.any_wanted
+    assert watches.places() == set()
+    assert watches.owners() == set()
+
+
+def test_thousands_that_were_given_up_are_not_kept() -> None:
+    watches, kept = Watches(), Watch()
+    watches.add(value("kept"), OLD, kept)
+    for number in range(5000):
+        watches.add(value(str(number)), OLD, Watch())
+    assert len(watches._set) < 100
+    watches.fire_all()
+    assert kept.fired
+    assert not watches.any_wanted

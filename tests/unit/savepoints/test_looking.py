@@ -1,0 +1,36 @@
+"""Whoever looks for a savepoint that is not there leaves no trace of having looked."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from contract.rest_cluster import new_graph
+from stoker.core.errors import NotFound, UnusableSavepoint
+from stoker.core.graph import Restore
+from stoker.savepoints.catalog import dispose, list_savepoints
+from stoker.savepoints.examination import examine
+from stoker.savepoints.locations import locate, read_manifest
+from stoker.savepoints.origin import check_origin
+from stoker.savepoints.services import SavepointServices
+from stoker.storage.memory import MemoryStorage
+
+OPEN = SavepointServices().open_storage
+
+
+async def test_nothing_is_made_where_no_savepoint_is(tmp_path: Path) -> None:
+    path = str(tmp_path / "typo" / "deep" / "savepoint-1")
+    graph = msgspec.structs.replace(new_graph(), restore=Restore(path=path))
+    looks = {
+        "dispose": (dispose(path, OPEN, MemoryStorage()), UnusableSavepoint),
+        "show": (read_manifest(locate(path, OPEN)), UnusableSavepoint),
+        "verify": (examine(path, OPEN), NotFound),
+        "run -s": (check_origin(graph, OPEN), UnusableSavepoint),
+    }
+    for name, (look, error) in looks.items():
+        with pytest.raises(error, match=r"no such directory|nothing at") as told:
+            await look
+        assert path in told.value.message, name
+    assert await list_savepoints(str(tmp_path / "typo"), OPEN) == []
+    assert os.listdir(tmp_path) == []
