@@ -58,7 +58,8 @@ class Progressed:
 class Finished:
     """The work has ended well: nothing decides about the outcome any more.
 
-    What is left of it is being cleared away, and only `RunningTask.outcome` tells that it is gone.
+    What is left of it does no work any more and is being cleared away; `RunningTask.outcome` tells
+    that it is gone.
     """
 
     outcome: AttemptOutcome

@@ -1,20 +1,32 @@
 """From the pipes of a process to the logs of whoever it works for at the moment."""
 
 import asyncio
+import fcntl
 import os
+import struct
+import termios
 from pathlib import Path
 
 from stoker.engine.bounded_log import BoundedLog
 
 _CHUNK = 256 * 1024
 _LAST_WORDS = 16 * 1024
+_MANY_TURNS = 1000
+_TURNS_TO_THE_LOG = 3
 
 
 class LogPump:
     """Carries one stream. Before `carry_to`, what comes goes to the file of the spares."""
 
-    def __init__(self, reader: asyncio.StreamReader, before: Path, limit: int) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        before: Path,
+        limit: int,
+        pipe: int | None = None,
+    ) -> None:
         self._reader = reader
+        self._pipe = pipe
         self._limit = limit
         self._log = BoundedLog(limit)
         self._file = _open(before)
@@ -31,6 +43,23 @@ class LogPump:
         self._file = _open(path)
         self._log = BoundedLog(self._limit)
         self._last = b""
+
+    async def catch_up(self) -> None:
+        """What was written until now is in the log; of one that writes on and on, most of it."""
+        for _ in range(_MANY_TURNS):
+            if self._running.done() or not self._has_more:
+                break
+            await asyncio.sleep(0)
+        # From the pipe to the reader, from there to the log: a turn of the loop each.
+        for _ in range(_TURNS_TO_THE_LOG):
+            await asyncio.sleep(0)
+
+    @property
+    def _has_more(self) -> bool:
+        if self._pipe is None:
+            return False
+        (size,) = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, b"\0" * 4))
+        return bool(size)
 
     async def wait_until_over(self) -> None:
         """Everything that was written is in the log, which is closed."""

@@ -136,6 +136,8 @@ class ConnectTask:
             return self._outcome_of(end)
         self._release()
         outcome = self._outcome_of(end)
+        # Whoever hears of it may ask for what it said.
+        await self._runner.process.output_caught_up()
         self._listener(Finished(outcome))
         await self._clean_up()
         return outcome

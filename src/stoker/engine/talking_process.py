@@ -45,6 +45,11 @@ class TalkingProcess:
         self._stdout.carry_to(directory / "stdout.log")
         self._stderr.carry_to(directory / "stderr.log")
 
+    async def output_caught_up(self) -> None:
+        """What it wrote until now can be read in the logs."""
+        await self._stdout.catch_up()
+        await self._stderr.catch_up()
+
     async def hang_up(self) -> None:
         """After its end: returns when everything that it wrote is in the logs."""
         self._writer.close()

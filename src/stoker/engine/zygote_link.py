@@ -113,7 +113,7 @@ class ZygoteLink:
         await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0)
         )
-        return LogPump(reader, self._log, self._log_bytes), writing
+        return LogPump(reader, self._log, self._log_bytes, reading), writing
 
     def ask_to_kill(self, number: int) -> None:
         self._tell(Kill(runner=number))

@@ -28,7 +28,7 @@ class HeldTask:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Nothing runs for it any more; its outcome may not be on record yet."""
     outcome: AttemptOutcome | None = None
-    """Set when it is on record: it may be told from then on."""
+    """Set when it is on record: it may be told from then on, and its slot is free."""
     recording: "asyncio.Task[AttemptOutcome] | None" = None
     """Of one that finished, begun while the engine still clears away what is left of it."""
     recorded: asyncio.Event = field(default_factory=asyncio.Event)

@@ -91,15 +91,10 @@ class TaskRuns:
     async def _run(self, held: HeldTask) -> None:
         ended = await self._outcome(held)
         held.over.set()
-        outcome, _ = await asyncio.gather(
-            held.recording or self._put_on_record(self._decided(ended, held)),
+        await asyncio.gather(
+            held.recording or self._record_and_tell(self._decided(ended, held), held),
             self._files.put_away(held.job_id, held.attempt),
         )
-        held.progress = outcome.progress
-        held.outcome = outcome
-        held.recorded.set()
-        log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
-        self._changed(held)
         await self.logs.copy_to_storage(held.job_id, held.attempt)
 
     def _decided(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
@@ -110,11 +105,20 @@ class TaskRuns:
         )
 
     def _finished(self, outcome: AttemptOutcome, held: HeldTask) -> None:
-        """What counts is on record sooner; it is told when nothing of the attempt is left."""
+        """It is told as soon as it is on record, while the engine clears away what is left."""
         decided = self._decided(outcome, held)
         if decided.state is ExecutionState.FINISHED:
-            recording = self._put_on_record(decided)
-            held.recording = self._scope.spawn(f"record {held.attempt}", recording)
+            telling = self._record_and_tell(decided, held)
+            held.recording = self._scope.spawn(f"record {held.attempt}", telling)
+
+    async def _record_and_tell(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
+        await self._put_on_record(outcome)
+        held.progress = outcome.progress
+        held.outcome = outcome
+        held.recorded.set()
+        log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
+        self._changed(held)
+        return outcome
 
     async def _outcome(self, held: HeldTask) -> AttemptOutcome:
         if held.deployment.stopped:

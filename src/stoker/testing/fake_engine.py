@@ -100,6 +100,7 @@ class FakeRunningTask:
             self._end(ExecutionState.FAILED, failure)
         else:
             self._finished = self._outcome_of(ExecutionState.FINISHED)
+            self._span.ended = asyncio.get_running_loop().time()
             self._listener(Finished(self._finished))
             await asyncio.sleep(_CLEARING_SECONDS)
             self._end(ExecutionState.FINISHED)

@@ -69,6 +69,8 @@ class FakeProcess:
             await self.killed.wait()
         return None
 
+    async def output_caught_up(self) -> None: ...
+
     async def kill(self) -> str:
         self.killed.set()
         return "killed by SIGKILL"
