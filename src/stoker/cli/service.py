@@ -16,6 +16,7 @@ from stoker.cli.exit_codes import FAILED, FATAL
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ProcessOptions
 from stoker.core.errors import InvalidInput, InvalidOption, StartupFailed, StokerError
+from stoker.rest.secrets import without_credentials
 
 Serve = Callable[[Configuration], Coroutine[Any, Any, int]]
 """Its value is the exit code of the process."""
@@ -42,12 +43,19 @@ def serve_until_signal(serve: Serve, configuration: Configuration) -> int:
         return _last_words(error, f"{type(error).__name__}: {error}", FATAL)
 
 
+class _Discreet(logging.Formatter):
+    """What a job was given, and an error quotes, is not for whoever reads the log."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_credentials(super().format(record))
+
+
 @contextmanager
 def _log_on_error_stream(level: str) -> Iterator[None]:
     if level.upper() not in _LEVELS:
         raise InvalidOption(f"process.log-level is {level}; write one of {', '.join(_LEVELS)}")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setFormatter(_Discreet(_FORMAT))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
