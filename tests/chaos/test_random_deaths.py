@@ -161,9 +161,13 @@ class DeathStory(Story):
             time.sleep(SESSION_SECONDS * 1.5)
 
     def hold_up_calls(self, process: str) -> None:
-        """For longer than heartbeats are waited for, and not so long as a lease."""
+        """For longer than heartbeats are waited for, and not so long as a lease surely is.
+
+        The last renewal may be a quarter of a lease old when it begins.
+        """
+        surely_left = LEASE_SECONDS * 3 / 4 - MARGIN_SECONDS
         with cut(self._cables, rpc_of(process)):
-            time.sleep((HEARTBEAT_TIMEOUT_SECONDS + LEASE_SECONDS - MARGIN_SECONDS) / 2)
+            time.sleep((HEARTBEAT_TIMEOUT_SECONDS + surely_left) / 2)
 
     def cut_task_executor_from_masters(self) -> None:
         """It sees in ZooKeeper that they are there, so it may not go on without them."""
