@@ -40,6 +40,14 @@ def refused_option(*names: str, reason: str, **given: Any) -> Decorator:
     return click.option(*names, hidden=True, expose_value=False, callback=refuse, **given)
 
 
+detached_option = click.option(
+    "--detached",
+    cls=Spelled,
+    also=("-detached",),
+    is_flag=True,
+    help="Return when it has begun, with the id of the operation.",
+)
+
 savepoint_format = click.option(
     "-type",
     "--type",

@@ -7,7 +7,7 @@ import click
 from stoker.cli.begun import tell_begun
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
-from stoker.cli.flink_spelling import Spelled, savepoint_format
+from stoker.cli.flink_spelling import detached_option, savepoint_format
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_group import JobGroup
 from stoker.cli.jobs import job_argument, job_named
@@ -34,13 +34,7 @@ def savepoint() -> None:
 @job_argument
 @click.argument("directory", required=False)
 @click.option("--cancel", is_flag=True, help="Cancel the job when the savepoint is there.")
-@click.option(
-    "--detached",
-    cls=Spelled,
-    also=("-detached",),
-    is_flag=True,
-    help="Return when it has begun, with the id of the operation.",
-)
+@detached_option
 @savepoint_format
 @shared_options
 def trigger(

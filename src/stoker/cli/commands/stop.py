@@ -5,7 +5,7 @@ import click
 from stoker.cli.begun import tell_begun
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
-from stoker.cli.flink_spelling import Spelled, refused_option, savepoint_format
+from stoker.cli.flink_spelling import Spelled, detached_option, refused_option, savepoint_format
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
@@ -30,13 +30,7 @@ from stoker.cli.terminal import say
     type=click.FloatRange(min=0, min_open=True),
     help="For the batches that run to end; without a boundary by then the job goes on.",
 )
-@click.option(
-    "--detached",
-    cls=Spelled,
-    also=("-detached",),
-    is_flag=True,
-    help="Return when it has begun, with the id of the operation.",
-)
+@detached_option
 @savepoint_format
 @refused_option(
     *("-d", "--drain"),
