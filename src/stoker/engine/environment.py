@@ -40,6 +40,10 @@ def check_versions(environment: Environment | None) -> None:
 
 
 def _installed_version(library: str) -> str | None:
+    loaded = getattr(sys.modules.get(library), "__version__", None)
+    if loaded is not None:
+        # What is in use counts, and to look it up takes longer than a small function runs.
+        return str(loaded)
     try:
         return importlib.metadata.version(library)
     except importlib.metadata.PackageNotFoundError:

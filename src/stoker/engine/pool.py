@@ -16,8 +16,8 @@ from stoker.engine.zygote_link import ZygoteLink
 _LOOK_AGAIN_SECONDS = 0.1
 _BREATH_SECONDS = 0.1
 """After the end of a task, for those who are still to learn of it."""
-_RUSH_SECONDS = 1.0
-"""So long after somebody found no spare, more of them are expected."""
+_RUSH_SECONDS = 0.5
+"""So long after somebody took a spare, others are expected to follow."""
 
 Spare = asyncio.Task[WarmRunner | StokerError]
 
@@ -65,18 +65,18 @@ class RunnerPool:
                 await runner.process.kill()
 
     def _next_spare(self) -> Spare:
-        """The one that is ready, else the oldest; one is made when there is none."""
-        if not any(spare.done() for spare in self._spares):
-            self._rush_until = asyncio.get_running_loop().time() + _RUSH_SECONDS
+        """A warm one, else one that is ready, else the oldest; made when there is none."""
+        self._rush_until = asyncio.get_running_loop().time() + _RUSH_SECONDS
         if not self._spares:
             return self._begin_preparing()
-        ready = next((spare for spare in self._spares if spare.done()), self._spares[0])
-        self._spares.remove(ready)
-        return ready
+        # Of equals the first, which is the oldest.
+        best = min(self._spares, key=lambda spare: (not spare.done(), _is_cold(spare)))
+        self._spares.remove(best)
+        return best
 
     @property
     def _is_rushed(self) -> bool:
-        """To warm up a runner costs as much as a short task: somebody needs that now."""
+        """To warm up a runner costs more than a short task gains by it: that is for idle times."""
         return asyncio.get_running_loop().time() < self._rush_until
 
     async def renew(self) -> None:

@@ -82,10 +82,21 @@ def serve_as_runner(connection: socket.socket) -> None:
 
 def _session(prepare: Prepare) -> Any:
     session: Any = SparkSession.builder.remote(prepare.url).create()
+    _skip_a_question(session.client)
     let_classic_udfs_run_on_connect()
     # Lets user code that asks for a session by getOrCreate() have this one.
     os.environ["SPARK_REMOTE"] = prepare.url
     return session
+
+
+def _skip_a_question(client: Any) -> None:
+    """Before its first plan, a client asks from what size on plans are compressed.
+
+    To a server on the same machine they never need to be.
+    """
+    if hasattr(client, "_plan_compression_threshold"):
+        client._plan_compression_threshold = -1
+        client._plan_compression_algorithm = "NONE"
 
 
 def _set_up(session: Any, prepare: Prepare) -> None:

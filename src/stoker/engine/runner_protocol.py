@@ -151,6 +151,10 @@ class Exited(Value, tag="exited"):
 ToZygote = Fork | Kill
 FromZygote = Forked | Exited
 
+# To make one takes milliseconds, which each runner would spend anew.
+_to_runner = msgspec.msgpack.Decoder(ToRunner)
+_from_runner: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
+
 
 def frame(message: msgspec.Struct) -> bytes:
     body = msgspec.msgpack.encode(message)
@@ -188,7 +192,6 @@ class RunnerEnd:
         self._sending = threading.Lock()
         self._deframer = Deframer()
         self._received: list[ToRunner] = []
-        self._decoder = msgspec.msgpack.Decoder(ToRunner)
 
     def send(self, message: FromRunner) -> None:
         data = frame(message)
@@ -201,16 +204,14 @@ class RunnerEnd:
             data = self._connection.recv(1 << 20)
             if not data:
                 return None
-            self._received += [self._decoder.decode(body) for body in self._deframer.feed(data)]
+            self._received += [_to_runner.decode(body) for body in self._deframer.feed(data)]
         return self._received.pop(0)
 
 
-async def receive(
-    reader: asyncio.StreamReader, decoder: "msgspec.msgpack.Decoder[FromRunner]"
-) -> FromRunner | None:
+async def receive(reader: asyncio.StreamReader) -> FromRunner | None:
     """The next message at the task executor's side, or None when the runner is gone."""
     try:
         (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-        return decoder.decode(await reader.readexactly(length))
+        return _from_runner.decode(await reader.readexactly(length))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None

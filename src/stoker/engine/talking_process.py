@@ -5,8 +5,6 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from stoker.engine.log_pump import LogPump
 from stoker.engine.runner_protocol import FromRunner, ToRunner, frame, receive
 
@@ -25,7 +23,6 @@ class TalkingProcess:
         self._reader = reader
         self._writer = writer
         self._stdout, self._stderr = output
-        self._decoder: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
 
     async def send(self, message: ToRunner) -> None:
         # A process that is gone shows as the end of what it says.
@@ -38,7 +35,7 @@ class TalkingProcess:
         self._writer.write(frame(message))
 
     async def receive(self) -> FromRunner | None:
-        return await receive(self._reader, self._decoder)
+        return await receive(self._reader)
 
     def log_to(self, directory: Path) -> None:
         """From now on, what it writes is the output of one task."""

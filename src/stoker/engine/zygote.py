@@ -50,6 +50,8 @@ _IMPORTED_BEFOREHAND = (
     "pyspark.sql.pandas.functions",
     "pyspark.sql.types",
 )
+_IMPORTED_IF_THERE = ("grpc._channel", "grpc._auth", "grpc._plugin_wrapping")
+"""gRPC puts these off until its first channel, which is the runner's."""
 
 
 class Zygote:
@@ -200,6 +202,9 @@ def _kill_group(pid: int) -> None:
 def main() -> None:
     for module in _IMPORTED_BEFOREHAND:
         importlib.import_module(module)
+    for module in _IMPORTED_IF_THERE:
+        with suppress(ImportError):
+            importlib.import_module(module)
     # Looks through all that is installed, once for all runners.
     importlib.metadata.version("pyspark")
     gc.collect()

@@ -94,13 +94,14 @@ class Zygotes:
         return next(each for each in self._zygotes if not each.died.done())
 
 
-async def spare(server: Server) -> "asyncio.Task[WarmRunner]":
+async def spare(server: Server, *, is_warm: bool = True) -> "asyncio.Task[WarmRunner]":
     async def ready() -> WarmRunner:
         return WarmRunner(
             process=cast(Any, SlowToDie()),
             server=cast(Any, server),
             session_id="session",
             spark_version="4.3.0",
+            is_warm=is_warm,
         )
 
     task = asyncio.create_task(ready())
@@ -177,7 +178,7 @@ def test_in_a_rush_runners_are_made_without_a_query_and_warmed_up_when_it_is_ove
         assert [runner.is_warm for runner in first] == [True, True]
         rush = [await pool.take() for _ in range(3)]
         assert [runner.is_warm for runner in rush] == [False] * 3, "nobody had the time"
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.3)
         spares = [cast(WarmRunner, spare.result()) for spare in pool._spares]
         assert [spare.is_warm for spare in spares] == [False] * 2
         await asyncio.sleep(5)
@@ -189,6 +190,37 @@ def test_in_a_rush_runners_are_made_without_a_query_and_warmed_up_when_it_is_ove
             assert isinstance(warm_up, WarmUp)
         keeping.cancel()
         await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+def test_what_replaces_a_runner_that_was_taken_is_made_without_a_query() -> None:
+    async def main() -> None:
+        options = EngineOptions(warm_runners=2, replenish_delay=timedelta(seconds=0))
+        zygotes = Zygotes(Zygote())
+        pool = RunnerPool(options, cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
+        keeping = asyncio.create_task(pool.run())
+        await asyncio.sleep(1)
+        assert (await pool.take()).is_warm
+        await asyncio.sleep(0.2)
+        spares = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert [spare.is_warm for spare in spares] == [True, False]
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+def test_a_warm_spare_is_taken_before_a_cold_one_and_that_before_one_that_is_not_ready() -> None:
+    async def main() -> None:
+        server = Server()
+        pool = RunnerPool(EngineOptions(), cast(Any, Servers(server)), cast(Any, None), Ids())
+        unready: asyncio.Future[WarmRunner] = asyncio.Future()
+        cold, warm = await spare(server, is_warm=False), await spare(server)
+        pool._spares = cast(Any, [unready, cold, warm])
+        assert await pool.take() is warm.result()
+        assert await pool.take() is cold.result()
+        assert pool._spares == [cast(Any, unready)]
 
     run_virtual(main)
 
