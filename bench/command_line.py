@@ -1,9 +1,10 @@
 """How long the command line takes to answer, against the bare interpreter and Flink's.
 
 Flink's command line takes part where STOKER_FLINK names the folder with its jars: `flink list` asks
-the same master. `flink run` cannot: what it hands in is a Java object. Flink's script starts a JVM
-that reads the configuration before it starts the one that asks; so does this, where the folder
-`bin` beside that of the jars has what it needs.
+the same master. `flink run` cannot: what it hands in is a Java object, so it goes to a JobManager
+of Flink's own, which accepts the job and runs it as little as our master does. Flink's script
+starts a JVM that reads the configuration before it starts the one that asks; so does this, where
+the folder `bin` beside that of the jars has what it needs.
 """
 
 import os
@@ -13,12 +14,12 @@ import tempfile
 from pathlib import Path
 
 from bench.cluster import cluster_without_spark
-from bench.measure import Sample, Verdict, alternate, milliseconds
+from bench.flink import Flink
+from bench.measure import Verdict, alternate
 
+STOKER = [sys.executable, "-m", "stoker.cli.main"]
 ROUNDS = int(os.environ.get("STOKER_BENCH_ROUNDS", "15"))
 FLINK = os.environ.get("STOKER_FLINK")
-FLINK_MAIN = "org.apache.flink.client.cli.CliFrontend"
-FLINK_CONFIGURATION = "org.apache.flink.runtime.util.bash.BashJavaUtils"
 AIM_FASTER = 8.0
 JOB = """
 name: copy
@@ -31,7 +32,6 @@ sinks:
 
 def run() -> list[Verdict]:
     verdicts = []
-    stoker = [sys.executable, "-m", "stoker.cli.main"]
     bare = [sys.executable, "-c", "pass"]
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         job = Path(folder) / "job.yml"
@@ -44,7 +44,7 @@ def run() -> list[Verdict]:
             ):
                 reference, ours = alternate(
                     lambda: _quietly(bare),
-                    lambda words=arguments: _quietly([*stoker, *words]),
+                    lambda words=arguments: _quietly([*STOKER, *words]),
                     names=("bare interpreter", f"stoker {arguments[0]}"),
                     rounds=ROUNDS,
                 )
@@ -52,7 +52,7 @@ def run() -> list[Verdict]:
                 print(f"  ratio {ours.median / reference.median:.1f}", flush=True)
                 verdicts.append(Verdict(f"stoker {arguments[0]}", ours.median / 1000, 0.3, "s"))
             if FLINK is not None:
-                verdicts.append(_against_flink(FLINK, folder, masters, stoker))
+                verdicts += _against_flink(Flink(Path(FLINK), Path(folder)), masters, job)
     return verdicts
 
 
@@ -73,36 +73,39 @@ def _quietly(command: list[str], **more: str) -> None:
     )
 
 
-def _against_flink(lib: str, folder: str, masters: str, stoker: list[str]) -> Verdict:
-    (Path(folder) / "config.yaml").write_text("")
-    flink = ["java", "-cp", f"{lib}/*", FLINK_MAIN, "list", "-m", masters.removeprefix("http://")]
-    script = [*_reading_of_configuration(Path(lib), folder), flink]
-
-    def list_by_flink() -> None:
-        for command in script:
-            _quietly(command, FLINK_CONF_DIR=folder)
-
-    pairs = [
-        (
-            milliseconds(list_by_flink),
-            milliseconds(lambda: _quietly([*stoker, "list", "-m", masters])),
-        )
-        for _ in range(max(1, ROUNDS // 3))
-    ]
-    theirs = Sample("flink list", tuple(pair[0] for pair in pairs))
-    ours = Sample("stoker list", tuple(pair[1] for pair in pairs))
-    print(f"{theirs}\n{ours}", flush=True)
-    ratio = theirs.median / ours.median
-    return Verdict(
-        "stoker list, times faster than flink list", ratio, AIM_FASTER, "", at_least=True
-    )
-
-
-def _reading_of_configuration(lib: Path, folder: str) -> list[list[str]]:
-    utilities = lib.parent / "bin" / "bash-java-utils.jar"
-    if not utilities.exists():
+def _against_flink(flink: Flink, masters: str, job: Path) -> list[Verdict]:
+    (flink.folder / "config.yaml").write_text("")
+    asked = flink.script("list", "-m", masters.removeprefix("http://"))
+    if len(asked) == 1:
         print("without the JVM that reads Flink's configuration: bin/bash-java-utils.jar is absent")
-        return []
-    (flink,) = lib.glob("flink-dist*.jar")
-    read = ["UPDATE_AND_GET_FLINK_CONFIGURATION", "--configDir", folder, "-flatten"]
-    return [["java", "-cp", f"{flink}:{utilities}", FLINK_CONFIGURATION, *read]]
+    verdicts = [_compared("list", flink, asked, ["list", "-m", masters])]
+    program = flink.program()
+    if program is None:
+        print("flink run is left out: there is no javac to make a job for it")
+        return verdicts
+    with flink.job_manager() as theirs:
+        handed_in = flink.script("run", "-d", "-m", theirs, str(program))
+        ours = ["run", "-d", "-m", masters, str(job)]
+        return [*verdicts, _compared("run -d", flink, handed_in, ours)]
+
+
+def _compared(name: str, flink: Flink, script: list[list[str]], ours: list[str]) -> Verdict:
+    def by_flink() -> None:
+        for command in script:
+            _quietly(command, FLINK_CONF_DIR=str(flink.folder))
+
+    theirs, here = alternate(
+        by_flink,
+        lambda: _quietly([*STOKER, *ours]),
+        names=(f"flink {name}", f"stoker {name}"),
+        rounds=max(1, ROUNDS // 3),
+        warm_up=1,
+    )
+    print(f"{theirs}\n{here}", flush=True)
+    return Verdict(
+        f"stoker {name}, times faster than flink {name}",
+        theirs.median / here.median,
+        AIM_FASTER,
+        "",
+        at_least=True,
+    )

@@ -1,176 +1,189 @@
-"""`GET /jobs/overview` with 10,000 ended jobs and some that run: whole and in pages.
+"""`GET /jobs/overview` with 10,000 ended jobs while jobs run and others are handed in.
 
-The REST server asks its dispatcher over gRPC, as in a master; the requests come from another
-process, 50 a second, while ten of the running jobs change every second.
+Everything is real: a master, a task executor with Spark, streaming jobs that run. The ended jobs
+are recorded before the master starts, by the store with which a master records them. Those that
+are handed in find no free slot and wait, each with its own master. Whoever asks and hands in does
+so from processes of their own, over connections that stay open.
 """
 
 import asyncio
-import multiprocessing
+import json
+import os
+import tempfile
 import time
-from multiprocessing.connection import Connection
-from typing import Any
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
 
-from bench.measure import Verdict
-from stoker.core.graph import JobType
-from stoker.core.ids import JobId, SessionId
-from stoker.core.results import JobResult, JobSummary
-from stoker.core.states import ExecutionState, JobStatus
-from stoker.dispatcher.ended_jobs import EndedJobs
-from stoker.dispatcher.live_list import LiveList
-from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
-from stoker.rest.app import build_app
-from stoker.rest.options import RestOptions
-from stoker.rest.server import serving
-from stoker.rest.services import RestServices
-from stoker.rpc.grpc_transport import open_grpc
-from stoker.rpc.options import RpcOptions
-from stoker.rpc.service import Endpoint
+from bench.ended_jobs import record_ended_jobs
+from bench.measure import Sample, Verdict, processor_seconds, rounds
+from bench.raw_submissions import accepted_a_second
+from bench.steady_requests import Question, answers_within, asking
+from stoker import Pipeline
+from stoker.client.blocking import BlockingClient
+from stoker.core.graph import JobGraph
+from stoker.core.ids import Ids
+from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local_zookeeper import LocalZooKeeper
 
-ENDED = 10_000
-LIVE = 50
-CHANGING = 10
-RATE = 50
+ENDED = int(os.environ.get("STOKER_BENCH_ENDED", "10000"))
+RUNNING = 4
+A_SECOND = 50
 SECONDS = 10
-START = 1_790_000_000_000
+IDLE_SECONDS = 2
+JOBS = int(os.environ.get("STOKER_BENCH_SUBMISSIONS", "300"))
+ROUNDS = rounds(5)
+AIM_P99 = 200.0
+AIM_SHARE = 0.95
+AIMS = {"embedded": (0, 100.0), "ZooKeeper, 3 servers": (3, 50.0)}
+PAGE = "/jobs/overview?limit=50&offset=5000"
+WHOLE = "/jobs/overview"
+LISTS = (
+    ("whole", WHOLE, "identity"),
+    ("a page of 50", PAGE, "identity"),
+    ("running ones", "/jobs/overview?state=RUNNING&sort=-last-modification", "identity"),
+    ("whole, gzip accepted", WHOLE, "gzip"),
+)
+CONFIGURATION = (
+    f"{{rest.bind-port: '0', taskmanager.numberOfTaskSlots: {RUNNING}, "
+    f"job-result-store.max-count: {10 * ENDED}, slot.request.timeout: 1 h}}"
+)
 
 
-class ManyJobs(Endpoint):
-    gateway = DispatcherGateway
+@dataclass(frozen=True)
+class Master:
+    url: str
+    pid: int
 
-    def __init__(self) -> None:
-        super().__init__("dispatcher")
-        self._ended = EndedJobs(_ended(number) for number in range(ENDED))
-        self._live = LiveList(_live)
-        self._second = 0
-        for number in range(LIVE):
-            self._live.changed(_live_id(number))
-
-    def jobs_since(
-        self, leader: SessionId | None, revision: int, live_revision: int = -1
-    ) -> JobsSince:
-        if (now := int(time.time())) != self._second:
-            self._second = now
-            for number in range(CHANGING):
-                self._live.changed(_live_id(number))
-        now_live = self._live.revision
-        changed = self._ended.changed_since(revision) if leader else None
-        since = self._live.since(live_revision) if leader else None
-        return JobsSince(
-            leader=SessionId("bench"),
-            revision=self._ended.revision,
-            live=tuple(self._live.summaries() if since is None else since[0]),
-            ended=tuple(self._ended.summaries()) if changed is None else (),
-            whole=changed is None,
-            live_revision=now_live,
-            live_whole=since is None,
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        if name in vars(DispatcherGateway):
-            return lambda *_: None
-        raise AttributeError(name)
-
-
-def _ended(number: int) -> JobResult:
-    return JobResult(
-        job_id=JobId(f"{number:032x}"),
-        name=f"orders per hour {number}",
-        job_type=JobType.BATCH,
-        status=JobStatus.FINISHED,
-        start=START + number * 1000,
-        end=START + number * 1000 + 60_000,
-        tasks={ExecutionState.FINISHED: 3},
-    )
-
-
-def _live_id(number: int) -> JobId:
-    return JobId(f"{ENDED + number:032x}")
-
-
-def _live(job_id: JobId) -> JobSummary:
-    number = int(job_id, 16) - ENDED
-    return JobSummary(
-        job_id=job_id,
-        name=f"stream {number}",
-        job_type=JobType.STREAMING,
-        status=JobStatus.RUNNING,
-        start=START + number * 200_000,
-        last_change=START + (int(time.time()) if number < CHANGING else 0),
-        tasks={ExecutionState.RUNNING: 2},
-    )
-
-
-def _serve(link: Connection) -> None:
-    asyncio.run(_serving(link))
-
-
-async def _serving(link: Connection) -> None:
-    rpc = await open_grpc("127.0.0.1", "0", RpcOptions())
-    options = RestOptions(bind_port="0")
-    async with rpc.running(ManyJobs()) as address:
-        gateway = await rpc.connect(address, DispatcherGateway)
-
-        async def dispatcher() -> DispatcherGateway:
-            return gateway
-
-        services = RestServices(
-            dispatcher=dispatcher,
-            blobs=None,  # type: ignore[arg-type]
-            leads=lambda: True,
-            leader_url=lambda: None,
-            options=options,
-            version="bench",
-        )
-        async with serving(build_app(services), options) as url:
-            link.send(url)
-            await asyncio.to_thread(link.recv)
-    await rpc.close()
-
-
-async def _ask(url: str, path: str, encoding: str, took: list[float]) -> None:
-    """By hand: a client that copies every answer thrice would measure itself."""
-    host, _, port = url.removeprefix("http://").partition(":")
-    began = time.perf_counter()
-    reader, writer = await asyncio.open_connection(host, int(port), limit=2**24)
-    writer.write(
-        f"GET {path} HTTP/1.1\r\nhost: {host}:{port}\r\naccept-encoding: {encoding}\r\n"
-        "connection: close\r\n\r\n".encode()
-    )
-    answer = await reader.read(-1)
-    writer.close()
-    assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
-    took.append(time.perf_counter() - began)
-
-
-async def _load(url: str, path: str, encoding: str) -> list[float]:
-    took: list[float] = []
-    await _ask(url, path, encoding, [])
-    began = time.perf_counter()
-    async with asyncio.TaskGroup() as group:
-        for number in range(RATE * SECONDS):
-            await asyncio.sleep(max(0.0, began + number / RATE - time.perf_counter()))
-            group.create_task(_ask(url, path, encoding, took))
-    return sorted(took)
+    @property
+    def processor_seconds(self) -> float:
+        return processor_seconds(self.pid)
 
 
 def run() -> list[Verdict]:
     verdicts = []
-    here, there = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=_serve, args=(there,))
-    server.start()
-    try:
-        url = here.recv()
-        for name, path, encoding in (
-            ("whole", "/jobs/overview", "identity"),
-            ("a page of 50", "/jobs/overview?limit=50&offset=5000", "identity"),
-            ("running ones", "/jobs/overview?state=RUNNING&sort=-last-modification", "identity"),
-            ("whole, gzip accepted", "/jobs/overview", "gzip"),
-        ):
-            took = asyncio.run(_load(url, path, encoding))
-            middle, late = took[len(took) // 2], took[int(len(took) * 0.99)]
-            print(f"{name:20} p50 {middle * 1000:7.1f} ms   p99 {late * 1000:7.1f} ms", flush=True)
-            verdicts.append(Verdict(f"list of {ENDED} jobs, {name}, p99", late * 1000, 200, "ms"))
-    finally:
-        here.send(None)
-        server.join()
+    for name, (servers, aim) in AIMS.items():
+        with _master(servers) as master:
+            if not servers:
+                verdicts += [_asked(master, *each) for each in LISTS]
+            verdicts += _with_submissions(f"{name}, list in pages", master, PAGE, aim)
+            verdicts += _with_submissions(f"{name}, whole list", master, WHOLE, aim)
     return verdicts
+
+
+def _asked(master: Master, name: str, path: str, encoding: str) -> Verdict:
+    before = master.processor_seconds
+    seen = answers_within(Question(master.url, path, A_SECOND, encoding), SECONDS)
+    used = (master.processor_seconds - before) / len(seen.milliseconds)
+    print(f"{name}: {seen}; processor {used * 1000:.1f} ms a request", flush=True)
+    return Verdict(f"list of {ENDED} jobs, {name}, p99", seen.percentile(0.99), AIM_P99, "ms")
+
+
+@dataclass
+class Handed:
+    """Rounds of jobs that were handed in, with the list being asked for or not."""
+
+    rates: list[float] = field(default_factory=list)
+    processor: float = 0.0
+    late: list[float] = field(default_factory=list)
+    lists: int = 0
+
+
+def _with_submissions(name: str, master: Master, path: str, aim: float) -> list[Verdict]:
+    """In turn without and with the list being asked, so that what else happens touches both; each
+    goes first as often, since the jobs that wait become more."""
+    accepted_a_second(master.url, max(1, JOBS // 3))
+    alone, asked = Handed(), Handed()
+    for number in range(ROUNDS):
+        for one in (alone, asked) if number % 2 == 0 else (asked, alone):
+            _hand_in(master, one, path if one is asked else None)
+    without = Sample(f"{name}: accepted, nobody asks", tuple(alone.rates), "jobs/s")
+    during = Sample(f"{name}: accepted, {A_SECOND} lists a second", tuple(asked.rates), "jobs/s")
+    answers = Sample(f"{name}: p99 of the lists meanwhile", tuple(asked.late))
+    share = median(b / a for a, b in zip(alone.rates, asked.rates, strict=True))
+    print(f"{without}\n{during}\n{answers}\n  share of the rate {share:.2f}", flush=True)
+    print(
+        "  processor time of the master: "
+        f"{alone.processor / (ROUNDS * JOBS) * 1000:.1f} ms a job, "
+        f"{(asked.processor - alone.processor) / asked.lists * 1000:.1f} ms a list",
+        flush=True,
+    )
+    return [
+        Verdict(f"submissions, {name}", during.median, aim, "/s", at_least=True),
+        Verdict(f"share of the rate, {name}", share, AIM_SHARE, "", at_least=True),
+        Verdict(f"lists meanwhile, {name}, p99", answers.median, AIM_P99, "ms"),
+    ]
+
+
+def _hand_in(master: Master, handed: Handed, path: str | None) -> None:
+    idle = _idle_share(master)
+    before, begin = master.processor_seconds, time.perf_counter()
+    if path is None:
+        handed.rates.append(accepted_a_second(master.url, JOBS))
+    else:
+        with asking(Question(master.url, path, A_SECOND)) as found:
+            handed.rates.append(accepted_a_second(master.url, JOBS))
+        handed.late.append(found[0].percentile(0.99))
+        handed.lists += len(found[0].milliseconds)
+    seconds = time.perf_counter() - begin
+    handed.processor += master.processor_seconds - before - idle * seconds
+
+
+def _idle_share(master: Master) -> float:
+    """What jobs that run and wait cost without anybody asking: it must not count for who asks."""
+    before = master.processor_seconds
+    time.sleep(IDLE_SECONDS)
+    return (master.processor_seconds - before) / IDLE_SECONDS
+
+
+@contextmanager
+def _master(zookeeper: int) -> Iterator[Master]:
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+        storage = f"{folder}/storage"
+        with _coordinator(zookeeper, folder) as high_availability:
+            begin = time.perf_counter()
+            asyncio.run(record_ended_jobs(ENDED, high_availability, storage))
+            took = time.perf_counter() - begin
+            print(f"{ENDED} ended jobs were recorded by the result store, {took:.0f} s", flush=True)
+            with LocalCluster(Path(folder), tied=True) as cluster:
+                cluster.start(high_availability=high_availability, configuration=CONFIGURATION)
+                cluster.wait_until_ready()
+                state = cluster.state
+                assert state is not None
+                master = Master(cluster.masters, state.masters[0].pid)
+                _run_streams(master.url)
+                yield master
+
+
+@contextmanager
+def _coordinator(zookeeper: int, folder: str) -> Iterator[str]:
+    if not zookeeper:
+        yield f"embedded://{folder}/storage/coordinator"
+        return
+    with LocalZooKeeper(Path(folder) / "zookeeper", servers=zookeeper) as servers:
+        yield servers.url()
+
+
+def _run_streams(url: str) -> None:
+    """Returns when the list says that all ended ones are there and the streams run."""
+    client = BlockingClient(url)
+    for _ in range(RUNNING):
+        client.submit(_stream())
+    while True:
+        with urllib.request.urlopen(f"{url}{WHOLE}") as answer:
+            states = [job["state"] for job in json.load(answer)["jobs"]]
+        if states.count("RUNNING") == RUNNING:
+            break
+        time.sleep(0.2)
+    assert states.count("FINISHED") == ENDED, len(states)
+    print(f"{RUNNING} streaming jobs run on Spark", flush=True)
+
+
+def _stream() -> JobGraph:
+    pipeline = Pipeline("stream")
+    pipeline.source("ticks", format="rate", streaming=True)
+    pipeline.sink("ticks", name="out", format="noop", trigger="1 second")
+    return pipeline.build(job_id=Ids().job())

@@ -1,5 +1,6 @@
-"""How many jobs a second a master accepts durably, over each coordinator, also while it is asked
-for the list of all jobs.
+"""How many jobs a second a master accepts durably, over each coordinator.
+
+What becomes of it while the list of all jobs is asked for is another case: `job-list`.
 
 Nothing runs the jobs: what is measured is the way from the request to the record, of one client
 with several connections. Every job that was accepted has a master and waits for slots meanwhile.
@@ -8,28 +9,23 @@ How many come in one round is STOKER_BENCH_SUBMISSIONS, 300 without it.
 The time of the processor that the master takes says more than the rate where others work too.
 """
 
-import itertools
 import os
 import tempfile
-import threading
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 
-from bench.measure import Sample, Verdict
-from stoker import Pipeline
+from bench.measure import Sample, Verdict, processor_seconds
+from bench.raw_submissions import small_job
 from stoker.client.blocking import BlockingClient
-from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids
 from stoker.processes.local_cluster import LocalCluster
 
 JOBS = int(os.environ.get("STOKER_BENCH_SUBMISSIONS", "300"))
 CLIENTS = 16
 ROUNDS = 3
-ASKED_A_SECOND = 50
 AIMS = {"embedded": (0, 100.0), "ZooKeeper, 3 servers": (3, 50.0)}
 CONFIGURATION = "{rest.bind-port: '0'}"
 
@@ -44,12 +40,7 @@ def run() -> list[Verdict]:
             alone = _sample(f"{name}: accepted", [_rate(url, JOBS) for _ in range(ROUNDS)])
             each = (_processor_seconds(cluster) - before) / (JOBS * ROUNDS)
             print(f"{name}: processor time of the master, {each * 1000:.1f} ms a job", flush=True)
-            with _asking_for_all_jobs(url):
-                asked = _sample(f"{name}: accepted, list asked", [_rate(url, JOBS)])
-        verdicts += [
-            Verdict(f"submissions, {name}", alone.median, aim, "/s", at_least=True),
-            Verdict(f"submissions, {name}, list asked", asked.median, aim, "/s", at_least=True),
-        ]
+        verdicts.append(Verdict(f"submissions, {name}", alone.median, aim, "/s", at_least=True))
     return verdicts
 
 
@@ -73,14 +64,12 @@ def _masters(zookeeper: int) -> Iterator[LocalCluster]:
 def _processor_seconds(cluster: LocalCluster) -> float:
     state = cluster.state
     assert state is not None
-    fields = Path(f"/proc/{state.masters[0].pid}/stat").read_text().rpartition(")")[2].split()
-    user, system = int(fields[11]), int(fields[12])
-    return (user + system) / os.sysconf("SC_CLK_TCK")
+    return processor_seconds(state.masters[0].pid)
 
 
 def _rate(url: str, jobs: int) -> float:
     ids = Ids()
-    graphs = [_small_job(ids) for _ in range(jobs)]
+    graphs = [small_job(ids) for _ in range(jobs)]
     client = BlockingClient(url)
     with ThreadPoolExecutor(CLIENTS) as clients:
         begin = perf_counter()
@@ -88,32 +77,3 @@ def _rate(url: str, jobs: int) -> float:
         took = perf_counter() - begin
     assert len(accepted) == jobs
     return jobs / took
-
-
-def _small_job(ids: Ids) -> JobGraph:
-    pipeline = Pipeline("small")
-    pipeline.source("rows", format="json", path="/in")
-    pipeline.sink("rows", name="out", format="noop", mode="overwrite")
-    return pipeline.build(job_id=ids.job())
-
-
-@contextmanager
-def _asking_for_all_jobs(url: str) -> Iterator[None]:
-    over = threading.Event()
-
-    def ask() -> None:
-        begin = perf_counter()
-        for number in itertools.count():
-            if over.is_set():
-                return
-            sleep(max(0.0, begin + number / ASKED_A_SECOND - perf_counter()))
-            with urllib.request.urlopen(f"{url}/jobs/overview?limit=50") as answer:
-                answer.read()
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    try:
-        yield
-    finally:
-        over.set()
-        asking.join()

@@ -135,7 +135,7 @@ def check(answer: httpx.Response, operation: flink_facts.Operation) -> None:
 async def test_the_status_is_the_one_that_flink_gives(
     method: str, path: str, body: Any, status: int
 ) -> None:
-    """Where Flink says 500 for a thing that is not there, it is 404 here."""
+    """Where Flink says 500 for a thing that is not there, it is 404 here (RM-13)."""
     async with Master().in_process() as http:
         answer = await http.request(method, path, json=body)
     assert answer.status_code == status, answer.text

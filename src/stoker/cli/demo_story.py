@@ -36,6 +36,16 @@ class Story:
         self._console = console
         self._began = time.monotonic()
         self._step = 0
+        self._ended: list[JobDetails] = []
+        self._same_run: bool | None = None
+
+    @property
+    def outcome(self) -> dict[str, object]:
+        jobs = [
+            {"job_id": job.job_id, "name": job.name, "state": job.status} for job in self._ended
+        ]
+        seconds = round(time.monotonic() - self._began, 1)
+        return {"jobs": jobs, "same_run_after_kill": self._same_run, "seconds": seconds}
 
     def begin(self) -> None:
         self._console.print(Panel(_INTRODUCTION, title="Stoker", expand=False))
@@ -136,13 +146,15 @@ class Story:
 
     def _compare_runs(self, before: JobDetails, after: JobDetails) -> None:
         started, ended = _run_ids(before), _run_ids(after)
-        if started and started == ended:
+        self._same_run = bool(started) and started == ended
+        if self._same_run:
             self._tell(f"It is still the same run of the query: [bold]{started[0]}[/].")
 
     def _show_end(self, details: JobDetails) -> None:
         text = ending_text(details)
         if details.status is not JobStatus.FINISHED:
             raise StokerError(f"the demo did not work: {text}")
+        self._ended.append(details)
         self._tell(f"[green]{text}[/] Its result is recorded: this id will never run again.")
 
     def _display(self) -> Display:

@@ -40,6 +40,51 @@ def refused_option(*names: str, reason: str, **given: Any) -> Decorator:
     return click.option(*names, hidden=True, expose_value=False, callback=refuse, **given)
 
 
+def understood_option(*names: str, **given: Any) -> Decorator:
+    """One that Flink needs and that nothing here depends on."""
+    return click.option(*names, hidden=True, expose_value=False, **given)
+
+
+def _check_target(_ctx: click.Context, _option: click.Parameter, value: str | None) -> None:
+    if value == "local":
+        raise click.UsageError(
+            "--target local is not needed: leave it and -m out, and where no cluster runs one is "
+            "made on this machine for the time of the command"
+        )
+    if value not in (None, "remote"):
+        raise click.UsageError(
+            f"--target {value} is none that Stoker has; remote is the only one: start stoker "
+            "master and stoker task-executor where the jobs shall run, and name a master with "
+            "-m URL"
+        )
+
+
+def which_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Flink's options that say which cluster is meant; here that is `-m`."""
+    for option in (
+        click.option(
+            *("-t", "--target", "-e", "--executor", "deployment_target"),
+            metavar="TARGET",
+            hidden=True,
+            expose_value=False,
+            callback=_check_target,
+        ),
+        refused_option(
+            *("-z", "--zookeeperNamespace"),
+            reason="is not needed: commands speak to masters; name one with -m URL (the masters' "
+            "own namespace is the path of their option high-availability, zookeeper://…/PATH)",
+            metavar="NAME",
+        ),
+        refused_option(
+            *("-yid", "--yarnapplicationId"),
+            reason="is of YARN, which Stoker does not use: name a master with -m URL",
+            metavar="ID",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 detached_option = click.option(
     "--detached",
     cls=Spelled,

@@ -2,6 +2,9 @@
 
 import ast
 import functools
+import os
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +43,8 @@ class JobFile:
     """program or pipeline, when the user says so."""
     requirements: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    python_path: str | None = None
+    """Where a program's Spark workers look for modules, beside their own places."""
 
     def with_settings(self, definitions: Sequence[str]) -> "JobFile":
         """Settings of Spark among those of -D are the job's as well; --conf goes before."""
@@ -55,6 +60,11 @@ class JobFile:
             tree = parse(read_job_file(file), file)
             if self.kind == PROGRAM or not is_pipeline(tree):
                 return load_program(self._program(file, tree))
+        if self.python_path is not None:
+            raise InvalidInput(
+                f"{file.name}: --pyPythonPath is for programs, and this is none; name what its "
+                "functions import with --py-file, and it goes along with the job"
+            )
         if self.requirements is not None or self.environment:
             raise InvalidInput(
                 f"{file.name}: --requirements and --env are for programs, and this is none"
@@ -67,11 +77,12 @@ class JobFile:
                 f"{file.name}: a program has no parameters, so it cannot use --param "
                 f"{next(iter(self.params))}; write its arguments after its name"
             )
+        found = {} if self.python_path is None else {"PYTHONPATH": self.python_path}
         return ProgramDraft(
             script=file,
             tree=tree,
             arguments=self.arguments,
-            environment=self.environment,
+            environment=found | self.environment,
             requirements=self.requirements,
             directory=Path.cwd(),
             engine=self.engine,
@@ -173,6 +184,14 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option("-py", "--python", metavar="FILE", hidden=True)
     @click.option("-pyfs", "--pyFiles", metavar="FILES", hidden=True, callback=_listed_files)
+    @click.option("-pypath", "--pyPythonPath", "python_path", metavar="PATHS", hidden=True)
+    @click.option(
+        *("-pyclientexec", "--pyClientExecutable"),
+        metavar="PATH",
+        hidden=True,
+        expose_value=False,
+        callback=_check_interpreter,
+    )
     @refused_option(
         *("-C", "--classpath"),
         reason="is for Java: name jars with --conf spark.jars=PATH,PATH",
@@ -214,6 +233,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         env: dict[str, str],
         python: str | None,
         pyfiles: tuple[Path, ...],
+        python_path: str | None,
         **kwargs: Any,
     ) -> Any:
         if python is not None:
@@ -237,6 +257,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
             kind=kind,
             requirements=requirements,
             environment=env,
+            python_path=python_path,
         )
         return command(*args, job_file=job_file, **kwargs)
 
@@ -256,6 +277,23 @@ def _listed_files(
         if not Path(name).is_file():
             raise click.BadParameter(f"File '{name}' does not exist.", param=option)
     return tuple(map(Path, names))
+
+
+def _check_interpreter(_ctx: click.Context, _option: click.Parameter, given: str | None) -> None:
+    """A pipeline is made by the Python that runs this command."""
+    if given is None or _is_running(given):
+        return
+    raise click.UsageError(
+        f"--pyClientExecutable {given} is another Python than the one that runs this command, "
+        f"{sys.executable}, which makes the job: install Stoker there and call it as "
+        f"{given} -m stoker.cli.main run"
+    )
+
+
+def _is_running(interpreter: str) -> bool:
+    """Compared as they stand: an environment's interpreter is often a link to another one's."""
+    found = shutil.which(interpreter)
+    return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)
 
 
 def _file_option(flag: str, meaning: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -24,8 +24,9 @@ class JobGroup(click.Group):
     def _with_command(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or args[0] in self.commands or args[0] in self.get_help_option_names(ctx):
             return args
-        if args[0] in self._also:
-            return [self._also[args[0]], *args[1:]]
+        for place, argument in enumerate(args):
+            if argument in self._also:
+                return [self._also[argument], *args[:place], *args[place + 1 :]]
         close = difflib.get_close_matches(args[0], self.commands, n=1, cutoff=_SURELY)
         if close and ctx.resilient_parsing:
             # A shell completes what is typed after it; nobody wants to hear of errors.

@@ -17,17 +17,21 @@ def size_text(size: int) -> str:
 
 
 def savepoints_text(savepoints: list[SavepointSummary]) -> str:
+    damaged = any(each.damage for each in savepoints)
     rows = [
         [
             moment_text(each.created_at) if not each.damage else "-",
             each.job_id[:12] or "-",
             each.job_name or "-",
             size_text(each.size_bytes),
-            each.path if not each.damage else f"{each.path} (cannot be used: {each.damage})",
+            each.path,
+            *([each.damage or "-"] if damaged else []),
         ]
         for each in savepoints
     ]
-    return shown_table(["TAKEN", "JOB", "NAME", "SIZE", "PATH"], rows, shorten=(2,))
+    head = ["TAKEN", "JOB", "NAME", "SIZE", "PATH", *(["CANNOT BE USED"] if damaged else [])]
+    # The last part of a path tells one savepoint from another.
+    return shown_table(head, rows, shorten=(2, 5) if damaged else (2,), ends=(4,))
 
 
 def manifest_text(path: str, manifest: Manifest) -> str:
@@ -68,7 +72,7 @@ def checkpoints_text(checkpoints: Checkpoints) -> str:
         head += f"; begun from {checkpoints.restored.path}"
     rows = [_row(entry) for entry in checkpoints.history]
     columns = ["ID", "KIND", "STATUS", "BEGUN", "TOOK", "QUERY", "BATCH", "ROWS", "STATE"]
-    return f"{head}\n\n{shown_table(columns, rows)}" if rows else head
+    return f"{head}\n\n{shown_table(columns, rows, shorten=(5, 8))}" if rows else head
 
 
 def _row(entry: CheckpointEntry) -> list[str]:

@@ -13,23 +13,38 @@ import click
 
 from stoker.cli.border import DEBUG
 from stoker.cli.exit_codes import FAILED, FATAL
+from stoker.cli.output import echo_line
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ProcessOptions
 from stoker.core.errors import InvalidInput, InvalidOption, StartupFailed, StokerError
+from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
 from stoker.rest.secrets import without_credentials
 
-Serve = Callable[[Configuration], Coroutine[Any, Any, int]]
+Serve = Callable[[Configuration, Announce], Coroutine[Any, Any, int]]
 """Its value is the exit code of the process."""
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
-def serve_until_signal(serve: Serve, configuration: Configuration) -> int:
-    """0 when it was asked to end, 1 when it could not start, 2 when something broke it later."""
+def serve_until_signal(serve: Serve, configuration: Configuration, *, json: bool = False) -> int:
+    """0 when it was asked to end, 1 when it could not start, 2 when something broke it later.
+
+    As `json` it says on standard output that it is ready, and how it ended: one line each.
+    """
+    code, failure = _serve(serve, configuration, _announce if json else announce_to_nobody)
+    if json:
+        echo_line({"event": "ended", "exit_code": code, "failure": failure})
+    return code
+
+
+def _serve(
+    serve: Serve, configuration: Configuration, announce: Announce
+) -> tuple[int, str | None]:
+    """The exit code, and what broke it."""
     try:
         with _log_on_error_stream(configuration.of(ProcessOptions).log_level):
-            return asyncio.run(serve(configuration))
+            return asyncio.run(serve(configuration, announce)), None
     except InvalidOption:
         # Told like any other wrong option.
         raise
@@ -41,6 +56,10 @@ def serve_until_signal(serve: Serve, configuration: Configuration) -> int:
     except Exception as error:
         traceback.print_exception(error)
         return _last_words(error, f"{type(error).__name__}: {error}", FATAL)
+
+
+def _announce(announcement: Announcement) -> None:
+    echo_line({"event": "ready", "id": announcement.id, "address": announcement.address})
 
 
 class _Discreet(logging.Formatter):
@@ -67,8 +86,8 @@ def _log_on_error_stream(level: str) -> Iterator[None]:
         root.removeHandler(handler)
 
 
-def _last_words(error: BaseException, message: str, code: int) -> int:
+def _last_words(error: BaseException, message: str, code: int) -> tuple[int, str]:
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     click.echo(f"Error: {message}", err=True)
-    return code
+    return code, without_credentials(message)

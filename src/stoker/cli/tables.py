@@ -25,14 +25,18 @@ def table_text(
     rows: Sequence[Sequence[str]],
     *,
     shorten: Collection[int] = (),
+    ends: Collection[int] = (),
     width: int | None = None,
 ) -> str:
-    """`shorten` are columns that may be cut; None as the width is as wide as it takes."""
+    """`shorten` are columns that may be cut, and of `ends` the end is what stays; None as the width
+    is as wide as it takes."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     if width is not None:
-        widths = fitted(widths, shorten, width - len(_GAP) * (len(head) - 1))
+        widths = fitted(widths, {*shorten, *ends}, width - len(_GAP) * (len(head) - 1))
     lines = [
-        _GAP.join(_cell(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        _GAP.join(
+            _cell(cell, widths[column], column in ends) for column, cell in enumerate(row)
+        ).rstrip()
         for row in (head, *rows)
     ]
     return "\n".join(lines)
@@ -49,17 +53,23 @@ def fitted(widths: Sequence[int], shorten: Collection[int], available: int) -> l
     return found
 
 
-def _cell(text: str, width: int) -> str:
-    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+def _cell(text: str, width: int, end: bool) -> str:
+    if len(text) <= width:
+        return text.ljust(width)
+    return f"…{text[len(text) - width + 1 :]}" if end else f"{text[: width - 1]}…"
 
 
 def shown_table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, shorten: Collection[int] = ()
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    shorten: Collection[int] = (),
+    ends: Collection[int] = (),
 ) -> str:
     """For standard output: fitted and in colours if that is a terminal, else plain and whole."""
     if not sys.stdout.isatty():
         return table_text(head, rows)
-    text = table_text(head, rows, shorten=shorten, width=_columns())
+    text = table_text(head, rows, shorten=shorten, ends=ends, width=_columns())
     return text if os.environ.get("NO_COLOR") else coloured(text)
 
 

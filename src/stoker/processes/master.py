@@ -28,6 +28,7 @@ from stoker.ha.shutdown_follower import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.address_file import address_left_at
+from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
 from stoker.processes.coordination import open_first_session, open_session
 from stoker.processes.directories import directories_for, storage_url
 from stoker.processes.garbage import look_seldom_for_garbage
@@ -39,7 +40,7 @@ from stoker.processes.master_parts import (
     PartOptions,
     contend_for_ever,
 )
-from stoker.processes.repartitioning import repartition_savepoint
+from stoker.processes.repartitioning import divided_savepoint
 from stoker.processes.security import rpc_credentials, token_file, trust_among_masters
 from stoker.processes.shutdown import (
     BeginToEnd,
@@ -113,7 +114,7 @@ class UploadedBlobs:
         await self.server.delete_job(job_id)
 
 
-async def run_master(configuration: Configuration) -> int:
+async def run_master(configuration: Configuration, announce: Announce = announce_to_nobody) -> int:
     """Until SIGTERM or SIGINT, or the end of the whole cluster, whose status is the exit code.
 
     An error that ends the master is raised.
@@ -129,6 +130,7 @@ async def run_master(configuration: Configuration) -> int:
         ):
             scope.spawn("uncaught errors", uncaught.raise_first())
             log.info("master %s answers at %s", master.resource_id, master.rest_url)
+            announce(Announcement(id=master.resource_id, address=master.rest_url))
             look_seldom_for_garbage()
             await first_of(asked, master.shutdowns.over)
             log.info("master %s was asked to end", master.resource_id)
@@ -191,7 +193,7 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
         options=_part_options(configuration),
         provider=await stack.enter_async_context(open_provider(configuration, directories, ids)),
         shutdowns=shutdowns,
-        divide=partial(repartition_savepoint, target=None),
+        divide=divided_savepoint,
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
     url = await stack.enter_async_context(_rest(services, lookout, configuration))

@@ -28,6 +28,7 @@ from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes import machine
 from stoker.processes.address_file import address_left_at
+from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
 from stoker.processes.coordination import open_first_session
 from stoker.processes.directories import Directories, directories_for, storage_url
 from stoker.processes.inspection import Inspection
@@ -47,7 +48,9 @@ log = logging.getLogger(__name__)
 ADDRESS_FILE = "task-executor.json"
 
 
-async def run_task_executor(configuration: Configuration) -> int:
+async def run_task_executor(
+    configuration: Configuration, announce: Announce = announce_to_nobody
+) -> int:
     """Until SIGTERM or SIGINT, or drained, or the end of the whole cluster.
 
     An error that ends the task executor is raised.
@@ -61,9 +64,9 @@ async def run_task_executor(configuration: Configuration) -> int:
         TaskScope("task executor process") as scope,
     ):
         scope.spawn("uncaught errors", uncaught.raise_first())
-        log.info(
-            "task executor %s serves at %s", executor.introduction().resource_id, executor.address
-        )
+        resource_id = executor.introduction().resource_id
+        log.info("task executor %s serves at %s", resource_id, executor.address)
+        announce(Announcement(id=resource_id, address=executor.address))
         await first_of(asked, executor.drained, shutdowns.over)
     return 0 if shutdowns.last is None else exit_code_of(shutdowns.last.status)
 

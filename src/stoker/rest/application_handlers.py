@@ -24,8 +24,8 @@ async def _job(services: RestServices, application_id: JobId) -> JobDetails:
 
 @get("/applications/overview", summary="All applications: one for every job")
 async def overview_of_applications(services: Services) -> Applications:
-    await services.jobs.update(await services.dispatcher())
-    return views.applications(services.jobs.all(), services.clock())
+    look = await services.look()
+    return views.applications(look.jobs.all(), services.clock())
 
 
 @get(_APPLICATION, summary="One application with its job")

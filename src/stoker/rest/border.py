@@ -12,7 +12,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, refused_client, told
 from stoker.core.errors import Unavailable
 from stoker.rest.access import Access, RateLimit, Uploads
-from stoker.rest.compression import Compressing, accepts_gzip
+from stoker.rest.compression import Compressing, Compressor, accepts_gzip
 from stoker.rest.error_answers import ErrorAnswer, answer_to, unavailable
 from stoker.rest.origin import access_headers, is_allowed, preflight_headers, refusal
 from stoker.rest.services import SERVICES, RestServices
@@ -59,6 +59,7 @@ class Border:
         self._access = Access(services.tokens, services.clock)
         self._rate = RateLimit(services.options.max_requests_per_second)
         self._uploads = Uploads(services.options.max_concurrent_uploads)
+        self._compressor = Compressor()
 
     def release_waiting(self) -> None:
         """Answer those who wait for a change, now and from now on: the server is about to close."""
@@ -104,7 +105,7 @@ class Border:
         origin = _text(headers.get(b"origin"))
         send = _with_headers(send, access_headers(origin, self._services.options))
         if accepts_gzip(headers.get(b"accept-encoding")):
-            send = Compressing(send)
+            send = Compressing(send, self._compressor)
         # A browser asks beforehand without its token; the answer tells nothing of the cluster.
         if scope["method"] == "OPTIONS" and origin and is_allowed(origin, self._services.options):
             await _answer_preflight(headers.get(b"access-control-request-headers"), send)

@@ -24,11 +24,29 @@ def accepts_gzip(header: bytes | None) -> bool:
     return False
 
 
+class Compressor:
+    """Of one server: a large body that several are answered with is compressed once."""
+
+    def __init__(self) -> None:
+        self._body = b""
+        self._packed: asyncio.Future[bytes] | None = None
+
+    async def compressed(self, body: bytes) -> bytes:
+        if len(body) < _IN_THE_LOOP:
+            return _compress(body)
+        if self._packed is None or body is not self._body:
+            self._body = body
+            self._packed = asyncio.ensure_future(asyncio.to_thread(_compress, body))
+        # One who gives up does not give up for the others.
+        return await asyncio.shield(self._packed)
+
+
 class Compressing:
     """Sends whole answers compressed; those that come in pieces go as they are."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, compressor: Compressor) -> None:
         self._send = send
+        self._compressor = compressor
         self._start: HTTPResponseStartEvent | None = None
 
     async def __call__(self, message: Message) -> None:
@@ -39,7 +57,7 @@ class Compressing:
             start, self._start = self._start, None
             body = message["body"]
             if not message["more_body"] and MINIMUM <= len(body) <= MAXIMUM:
-                body = await _compressed(body)
+                body = await self._compressor.compressed(body)
                 kept = [each for each in start["headers"] if each[0] != b"content-length"]
                 start["headers"] = [
                     *kept,
@@ -56,12 +74,6 @@ def _is_compressible(start: HTTPResponseStartEvent) -> bool:
     headers = dict(start["headers"])
     kind = headers.get(b"content-type", b"")
     return b"content-encoding" not in headers and kind.startswith(_TYPES)
-
-
-async def _compressed(body: bytes) -> bytes:
-    if len(body) < _IN_THE_LOOP:
-        return _compress(body)
-    return await asyncio.to_thread(_compress, body)
 
 
 def _compress(body: bytes) -> bytes:

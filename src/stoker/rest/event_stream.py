@@ -40,7 +40,7 @@ async def cluster_events(services: RestServices) -> AsyncIterator[bytes]:
     while True:
         try:
             dispatcher = await services.dispatcher()
-            await services.jobs.update(dispatcher)
+            jobs = (await services.look()).jobs
             overview = await dispatcher.cluster_overview()
         except StokerError:
             return
@@ -48,8 +48,8 @@ async def cluster_events(services: RestServices) -> AsyncIterator[bytes]:
         if overview != cluster:
             cluster = overview
             pieces.append(event("cluster", _cluster(overview)))
-        pieces += _job_events(services.jobs, known)
-        known = {job.job_id: job for job in services.jobs.all()}
+        pieces += _job_events(jobs, known)
+        known = {job.job_id: job for job in jobs.all()}
         if loop.time() - told >= KEEP_ALIVE_SECONDS and not pieces:
             pieces.append(_ALIVE)
         if pieces:

@@ -42,8 +42,7 @@ async def jobs_metrics(
     wanted = [parse_job_id(each) for each in parse_names(jobs) or ()]
     dispatcher = await services.dispatcher()
     if not wanted:
-        await services.jobs.update(dispatcher)
-        wanted = list(services.jobs.live)
+        wanted = list((await services.look()).jobs.live)
     figures = []
     for job_id in wanted:
         try:

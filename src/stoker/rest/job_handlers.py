@@ -23,7 +23,7 @@ from stoker.core.errors import CallTimedOut, Forbidden, InvalidInput
 from stoker.core.results import JobDetails
 from stoker.rest import job_views
 from stoker.rest.exception_views import DEFAULT_EXCEPTIONS, job_exceptions, parse_labels
-from stoker.rest.job_query import MAX_LIMIT, chosen, parse_query
+from stoker.rest.job_query import MAX_LIMIT, parse_query
 from stoker.rest.parameters import (
     JobIdText,
     Services,
@@ -50,8 +50,8 @@ LabelFilter = Annotated[str | None, QueryParameter(name="failureLabelFilter")]
 
 @get("/jobs", summary="Ids and states of all jobs")
 async def list_jobs(services: Services) -> JobIds:
-    await services.jobs.update(await services.dispatcher())
-    return job_views.job_ids(services.jobs.all())
+    look = await services.look()
+    return job_views.job_ids(look.jobs.all())
 
 
 @get(
@@ -71,14 +71,8 @@ async def overview_of_jobs(
     query = parse_query(
         state=states, type_=job_type, name=name, sort=sort, offset=offset, limit=limit
     )
-    await services.jobs.update(await services.dispatcher())
-    now = services.clock()
-    if query.is_plain:
-        body = services.jobs.encoded_whole(now, b'{"jobs":', b"}")
-    else:
-        page, total = chosen(services.jobs.all(), query, now)
-        body = b'{"jobs":%s,"total":%d}' % (services.jobs.encoded(page, now), total)
-    return Response(body, media_type=MediaType.JSON)
+    look = await services.look()
+    return Response(look.body(query), media_type=MediaType.JSON)
 
 
 @get("/jobs/{jobid:str}", summary="One job with its vertices and its plan")

@@ -81,13 +81,13 @@ def chosen(
 ) -> tuple[list[JobSummary], int]:
     """One page of what was asked for, and how many there are in all. `jobs`: newest first."""
     unfiltered = query.states is None and query.types is None and query.name is None
-    found = list(jobs) if unfiltered else [job for job in jobs if _matches(job, query)]
+    found = jobs if unfiltered else [job for job in jobs if _matches(job, query)]
     if not (query.sort == "start-time" and query.descending):
         order = _ORDERS[query.sort]
         # Stable: what is equal stays newest first.
-        found.sort(key=lambda job: order(job, now), reverse=query.descending)
+        found = sorted(found, key=lambda job: order(job, now), reverse=query.descending)
     end = None if query.limit is None else query.offset + query.limit
-    return found[query.offset : end], len(found)
+    return list(found[query.offset : end]), len(found)
 
 
 def _matches(job: JobSummary, query: JobQuery) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 from litestar import get
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response import Stream
 
@@ -74,52 +75,31 @@ async def attempt_log(
     return LogAnswer(data=piece.data, next_offset=offset + len(piece.data), complete=piece.complete)
 
 
-@get(
-    "/jobs/{jobid:str}/attempts/{attempt:str}/stdout",
-    summary="What an attempt printed so far, or as it prints it",
-    media_type=_TYPE,
-)
-async def attempt_stdout(
-    jobid: JobIdText,
-    attempt: AttemptText,
-    services: Services,
-    offset: Offset = 0,
-    limit: Limit = None,
-    follow: Follow = False,
-) -> Stream:
-    wanted = Wanted(
-        job_id=parse_job_id(jobid),
-        attempt=AttemptId(attempt),
-        stream=LogStream.STDOUT,
-        offset=offset,
-        limit=limit,
-        follow=follow,
-    )
-    return await _streamed(services, wanted)
+def _whole(stream: LogStream, summary: str) -> HTTPRouteHandler:
+    """What answers with all of a stream."""
 
-
-@get(
-    "/jobs/{jobid:str}/attempts/{attempt:str}/stderr",
-    summary="Its errors and its logging, in the same way",
-    media_type=_TYPE,
-)
-async def attempt_stderr(
-    jobid: JobIdText,
-    attempt: AttemptText,
-    services: Services,
-    offset: Offset = 0,
-    limit: Limit = None,
-    follow: Follow = False,
-) -> Stream:
-    wanted = Wanted(
-        job_id=parse_job_id(jobid),
-        attempt=AttemptId(attempt),
-        stream=LogStream.STDERR,
-        offset=offset,
-        limit=limit,
-        follow=follow,
+    @get(
+        f"/jobs/{{jobid:str}}/attempts/{{attempt:str}}/{stream}", summary=summary, media_type=_TYPE
     )
-    return await _streamed(services, wanted)
+    async def attempt_stream(
+        jobid: JobIdText,
+        attempt: AttemptText,
+        services: Services,
+        offset: Offset = 0,
+        limit: Limit = None,
+        follow: Follow = False,
+    ) -> Stream:
+        wanted = Wanted(
+            job_id=parse_job_id(jobid),
+            attempt=AttemptId(attempt),
+            stream=stream,
+            offset=offset,
+            limit=limit,
+            follow=follow,
+        )
+        return await _streamed(services, wanted)
+
+    return attempt_stream
 
 
 def parse_stream(text: str) -> LogStream:
@@ -154,4 +134,8 @@ async def _pieces(services: RestServices, wanted: Wanted, piece: LogPiece) -> As
             return
 
 
-LOG_HANDLERS = (attempt_log, attempt_stdout, attempt_stderr)
+LOG_HANDLERS = (
+    attempt_log,
+    _whole(LogStream.STDOUT, "What an attempt printed so far, or as it prints it"),
+    _whole(LogStream.STDERR, "Its errors and its logging, in the same way"),
+)

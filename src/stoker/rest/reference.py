@@ -78,6 +78,12 @@ In the same manner, beside those of Flink.
 `sort` (start-time, end-time, duration, last-modification, name, state or jid; a minus before it is
 descending), `offset` and `limit`. When any of them is given the answer also says `total`.
 
+A list of jobs is never older than its request: a job that was accepted, by whomever, is in every
+list that is asked for afterwards. Those who ask at the same time share one look at the jobs, and
+between two looks is a pause of twenty times what the last one took, at most 50 ms; so a request may
+wait that long, and however many ask, the list takes little of the master's time
+([why so](../decisions/shared-looks.md)).
+
 `POST /jobs` takes a header `Idempotency-Key`: the same submission again gives the first answer. A
 client may choose the job's id; the same id with another graph is refused with 409.
 

@@ -11,9 +11,8 @@ from litestar.types import Scope
 
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.ids import BlobKey, Ids, JobId
-from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.gateways.inspection import InspectionGateway
-from stoker.rest.job_list import JobList
+from stoker.rest.job_looks import FindDispatcher, JobLooks, Look
 from stoker.rest.operations import Operations
 from stoker.rest.options import RestOptions
 from stoker.rest.program_store import ProgramStore
@@ -24,9 +23,6 @@ from stoker.storage.open import open_place
 
 FindProcess = Callable[[str], Awaitable[InspectionGateway]]
 """What tells about the process that has an endpoint at this address."""
-
-FindDispatcher = Callable[[], Awaitable[DispatcherGateway]]
-"""The leading dispatcher; NoLeader, at once, when none is known."""
 
 
 class JobBlobs(Protocol):
@@ -67,8 +63,12 @@ class RestServices:
     """As the jobs' masters have them."""
     open_storage: OpenStorage = open_place
     """Where savepoints are."""
-    jobs: JobList = field(default_factory=JobList)
+    looks: JobLooks = field(default_factory=JobLooks)
     operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))
+
+    async def look(self) -> Look:
+        """At the jobs as they are now; NoLeader when nobody knows them."""
+        return await self.looks.look(self.dispatcher, self.clock)
 
 
 SERVICES = "stoker.services"

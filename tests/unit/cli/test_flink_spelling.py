@@ -1,5 +1,6 @@
 """What whoever knows Flink's command line types, means the same here."""
 
+import sys
 import zipfile
 from pathlib import Path
 
@@ -24,20 +25,24 @@ for name in ("first", "second"):
     job.source("numbers", format="json", path="/in")
     job.sink("numbers", name="copies", format="json", path="/out")
 """
+WHICH = " -m --jobmanager -D -t --target -e --executor -z --zookeeperNamespace -yid"
 FLINK = {
     "run": "-c --class -d --detached -n --allowNonRestoredState -p --parallelism -py --python "
     "-pyfs --pyFiles -pyreq --pyRequirements -s --fromSavepoint -sae --shutdownOnAttachedExit "
     "-D -m --jobmanager -cm --claimMode -rm --restoreMode "
+    "-pypath --pyPythonPath -pyclientexec --pyClientExecutable -t --target -e --executor "
     # Refused with what to do instead.
+    "-z --zookeeperNamespace -yid --yarnapplicationId "
     "-C --classpath -pyexec --pyExecutable -pyarch --pyArchives -pym --pyModule",
     "info": "-c --class -p --parallelism",
-    "list": "-a --all -r --running -s --scheduled -m --jobmanager -D",
-    "stop": "-d --drain -detached -p --savepointPath -type --type -m --jobmanager -D",
-    "cancel": "-s --withSavepoint -m --jobmanager -D",
-    "savepoint trigger": "-detached -type --type -m --jobmanager -D",
-    "checkpoint trigger": "-full --full -m --jobmanager -D",
+    "list": "-a --all -r --running -s --scheduled" + WHICH,
+    "stop": "-d --drain -detached -p --savepointPath -type --type" + WHICH,
+    "cancel": "-s --withSavepoint" + WHICH,
+    "savepoint trigger": "-detached -type --type -j --jarfile" + WHICH,
+    "savepoint dispose": "-j --jarfile" + WHICH,
+    "checkpoint trigger": "-full --full" + WHICH,
 }
-"""Of Flink 2.3, without what is of YARN, of Kubernetes, or of PyFlink's own interpreters."""
+"""Of Flink 2.3."""
 
 
 @pytest.mark.parametrize("path", sorted(FLINK))
@@ -112,6 +117,12 @@ def test_a_script_and_its_files_are_named_as_with_flink(stoker: Stoker, tmp_path
         (("run", "-C", "file:///a.jar", "x.py"), "--conf spark.jars="),
         (("run", "-pyexec", "/usr/bin/python3", "x.py"), "spark.pyspark.python"),
         (("run", "-cm", "claim", "-s", "/sp", "x.py"), "stoker savepoint dispose"),
+        (("run", "-t", "yarn-session", "x.py"), "name a master with -m URL"),
+        (("run", "-t", "local", "x.py"), "leave it and -m out"),
+        (("list", "-e", "kubernetes-session"), "remote is the only one"),
+        (("cancel", "-z", "flink", "clicks"), "high-availability, zookeeper://"),
+        (("stop", "-yid", "application_1", "clicks"), "name a master with -m URL"),
+        (("run", "-pyclientexec", "/no/python", "x.py"), "/no/python -m stoker.cli.main run"),
         (("run", "-pyfs", "nope.py", "x.py"), "'nope.py' does not exist"),
         (("run",), "Missing argument 'FILE'"),
         (("run", "-p", "none", "x.py"), "--parallelism"),
@@ -128,6 +139,27 @@ def test_what_cannot_be_is_refused_with_what_to_do(
     result = stoker(*arguments)
     assert result.exit_code == 2, result.output
     assert words in " ".join(result.stderr.split())
+
+
+def test_workers_of_a_program_look_for_modules_where_they_are_told(
+    stoker: Stoker, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text("print(1)\n")
+    graph = info(stoker, tmp_path / "main.py", "-pypath", "/opt/a:/opt/b", "--env", "TZ=UTC")
+    (program,) = graph.vertices
+    assert isinstance(program, Program)
+    assert program.environment == {"PYTHONPATH": "/opt/a:/opt/b", "TZ": "UTC"}
+
+
+def test_a_pipeline_takes_its_modules_along_instead(stoker: Stoker, pipelines: Path) -> None:
+    result = stoker("info", pipelines, "-c", "first", "-pypath", "/opt/a")
+    assert result.exit_code == 1, result.output
+    assert "--py-file" in result.stderr
+
+
+def test_the_python_that_runs_the_command_may_be_named(stoker: Stoker, pipelines: Path) -> None:
+    graph = info(stoker, pipelines, "-c", "first", "-pyclientexec", sys.executable)
+    assert graph.name == "first"
 
 
 class Saving(DispatcherInMemory):
@@ -191,9 +223,14 @@ async def test_a_savepoint_and_a_stop_can_be_left_to_the_cluster(
 async def test_a_savepoint_is_disposed_of_by_an_option(
     served: ServedMaster, saving: Saving
 ) -> None:
-    result = await served("savepoint", "-d", "/saved/one")
-    assert result.exit_code == 0, result.output
-    assert saving.disposed == ["/saved/one"]
+    for arguments in (
+        ("-d", "/saved/one"),
+        ("-j", "job.jar", "-d", "/saved/two"),
+        ("--dispose", "/saved/three", "--jarfile", "job.jar", "-t", "remote"),
+    ):
+        result = await served("savepoint", *arguments)
+        assert result.exit_code == 0, result.output
+    assert saving.disposed == ["/saved/one", "/saved/two", "/saved/three"]
 
 
 async def test_a_full_checkpoint_is_said_to_be_as_any_other(

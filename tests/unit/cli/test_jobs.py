@@ -1,6 +1,7 @@
 """Which job is meant by what was typed, and how the shell completes it."""
 
 import asyncio
+import json
 
 import click
 import pytest
@@ -14,6 +15,7 @@ from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
+from unit.cli.conftest import Stoker
 
 
 def job(digit: str, name: str, state: JobStatus = JobStatus.RUNNING) -> JobOverview:
@@ -86,3 +88,11 @@ def test_a_shell_gets_its_script(stoker) -> None:
         assert result.exit_code == 0
         assert "_STOKER_COMPLETE" in result.stdout
     assert "'tcsh' is not one of" in click.unstyle(stoker("completion", "tcsh").stderr)
+
+
+def test_what_a_shell_needs_is_told_as_json_too(stoker: Stoker) -> None:
+    plain = stoker("completion", "bash").stdout
+    for arguments in (("completion", "bash", "--json"), ("--json", "completion", "bash")):
+        told = json.loads(stoker(*arguments).stdout)
+        assert told["shell"] == "bash"
+        assert told["script"].strip() == plain.strip()

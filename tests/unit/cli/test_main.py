@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
+import click
 import pytest
 
 from stoker import __version__
 from stoker.cli import main
+from stoker.cli.main import cli
 
 HEAVY = {"asyncio", "grpc", "httpx", "litestar", "pyspark", "rich", "uvicorn", "yaml"}
 
@@ -90,3 +93,25 @@ def test_ctrl_c_ends_a_command_with_130(stoker, monkeypatch) -> None:
     monkeypatch.setattr(main.cli, "get_command", interrupted)
     result = stoker("list")
     assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted.")
+
+
+def _leaves(command: click.Command, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    context = click.Context(command, info_name=path)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from _leaves(found, f"{path} {name}".strip())
+
+
+def test_every_command_answers_in_json_when_asked() -> None:
+    leaves = dict(_leaves(cli))
+    assert len(leaves) > 25
+    without = [
+        path
+        for path, command in leaves.items()
+        if "--json" not in {name for param in command.params for name in param.opts}
+    ]
+    assert without == []

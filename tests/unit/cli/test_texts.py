@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from contract.rest_cluster import FAILED, RUNNING, job_details
 from stoker.cli.display import PlainDisplay
 from stoker.cli.ending import LONGEST_TRACE, ending_text, failure_text
+from stoker.cli.savepoint_texts import savepoints_text
 from stoker.cli.tables import coloured, fitted, shown_table, table_text
 from stoker.cli.words import duration_text
 from stoker.client.progress import view_of
-from stoker.core.ids import AttemptId, RegionId
+from stoker.core.checkpoints import SavepointSummary
+from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.results import AttemptDetails, Failure, FailureRecord, Progress, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus
 
@@ -165,3 +167,42 @@ def test_a_stack_trace_is_shown_but_not_without_end() -> None:
     text = failure_text(record)
     assert text.startswith("Failure of the job:\nValueError: bad\n\nline 0\n")
     assert "… 5 more lines" in text
+
+
+def test_of_a_path_that_does_not_fit_the_end_is_shown() -> None:
+    rows = [("1", "/data/savepoints/of/orders/savepoint-4f1c")]
+    text = table_text(("ID", "PATH"), rows, ends=(1,), width=20)
+    assert text.splitlines() == ["ID  PATH", "1   …/savepoint-4f1c"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def saved(path: str, damage: str = "") -> SavepointSummary:
+    return SavepointSummary(
+        path=path,
+        job_id=JobId("4f1c" * 8),
+        job_name="clicks of all shops in all countries, by five minutes",
+        created_at=1_790_000_000_000,
+        kind="savepoint",
+        size_bytes=123_456,
+        damage=damage or None,
+    )
+
+
+@pytest.mark.parametrize("damage", ["", "its manifest cannot be read: it ends in the middle"])
+def test_savepoints_fit_the_terminal_and_are_whole_elsewhere(
+    damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/mnt/storage/savepoints/of/the/whole/department/savepoint-4f1c4f-9d0e"
+    listed = [saved(path), saved(path.replace("9d0e", "9d0f"), damage)]
+    assert path in savepoints_text(listed)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    lines = savepoints_text(listed).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert "9d0e" in lines[1]
+    assert "9d0f" in lines[2]

@@ -13,6 +13,7 @@ from stoker.config.options import ALL
 from stoker.config.processes import UncaughtExceptions
 from stoker.config.sources import settings_on_command_line
 from stoker.config.tree import OptionTree
+from stoker.processes.announcement import Announce
 from stoker.processes.uncaught import Uncaught, UncaughtErrors, uncaught_errors
 
 
@@ -76,9 +77,9 @@ async def test_afterwards_errors_are_told_as_before() -> None:
 def test_a_process_that_ends_so_has_the_exit_code_of_a_fatal_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """ENTRY-08"""
+    """ENTRY-08, TM-21"""
 
-    async def serve(_configuration: Configuration) -> int:
+    async def serve(_configuration: Configuration, _announce: Announce) -> int:
         async with uncaught_errors(UncaughtExceptions.FAIL) as errors:
             break_a_thread()
             await errors.raise_first()

@@ -4,7 +4,7 @@ import click
 
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
-from stoker.cli.flink_spelling import Spelled
+from stoker.cli.flink_spelling import Spelled, which_cluster
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
@@ -31,6 +31,7 @@ from stoker.cli.terminal import say
     default=True,
     help="Return when the job is gone, or as soon as the wish is recorded.",
 )
+@which_cluster
 @shared_options
 def cancel(invocation: Invocation, job: str, directory: str | None, wait: bool) -> int:
     """Cancel a job and wait until it is gone.

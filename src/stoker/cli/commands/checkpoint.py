@@ -6,6 +6,7 @@ import click
 
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
+from stoker.cli.flink_spelling import which_cluster
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_group import JobGroup
 from stoker.cli.jobs import job_argument, job_named
@@ -28,6 +29,7 @@ def checkpoint() -> None:
 @checkpoint.command()
 @job_argument
 @click.option("-full", "--full", is_flag=True, hidden=True)
+@which_cluster
 @shared_options
 def trigger(invocation: Invocation, job: str, full: bool) -> int:
     """Return when a streaming job has made its next checkpoint, with its number.

@@ -159,7 +159,7 @@ def _status_text(directory: Path, state: ClusterState, client: ClientOptions) ->
         )
         for record in state.processes
     ]
-    table = shown_table(("PROCESS", "PID", "STATE", "REST", "LOG"), rows)
+    table = shown_table(("PROCESS", "PID", "STATE", "REST", "LOG"), rows, shorten=(0, 4))
     parts = [f"{table}\n\nLogs are in {directory / 'log'}"]
     urls = [url for _, _, _, url, _ in rows if url != "-"]
     if urls:

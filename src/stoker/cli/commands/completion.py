@@ -4,6 +4,8 @@ import click
 from click.shell_completion import get_completion_class
 
 from stoker.cli.exit_codes import OK
+from stoker.cli.invocation import Invocation
+from stoker.cli.output import echo_value
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_STOKER_COMPLETE"
@@ -11,8 +13,9 @@ _VARIABLE = "_STOKER_COMPLETE"
 
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
+@click.option("--json", is_flag=True, help="Answer in JSON.")
 @click.pass_context
-def completion(ctx: click.Context, shell: str) -> int:
+def completion(ctx: click.Context, shell: str, json: bool) -> int:
     """Print what a shell needs to complete commands, options and job names.
 
     Example, for a line of ~/.bashrc: eval "$(stoker completion bash)"
@@ -20,5 +23,10 @@ def completion(ctx: click.Context, shell: str) -> int:
     kind = get_completion_class(shell)
     assert kind is not None
     root = ctx.find_root()
-    click.echo(kind(root.command, {}, "stoker", _VARIABLE).source())
+    script = kind(root.command, {}, "stoker", _VARIABLE).source()
+    above = ctx.find_object(Invocation)
+    if json or (above is not None and above.json):
+        echo_value({"shell": shell, "script": script})
+    else:
+        click.echo(script)
     return OK

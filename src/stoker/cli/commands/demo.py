@@ -13,6 +13,7 @@ import stoker
 from stoker.cli.demo_story import Story
 from stoker.cli.exit_codes import OK
 from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.output import echo_value
 from stoker.cli.own_cluster import ended_by_sigterm
 from stoker.core.errors import InvalidInput
 from stoker.pipeline.loading import load_job
@@ -35,7 +36,8 @@ def demo(invocation: Invocation, examples: Path | None) -> int:
     folder = _examples(examples)
     configuration = invocation.configuration("rest.bind-port=0")
     directory = Path(tempfile.mkdtemp(prefix="stoker-demo-"))
-    story = Story(Console(highlight=False))
+    # As JSON the answer is the outcome; the story goes where it does not disturb.
+    story = Story(Console(highlight=False, stderr=invocation.json))
     with ExitStack() as stack:
         stack.enter_context(ended_by_sigterm())
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
@@ -53,6 +55,8 @@ def demo(invocation: Invocation, examples: Path | None) -> int:
         story.run_streaming(cluster, streaming, directory / "out")
         story.clean_up(cluster)
     story.end()
+    if invocation.json:
+        echo_value(story.outcome)
     return OK
 
 

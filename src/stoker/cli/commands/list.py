@@ -7,6 +7,7 @@ import click
 from stoker.api.jobs import JobOverview
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
+from stoker.cli.flink_spelling import which_cluster
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.tables import shown_table
@@ -29,6 +30,7 @@ _HEAD = ("JOB", "NAME", "TYPE", "STATE", "STARTED", "DURATION", "TASKS")
     flag_value="scheduled",
     help="Only those that have not begun: INITIALIZING or CREATED.",
 )
+@which_cluster
 @shared_options
 def list_jobs(invocation: Invocation, which: str | None) -> int:
     """List jobs; by default those that have not ended, the newest first.

@@ -14,6 +14,9 @@ def master(invocation: Invocation) -> int:
 
     Several masters with the same high-availability settings elect one that leads.
 
+    With --json one line of JSON says that it is ready and where it answers, another one how it
+    ended.
+
     Example: stoker master --config /etc/stoker/stoker.yml
     """
-    return serve_until_signal(run_master, invocation.configuration())
+    return serve_until_signal(run_master, invocation.configuration(), json=invocation.json)

@@ -9,7 +9,7 @@ from stoker.cli.connection import connect_patiently, find_masters
 from stoker.cli.display import opened
 from stoker.cli.ending import ending_text, exit_code_of
 from stoker.cli.exit_codes import INTERRUPTED, OK
-from stoker.cli.flink_spelling import Spelled
+from stoker.cli.flink_spelling import Spelled, which_cluster
 from stoker.cli.following import Following, Left
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_file import JobFile, job_file_options
@@ -40,6 +40,7 @@ from stoker.pipeline.building import LoadedJob
 )
 @restore_options
 @job_file_options
+@which_cluster
 @shared_options
 def run(
     invocation: Invocation,

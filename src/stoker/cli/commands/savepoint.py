@@ -7,7 +7,12 @@ import click
 from stoker.cli.begun import tell_begun
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
-from stoker.cli.flink_spelling import detached_option, savepoint_format
+from stoker.cli.flink_spelling import (
+    detached_option,
+    savepoint_format,
+    understood_option,
+    which_cluster,
+)
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_group import JobGroup
 from stoker.cli.jobs import job_argument, job_named
@@ -30,12 +35,18 @@ def savepoint() -> None:
     """
 
 
+# Flink needs the classes of a program to remove its savepoint; ours are files, and no code.
+_program_of_flink = understood_option("-j", "--jarfile", metavar="FILE")
+
+
 @savepoint.command()
 @job_argument
 @click.argument("directory", required=False)
 @click.option("--cancel", is_flag=True, help="Cancel the job when the savepoint is there.")
 @detached_option
 @savepoint_format
+@_program_of_flink
+@which_cluster
 @shared_options
 def trigger(
     invocation: Invocation, job: str, directory: str | None, cancel: bool, detached: bool
@@ -97,6 +108,8 @@ def show(invocation: Invocation, path: str, check: bool) -> int:
 
 @savepoint.command()
 @click.argument("path")
+@_program_of_flink
+@which_cluster
 @shared_options
 def dispose(invocation: Invocation, path: str) -> int:
     """Remove a savepoint. Checkpoints of jobs that run are never touched.

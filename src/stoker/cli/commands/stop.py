@@ -5,7 +5,13 @@ import click
 from stoker.cli.begun import tell_begun
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
-from stoker.cli.flink_spelling import Spelled, detached_option, refused_option, savepoint_format
+from stoker.cli.flink_spelling import (
+    Spelled,
+    detached_option,
+    refused_option,
+    savepoint_format,
+    which_cluster,
+)
 from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
@@ -37,6 +43,7 @@ from stoker.cli.terminal import say
     reason="is not possible: Spark cannot end all windows at once; leave it out",
     is_flag=True,
 )
+@which_cluster
 @shared_options
 def stop(
     invocation: Invocation,

@@ -14,6 +14,8 @@ def task_executor(invocation: Invocation) -> int:
 
     It finds the leading master through the same high-availability settings.
 
+    With --json one line of JSON says that its Spark is warm, another one how it ended.
+
     Example: stoker task-executor -D taskmanager.numberOfTaskSlots=4
     """
-    return serve_until_signal(run_task_executor, invocation.configuration())
+    return serve_until_signal(run_task_executor, invocation.configuration(), json=invocation.json)

@@ -1,0 +1,106 @@
+"""`stoker queue` and `stoker drain`, against a master on loopback."""
+
+import json
+
+import pytest
+
+from contract.rest_cluster import EXECUTOR, RUNNING, DispatcherInMemory
+from stoker.core.ids import ResourceId
+from stoker.gateways.dispatcher import QueueOverview
+from stoker.gateways.resourcemanager import TaskExecutorDetails
+from unit.cli.conftest import ServedMaster
+
+
+class Leaving(DispatcherInMemory):
+    """Its task executor is gone as soon as it is drained."""
+
+    async def task_executors(self) -> list[TaskExecutorDetails]:
+        return [] if self.drained else await super().task_executors()
+
+
+class ManyQueues(DispatcherInMemory):
+    async def queues(self) -> list[QueueOverview]:
+        return [
+            QueueOverview(name="default", running=3, slots=5),
+            QueueOverview(name="nightly", running=2, max_running=2, slots=4, max_slots=8),
+        ]
+
+
+async def test_queues_are_listed_with_their_limits_and_who_is_next(served: ServedMaster) -> None:
+    result = await served("queue", "list")
+    assert result.exit_code == 0, result.output
+    assert [line.split("  ") for line in _squeezed(result.stdout)] == [
+        ["QUEUE", "RUNNING", "SLOTS", "WAITING", "NEXT"],
+        ["nightly", "1 of 1", "2", "1", RUNNING[:12]],
+    ]
+
+
+async def test_a_queue_without_limits_and_waiting_jobs_says_so(served: ServedMaster) -> None:
+    served.master.dispatcher = ManyQueues()
+    result = await served("queue", "list")
+    assert [line.split("  ") for line in _squeezed(result.stdout)[1:]] == [
+        ["default", "3", "5", "0", "-"],
+        ["nightly", "2 of 2", "4 of 8", "0", "-"],
+    ]
+
+
+async def test_queues_are_told_as_json(served: ServedMaster) -> None:
+    result = await served("queue", "list", "--json")
+    assert json.loads(result.stdout) == [
+        {
+            "name": "nightly",
+            "running": 1,
+            "max_running": 1,
+            "slots": 2,
+            "max_slots": None,
+            "waiting": [RUNNING],
+        }
+    ]
+
+
+async def test_a_task_executor_is_drained_and_not_waited_for(served: ServedMaster) -> None:
+    result = await served("drain", EXECUTOR, "--timeout", "600")
+    assert result.exit_code == 0, result.output
+    assert "takes no new tasks and ends when it has none" in result.stderr
+    assert served.master.dispatcher.drained == [(ResourceId(EXECUTOR), 600.0)]
+
+
+async def test_one_that_has_left_within_the_time_is_told(served: ServedMaster) -> None:
+    served.master.dispatcher = Leaving()
+    result = await served("drain", EXECUTOR, "--wait", "60")
+    assert result.exit_code == 0, result.output
+    assert "has left" in result.stderr
+
+
+async def test_one_that_is_still_there_after_the_time_is_exit_code_1(served: ServedMaster) -> None:
+    result = await served("drain", EXECUTOR, "--wait", "0")
+    assert result.exit_code == 1
+    assert "still has tasks" in result.stderr
+    told = await served("drain", EXECUTOR, "--wait", "0", "--json")
+    assert told.exit_code == 1
+    assert json.loads(told.stdout) == {"task_executor": EXECUTOR, "gone": False}
+
+
+async def test_an_unknown_task_executor_is_named(served: ServedMaster) -> None:
+    result = await served("drain", "task-executor-9")
+    assert result.exit_code != 0
+    assert "no task executor with id task-executor-9" in result.stderr
+    assert served.master.dispatcher.drained == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [("drain",), ("drain", "x", "--wait", "-1"), ("queue", "lst")]
+)
+async def test_what_cannot_be_meant_is_a_wrong_command_line(
+    served: ServedMaster, arguments: tuple[str, ...]
+) -> None:
+    assert (await served(*arguments)).exit_code == 2
+
+
+def _squeezed(text: str) -> list[str]:
+    """Columns apart by two blanks, however wide they are."""
+    found = []
+    for line in text.strip().splitlines():
+        cells = [cell.strip() for cell in line.split("  ") if cell.strip()]
+        found.append("  ".join(cells))
+    return found
