@@ -32,7 +32,12 @@ class TaskScope:
         if not self._open:
             coroutine.close()
             raise RuntimeError(f"scope {self.name} is not open, {name} cannot start in it")
-        task = self._group.create_task(coroutine, name=f"{self.name}/{name}")
+        try:
+            task = self._group.create_task(coroutine, name=f"{self.name}/{name}")
+        except RuntimeError:
+            # One of its tasks has just failed, and the body does not know yet.
+            coroutine.close()
+            raise
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task

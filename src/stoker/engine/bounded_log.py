@@ -32,11 +32,12 @@ class BoundedLog:
         return head + b"\n[stoker: this log is full; only its end will follow]\n"
 
     def finish(self) -> bytes:
-        """What is to be appended when no more can come."""
-        if not self._full:
-            return b""
+        """What is to be appended when no more is expected; should more come, then once again."""
         note = f"[stoker: {self._dropped} bytes are left out here]\n" if self._dropped else ""
-        return note.encode() + b"".join(self._tail)
+        end = note.encode() + b"".join(self._tail)
+        self._tail.clear()
+        self._held = self._dropped = 0
+        return end
 
     def _hold(self, data: bytes) -> None:
         data, cut = data[-self._tail_limit :], max(0, len(data) - self._tail_limit)

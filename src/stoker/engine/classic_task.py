@@ -119,7 +119,8 @@ class ClassicTask:
         now = asyncio.get_running_loop().time()
         if code != 0 and not self._cancel_asked and self._lease.due(now) is not LeaseStep.GO_ON:
             return End(state=ExecutionState.CANCELED, failure=lease_ran_out())
-        return end_of(code, ended, prepared.last_words, cancelled=self._cancel_asked)
+        written = prepared.last_words, prepared.last_output
+        return end_of(code, ended, *written, cancelled=self._cancel_asked)
 
     async def _prepare(self) -> DriverProcess | Failure:
         task = self._task

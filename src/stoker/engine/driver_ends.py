@@ -12,6 +12,10 @@ from stoker.engine.runner_protocol import Ended
 from stoker.engine.server import exit_in_words
 
 _JAVA_OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
+_FAREWELL = f"Terminating due to {_JAVA_OUT_OF_MEMORY}"
+"""The last words of a JVM, which it writes to its standard output; then nobody answers there."""
+_NO_MASTER = "All masters are unresponsive"
+"""What Spark logs after a minute; what it raises says only that its context has stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,12 +24,15 @@ class End:
     failure: Failure | None = None
 
 
-def end_of(code: int, ended: Ended | None, last_words: str, *, cancelled: bool) -> End:
+def end_of(
+    code: int, ended: Ended | None, last_words: str, last_output: str = "", *, cancelled: bool
+) -> End:
     """From the exit code (negative: a signal), what the driver told, and what it wrote last."""
     if cancelled:
         return End(state=ExecutionState.CANCELED)
     told = ended.failure if ended is not None else None
-    if (complaint := _java_out_of_memory(last_words)) and (told is not None or code != 0):
+    complaint = _complaint(last_words, _JAVA_OUT_OF_MEMORY) or _complaint(last_output, _FAREWELL)
+    if complaint and (told is not None or code != 0):
         return _failed(
             Failure(
                 error="OutOfMemory",
@@ -36,7 +43,7 @@ def end_of(code: int, ended: Ended | None, last_words: str, *, cancelled: bool) 
             code,
         )
     if told is not None:
-        return _failed(told, code)
+        return _failed(_by_master(told, last_words), code)
     if code == 0:
         return End(state=ExecutionState.FINISHED)
     if code > 0:
@@ -71,8 +78,20 @@ def _failed(failure: Failure, code: int) -> End:
     return End(state=ExecutionState.FAILED, failure=msgspec.structs.replace(failure, labels=labels))
 
 
-def _java_out_of_memory(last_words: str) -> str:
-    for line in last_words.splitlines():
-        if _JAVA_OUT_OF_MEMORY in line:
+def _by_master(failure: Failure, last_words: str) -> Failure:
+    """One whose program names a Spark master that is not there is told as that."""
+    if _NO_MASTER not in last_words:
+        return failure
+    return msgspec.structs.replace(
+        failure,
+        error="SparkMasterAbsent",
+        message=f"no Spark master is where the program looks for it ({_NO_MASTER}, says Spark); "
+        "start it, or correct the master that the program names",
+    )
+
+
+def _complaint(text: str, sign: str) -> str:
+    for line in text.splitlines():
+        if sign in line:
             return line[line.index(_JAVA_OUT_OF_MEMORY) :].strip()
     return ""

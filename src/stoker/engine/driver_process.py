@@ -80,6 +80,10 @@ class DriverProcess(TalkingProcess):
     def last_words(self) -> str:
         return self._stderr.last_words
 
+    @property
+    def last_output(self) -> str:
+        return self._stdout.last_words
+
     def ask_to_end(self) -> None:
         """SIGTERM to the driver and its JVM; they are killed when the grace is over."""
         failpoint("driver.before-ending")
@@ -156,7 +160,10 @@ async def _wait_until_ready(driver: DriverProcess, setup: DriverSetup) -> None:
         async with asyncio.timeout(patience.total_seconds()):
             answer = await driver.receive()
     except TimeoutError:
-        raise Unavailable(f"a Spark driver was not ready within {patience}") from None
+        raise Unavailable(
+            f"a Spark driver was not ready within {patience}{_words(driver)}; the machine may be "
+            "too busy: try again later, or raise taskmanager.spark.start-timeout"
+        ) from None
     match answer:
         case Ready(spark_version=version):
             driver.spark_version = version

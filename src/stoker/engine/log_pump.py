@@ -5,6 +5,7 @@ import fcntl
 import os
 import struct
 import termios
+from contextlib import suppress
 from pathlib import Path
 
 from stoker.engine.bounded_log import BoundedLog
@@ -45,7 +46,10 @@ class LogPump:
         self._last = b""
 
     async def catch_up(self) -> None:
-        """What was written until now is in the log; of one that writes on and on, most of it."""
+        """What was written until now is in the log, the end of it too if the log is full.
+
+        Of one that writes on and on, most of it.
+        """
         for _ in range(_MANY_TURNS):
             if self._running.done() or not self._has_more:
                 break
@@ -53,6 +57,10 @@ class LogPump:
         # From the pipe to the reader, from there to the log: a turn of the loop each.
         for _ in range(_TURNS_TO_THE_LOG):
             await asyncio.sleep(0)
+        if not self._running.done():
+            # What does not fit on a full disk is lost.
+            with suppress(OSError):
+                os.write(self._file, self._log.finish())
 
     @property
     def _has_more(self) -> bool:

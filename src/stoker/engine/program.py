@@ -60,6 +60,20 @@ def failure_of_exit(code: int, said: object = None) -> Failure:
     )
 
 
+def failure_of_death(ending: str, code: int, hint: str = "") -> Failure:
+    """For one that ended its own process, or was killed: `code` as a shell shows it."""
+    if code == 0:
+        # Success cannot be claimed for what it may have begun at a server that others share.
+        return failure_of_exit(_UNCAUGHT, "it ended its own process; let it return, or sys.exit()")
+    if not ending.startswith("killed"):
+        return failure_of_exit(code)
+    return Failure(
+        error="ProgramCrashed",
+        message=f"the program was {ending}{hint}",
+        labels={EXIT_CODE: str(code)},
+    )
+
+
 def failure_of_error(error: BaseException) -> Failure:
     """For what nobody in the program caught."""
     failure = failure_of(error)

@@ -23,6 +23,7 @@ from stoker.core.graph import ArtifactKind, Program
 from stoker.core.ids import Ids
 from stoker.engine.contract import Task
 from stoker.engine.packing import forget_packed
+from stoker.engine.requirement_lists import relative_paths
 from stoker.engine.tether import tethered
 
 _LOOK_SECONDS = 0.1
@@ -55,6 +56,7 @@ class PythonEnvironments:
             return ()
         digests = [f"{a.name} {a.sha256}" for a in task.graph.artifacts if a.name in wheels]
         text = requirements.read_bytes() if requirements is not None else b""
+        _refuse_relative_paths(text)
         name = environment_name(text, digests)
         wheel_directory = task.directory / "wheels"
         return (str(await self._get(name, requirements, _linked(wheels, wheel_directory))),)
@@ -118,6 +120,14 @@ class PythonEnvironments:
         for place in places[max(self._kept, 1) :]:
             if place != newest:
                 _remove_unless_locked(place)
+
+
+def _refuse_relative_paths(requirements: bytes) -> None:
+    if found := relative_paths(requirements.decode(errors="replace")):
+        raise RequirementsNotInstalled(
+            f"of the job's requirements the list alone is here, not what it points to "
+            f"({'; '.join(found)}); send wheels with --wheel, or name them by whole paths or URLs"
+        )
 
 
 def environment_name(requirements: bytes, wheels: Iterable[str]) -> str:

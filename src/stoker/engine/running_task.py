@@ -7,6 +7,7 @@ import msgspec
 
 from stoker.aio.clock import WallClock
 from stoker.core.failpoints import failpoint
+from stoker.core.graph import Program
 from stoker.core.results import AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import Finished, Listener, Progressed, StateChanged, Task
@@ -15,6 +16,7 @@ from stoker.engine.limits import limits_of, too_slow
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool
 from stoker.engine.preparing import WarmRunner
+from stoker.engine.program import failure_of_death
 from stoker.engine.runner_protocol import (
     Cancel,
     Ended,
@@ -26,6 +28,7 @@ from stoker.engine.runner_protocol import (
     StateReport,
 )
 from stoker.engine.runner_watch import until_limit_broken
+from stoker.engine.server import exit_code_in
 from stoker.engine.sessions import SessionEnder
 from stoker.engine.strays import WORKER_MARK, kill_marked
 from stoker.engine.waiting import Stopped, unless
@@ -275,6 +278,9 @@ class ConnectTask:
         hint = ""
         if any(name in ending for name in ("SIGKILL", "SIGABRT")) and not self._cancel_asked:
             hint = "; the machine, or what runner.memory allows, may have run out of memory"
+        code = exit_code_in(ending)
+        if isinstance(self._task.graph.vertex(self._task.region_id), Program) and code is not None:
+            return self._failed(failure_of_death(ending, code, hint))
         message = f"the process that ran the task's code ended by itself: {ending}{hint}"
         return self._failed(Failure(error="RunnerDied", message=message))
 

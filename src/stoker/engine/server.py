@@ -198,6 +198,15 @@ def exit_in_words(code: int) -> str:
         return f"killed by signal {-code}"
 
 
+def exit_code_in(words: str) -> int | None:
+    """What `exit_in_words` was told, as a shell shows it; None for other words."""
+    code = words.removeprefix("exit code ")
+    if code != words and code.isdecimal():
+        return int(code)
+    name = words.removeprefix("killed by ")
+    return 128 + signal.Signals[name] if name in signal.Signals.__members__ else None
+
+
 def last_error_lines(text: str, count: int = 3) -> str:
     """The lines of a log that most likely say why."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,6 +1,8 @@
 """Whether a standalone Spark master is there, which Spark itself says only after a minute."""
 
 import asyncio
+import os
+import socket
 from urllib.parse import urlsplit
 
 _SCHEME = "spark://"
@@ -38,6 +40,13 @@ async def _problem_of(authority: str) -> str | None:
     except TimeoutError:
         return f"{authority} does not answer within {_CONNECT_SECONDS:g} s"
     except OSError as error:
-        return f"{authority}: {error.strerror or error}"
+        return f"{authority}: {_reason(error)}"
     writer.close()
     return None
+
+
+def _reason(error: OSError) -> str:
+    """asyncio tells of a call and its arguments, where the kernel has said why."""
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)

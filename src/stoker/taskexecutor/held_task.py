@@ -21,6 +21,7 @@ class HeldTask:
     state_told: ExecutionState = ExecutionState.DEPLOYING
     progress: Progress = field(default_factory=Progress)
     progress_told: Progress = field(default_factory=Progress)
+    launching: "asyncio.Task[RunningTask] | None" = None
     running: RunningTask | None = None
     cancel_reason: str | None = None
     moves: bool = False

@@ -87,6 +87,8 @@ class TaskRuns:
         log.info("cancelling attempt %s: %s", held.attempt, reason)
         if held.running is not None:
             self._scope.spawn(f"cancel {held.attempt}", _cancel(held.attempt, held.running))
+        elif held.launching is not None:
+            held.launching.cancel()
 
     async def _run(self, held: HeldTask) -> None:
         ended = await self._outcome(held)
@@ -124,11 +126,9 @@ class TaskRuns:
         if held.deployment.stopped:
             return held.ended(ExecutionState.FINISHED, self._services.wall_clock())
         try:
-            task = await self._prepare(held, self._files.make_directory(held.attempt))
-            if held.cancel_reason is not None:
+            held.running = await self._launched(held)
+            if held.running is None:
                 return held.ended(ExecutionState.CANCELED, self._services.wall_clock())
-            failpoint("task.before-launch")
-            held.running = await self._services.engine.launch(task, self._listener(held))
             # As of now: the engine may have been waited for.
             held.running.renew_lease(held.lease_until)
             failpoint("task.after-launch")
@@ -143,6 +143,24 @@ class TaskRuns:
                 retriable=not isinstance(error, StokerError) or error.status >= 500,
             )
             return held.ended(ExecutionState.FAILED, self._services.wall_clock(), failure)
+
+    async def _launched(self, held: HeldTask) -> RunningTask | None:
+        """None when it was cancelled before it began: artifacts or Spark may take minutes."""
+        if held.cancel_reason is not None:
+            return None
+        held.launching = asyncio.create_task(self._launch(held), name=f"launch {held.attempt}")
+        try:
+            await asyncio.wait([held.launching])
+        finally:
+            if not held.launching.done():
+                held.launching.cancel()
+                await asyncio.wait([held.launching])
+        return None if held.launching.cancelled() else held.launching.result()
+
+    async def _launch(self, held: HeldTask) -> RunningTask:
+        task = await self._prepare(held, self._files.make_directory(held.attempt))
+        failpoint("task.before-launch")
+        return await self._services.engine.launch(task, self._listener(held))
 
     async def _prepare(self, held: HeldTask, directory: Path) -> Task:
         deployment = held.deployment

@@ -32,6 +32,7 @@ OPTIONS = EngineOptions(
     cancellation_grace=timedelta(seconds=3),
     replenish_delay=timedelta(milliseconds=50),
     runner_processes=40,
+    runner_open_files=2000,
     runner_log_size=ByteSize(8 * 1024**2),
     # So that viewfs://here/… is the same as file:///…, but by a file system that is not local.
     spark_properties={"spark.hadoop.fs.viewfs.mounttable.here.linkFallback": "file:///"},

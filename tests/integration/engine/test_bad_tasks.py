@@ -92,6 +92,37 @@ async def test_a_task_with_too_many_processes_is_killed_with_all_of_them(bench: 
     assert "40 are allowed" in failure.message
 
 
+async def test_a_task_with_too_many_open_files_is_told_so(bench: Bench) -> None:
+    def careless(spark):
+        held = [open("/dev/null") for _ in range(3000)]  # noqa: SIM115
+        return spark.range(len(held))
+
+    failure = await failure_beside_a_neighbour(bench, python_job(careless))
+    assert failure.error == "OSError"
+    assert "Too many open files" in failure.message
+
+
+async def test_temporary_files_of_a_task_go_with_its_directory(
+    bench: Bench, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+
+    def untidy(spark):
+        import subprocess
+        import tempfile
+
+        made = tempfile.mkstemp()[1], tempfile.mkdtemp()
+        child = subprocess.run(["mktemp"], capture_output=True, text=True, check=True)
+        told.write_text("\n".join([*made, child.stdout.strip()]))
+        return spark.range(1)
+
+    launched = await bench.launch(python_job(untidy))
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+    for path in told.read_text().splitlines():
+        assert Path(path).is_relative_to(launched.directory)
+
+
 async def test_a_daemon_that_a_task_forked_is_gone_with_it(bench: Bench, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
 

@@ -199,24 +199,51 @@ async def test_an_unmodified_script_finds_all_that_it_would_under_spark_submit(
 
 
 STUBBORN = """
-import signal, threading, time
+import signal, sys, threading, time
+from pathlib import Path
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-spark = SparkSession.builder.getOrCreate()
-threading.Thread(target=lambda: spark.range(10**13).selectExpr("sum(id * id)").collect()).start()
-print("here", flush=True)
+SparkSession.builder.getOrCreate().stop()
+spark = SparkSession.builder.master("local[4]").getOrCreate()
+marks = Path(sys.argv[1])
+
+@udf("long")
+def for_an_hour(value):
+    (marks / "udf").touch()
+    time.sleep(3600)
+
+def batch(rows, number):
+    (marks / "batch").touch()
+    time.sleep(3600)
+
+def asleep():
+    (marks / "sleep").touch()
+    time.sleep(3600)
+
+sums = spark.range(10**13, numPartitions=1).selectExpr("sum(id * id)")
+slow = spark.range(1, numPartitions=1).select(for_an_hour("id"))
+for work in (sums.collect, slow.collect, asleep):
+    threading.Thread(target=work).start()
+rates = spark.readStream.format("rate").load()
+rates.writeStream.foreachBatch(batch).option("checkpointLocation", str(marks / "place")).start()
 while True:
     pass
 """
 
 
-async def test_cancel_ends_a_program_that_ignores_it_and_its_jvm(launch: Any) -> None:
-    launched = await launch(STUBBORN)
-    await launched.until(lambda: "here" in launched.log("stdout"))
+async def test_cancel_ends_a_program_that_ignores_it_and_all_that_it_does(
+    launch: Any, tmp_path: Path
+) -> None:
+    """A tight loop, a stage, a UDF, a foreachBatch and a sleep, with SIGTERM ignored."""
+    launched = await launch(STUBBORN, arguments=(str(tmp_path),))
+    marks = [tmp_path / name for name in ("udf", "batch", "sleep")]
+    await launched.until(lambda: all(mark.exists() for mark in marks))
     driver = launched.running._driver
     assert driver is not None
     processes = descendants_of(driver.pid)
-    assert len(processes) >= 2
+    assert len(processes) >= 3, "Python, its JVM, and a Python worker"
     async with asyncio.timeout(CANCEL_SECONDS):
         await launched.running.cancel()
     assert (await launched.running.outcome()).state is ExecutionState.CANCELED
@@ -274,6 +301,65 @@ async def test_a_bad_program_fails_with_its_cause_and_its_log(
 
 
 @long
+@pytest.mark.timeout(400)
+async def test_a_spark_master_that_only_the_program_names_and_is_not_there_is_told(
+    launch: Any,
+) -> None:
+    """Spark gives up after a minute, and what it raises then does not say why."""
+    launched = await launch(
+        "from pyspark.sql import SparkSession\n"
+        "SparkSession.builder.getOrCreate().stop()\n"
+        "SparkSession.builder.master('spark://127.0.0.1:1').getOrCreate().range(3).count()\n"
+    )
+    outcome = await launched.running.outcome()
+    assert outcome.failure is not None
+    assert outcome.failure.error == "SparkMasterAbsent", outcome.failure
+    assert "no Spark master is where the program looks for it" in outcome.failure.message
+    assert "All masters are unresponsive" in launched.log("stderr")
+
+
+VERSIONS = """
+import sys, time
+from pathlib import Path
+import module_of_trees
+from pyspark.sql import SparkSession
+
+meeting = Path(sys.argv[1])
+
+def in_a_worker(number):
+    import module_of_trees
+    # Both jobs are in their workers at the same time.
+    (meeting / module_of_trees.VERSION).touch()
+    deadline = time.monotonic() + 200
+    while len(list(meeting.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return module_of_trees.VERSION
+
+spark = SparkSession.builder.getOrCreate()
+seen = spark.sparkContext.parallelize([1], 1).map(in_a_worker).collect()
+print(module_of_trees.VERSION, *seen, len(list(meeting.iterdir())))
+"""
+
+
+@long
+async def test_two_programs_with_two_versions_of_one_module_each_see_their_own(
+    launch: Any, tmp_path: Path
+) -> None:
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    running = []
+    for version in ("one", "two"):
+        module = tmp_path / version / "module_of_trees.py"
+        module.parent.mkdir()
+        module.write_text(f"VERSION = '{version}'\n")
+        running.append(await launch(VERSIONS, module, arguments=(str(meeting),)))
+    for launched, version in zip(running, ("one", "two"), strict=True):
+        outcome = await launched.running.outcome()
+        assert outcome.state is ExecutionState.FINISHED, launched.log("stderr")
+        assert launched.log("stdout") == f"{version} {version} 2\n"
+
+
+@long
 async def test_a_gigabyte_of_output_is_cut_and_the_program_goes_on(launch: Any) -> None:
     source = "line = 'x' * 999\nfor _ in range(10**6): print(line)\nprint('the end')\n"
     launched = await launch(source)
@@ -291,7 +377,7 @@ async def test_what_runs_out_of_memory_in_java_is_told_as_such(launch: Any) -> N
         "from pyspark.sql import SparkSession\n"
         "jvm = SparkSession.builder.getOrCreate()._jvm\n"
         "held = jvm.java.util.ArrayList()\n"
-        "while True: held.add(jvm.java.lang.String('x').repeat(10**8))\n"
+        "while True: held.add(jvm.java.nio.ByteBuffer.allocate(10**8))\n"
     )
     launched = await launch(source)
     outcome = await launched.running.outcome()

@@ -6,6 +6,7 @@ With STOKER_SAVEPOINTS=long there is more data, and a query with a state of its 
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,82 @@ async def test_a_function_that_keeps_state_by_another_column_is_refused_before_i
     assert not failure.retriable
     assert rows_in(tmp_path / "second") == []
     await cluster.finished(second, OTHER)
+
+
+def by_remainder(divisor, seconds=20):
+    def grouped(raw):
+        from pyspark.sql import functions as f  # noqa: PLC0415
+
+        timed = raw.withWatermark("at", "10 seconds")
+        counted = timed.groupBy(
+            (f.col("n") % divisor).alias("g"), f.window("at", f"{seconds} seconds")
+        )
+        return counted.agg(f.count("*").alias("rows")).selectExpr("g AS key", "rows")
+
+    return grouped
+
+
+def both_sides(kind, compared="n = m"):
+    def both(raw):
+        from pyspark.sql import functions as f  # noqa: PLC0415
+
+        left = raw.withWatermark("at", "1 minute")
+        right = raw.withWatermark("at", "1 minute").selectExpr("n AS m", "k AS j", "at AS seen")
+        near = f"{compared} AND seen BETWEEN at AND at + INTERVAL 1 SECOND"
+        return left.join(right, f.expr(near), kind).selectExpr("n AS key", "1 AS rows")
+
+    return both
+
+
+def sessions_by(column):
+    def sessions(raw):
+        from pyspark.sql import functions as f  # noqa: PLC0415
+
+        timed = raw.withWatermark("at", "1 minute")
+        counted = timed.groupBy(f.session_window("at", "5 seconds"), column)
+        return counted.agg(f.count("*").alias("rows")).selectExpr(f"{column} AS key", "rows")
+
+    return sessions
+
+
+CHANGES = {
+    "expression": (by_remainder(3), by_remainder(5), "groups by .*% .*5"),
+    "type-of-join": (both_sides("inner"), both_sides("leftOuter"), "join of type LeftOuter"),
+}
+if LONG:
+    CHANGES |= {
+        "window": (by_remainder(3), by_remainder(3, 40), "groups by .*window of"),
+        "compared": (both_sides("inner"), both_sides("inner", "k = j"), "joins k with j"),
+        "sessions": (sessions_by("n"), sessions_by("k"), "keeps its state by k"),
+    }
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_state_that_was_kept_for_something_else_is_refused_though_spark_would_take_it(
+    bench: Bench, tmp_path: Path, change: str
+) -> None:
+    """CKPT-13: types and operators are as they were; what they mean is not."""
+    before, after, words = CHANGES[change]
+    cluster = Cluster(bench, tmp_path)
+    write_input(tmp_path / "in", range(2))
+
+    def computing(compute: Callable[..., Any], out: str) -> JobGraph:
+        graph = graph_of("distinct", tmp_path / "in", tmp_path / out, "available-now")
+        other = Transform(name="computed", inputs=("raw",), compute=function(compute, "raw"))
+        vertices = tuple(other if v.name == "computed" else v for v in graph.vertices)
+        return msgspec.structs.replace(graph, vertices=vertices)
+
+    first = computing(before, "first")
+    await cluster.finished(first)
+    await cluster.take(first, "done")
+    await cluster.restore("done", OTHER)
+    second = cluster.going_on(computing(after, "second"), "done")
+    running, _ = await cluster.launch(second, OTHER)
+    failure = (await running.outcome()).failure
+    assert failure is not None
+    assert (failure.error, failure.retriable) == ("IncompatibleState", False)
+    assert re.search(words, failure.message), failure.message
+    await cluster.finished(cluster.going_on(computing(before, "second"), "done"), OTHER)
 
 
 async def test_in_a_store_that_only_spark_reaches_a_restored_job_needs_the_log_of_its_sink(

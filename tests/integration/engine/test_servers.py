@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function, job
 from integration.engine.processes import is_gone, until
+from stoker.core.errors import StartupFailed
 from stoker.core.graph import JobGraph, Source, Sql
 from stoker.core.options import ByteSize
 from stoker.core.states import ExecutionState
@@ -78,6 +79,19 @@ async def test_a_server_out_of_memory_is_named_and_another_comes_up(
     assert "java.lang.OutOfMemoryError" in outcome.failure.message
     assert "taskmanager.memory.spark-heap" in outcome.failure.message
     assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+
+
+async def test_an_engine_whose_spark_master_is_not_there_says_so_at_once(tmp_path: Path) -> None:
+    options = replace(OPTIONS, master="spark://127.0.0.1:1")
+    async with ConnectEngine.open(options, tmp_path / "work", tmp_path / "logs") as engine:
+        bench = Bench(engine, tmp_path)
+        async with asyncio.timeout(60):
+            with pytest.raises(
+                StartupFailed, match=r"no Spark master is at spark://127\.0\.0\.1:1"
+            ):
+                await engine.wait_until_ready()
+            with pytest.raises(StartupFailed, match=r"start it, or correct spark\.master"):
+                await bench.launch(job(TEN_ROWS, TO_NOWHERE))
 
 
 async def test_what_a_dead_owner_has_left_is_found_and_killed_and_nothing_else() -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 
 import pytest
 
@@ -136,3 +137,27 @@ def test_nothing_starts_in_a_scope_that_has_ended():
             scope.spawn("late", asyncio.sleep(1))
 
     run_virtual(main)
+
+
+def test_what_comes_between_a_failure_and_the_end_of_its_scope_is_refused_as_a_whole():
+    late = asyncio.sleep(1)
+    refused: list[str] = []
+
+    async def main():
+        async with TaskScope("keeper") as scope:
+
+            def spawn_late(_: object) -> None:
+                try:
+                    scope.spawn("late", late)
+                except RuntimeError as error:
+                    refused.append(str(error))
+
+            bad = scope.spawn("bad", fail_after(1, LookupError("bad")))
+            bad.add_done_callback(spawn_late)
+            await asyncio.sleep(1e9)
+
+    with pytest.raises(LookupError, match="bad"):
+        run_virtual(main)
+    assert len(refused) == 1
+    # Else Python warns of a coroutine that was never awaited.
+    assert inspect.getcoroutinestate(late) == inspect.CORO_CLOSED

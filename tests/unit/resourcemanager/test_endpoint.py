@@ -109,7 +109,7 @@ def play(
 
 
 def test_an_executor_registers_is_shown_and_gets_requests_for_what_a_job_declares() -> None:
-    """RM-05, RM-09, SM-01"""
+    """RM-05, RM-09, RM-13, SM-01, SM-16"""
 
     async def story(stage: Stage) -> None:
         assert await stage.gateway.register_task_executor(stage.registration()) == Registered()
@@ -119,6 +119,8 @@ def test_an_executor_registers_is_shown_and_gets_requests_for_what_a_job_declare
         assert [request.job_id for request in stage.executor.requests] == [JOB]
         [details] = await stage.gateway.task_executors()
         assert (details.slots_total, details.slots_free, details.jobs) == (2, 1, (JOB,))
+        overview = await stage.gateway.overview()
+        assert (overview.task_executors, overview.slots_total, overview.slots_free) == (1, 2, 1)
 
     play(story)
 
@@ -261,7 +263,7 @@ def test_a_job_that_ended_is_forgotten_and_another_end_of_a_master_is_not() -> N
 
 
 def test_slots_that_a_job_had_not_taken_when_it_ended_are_reclaimed() -> None:
-    """X-TM-05"""
+    """SM-14, X-TM-05"""
 
     async def story(stage: Stage) -> None:
         await stage.gateway.register_task_executor(stage.registration())

@@ -38,14 +38,17 @@ def taken(assignment: SlotAssignment, slots: int = 2) -> SlotReport:
 
 
 def test_slots_are_requested_for_exactly_what_is_missing_and_spread_out() -> None:
-    """SM-01"""
+    """SM-01, SM-02"""
     slots = manager(here=2, there=2)
     slots.declare(ONE, 2)
     assert {each.instance for each in slots.assign(ALL)} == {HERE, THERE}
     assert slots.assign(ALL) == []
+    slots.declare(ONE, 2)
+    assert slots.assign(ALL) == [], "said again, it is the same need"
 
 
 def test_scarce_slots_go_round_the_jobs() -> None:
+    """SM-04: who lacks a slot is told so, and why."""
     slots = manager(here=2)
     slots.declare(ONE, 2)
     slots.declare(TWO, 2)

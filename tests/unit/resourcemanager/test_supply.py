@@ -75,6 +75,7 @@ def test_as_many_are_started_as_are_missing_up_to_the_limit() -> None:
 
 
 def test_one_that_registers_is_not_awaited_any_more_and_gets_the_slots() -> None:
+    """SM-10"""
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from stoker.core.errors import FencingTokenMismatch, NotFound, Unavailable
 from stoker.core.failpoints import armed
@@ -176,6 +177,23 @@ def test_a_cancelled_task_tells_its_end_and_a_second_cancel_is_harmless(tmp_path
             assert [each.state for each in master.outcomes] == [ExecutionState.CANCELED]
 
     play(tmp_path, story)
+
+
+def test_a_task_that_waits_for_spark_is_cancelled_at_once_and_never_begins(tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.master_running() as master:
+            await stage.request_slot()
+            waiting = deployment()
+            graph = structs.replace(waiting.graph, configuration={"fake.start-seconds": "600"})
+            await stage.submit(structs.replace(waiting, graph=graph))
+            await asyncio.sleep(5)
+            await stage.executor.cancel_task(stage.leadership.token, JOB, ATTEMPT)
+            await asyncio.sleep(1)
+            assert [outcome.state for outcome in master.outcomes] == [ExecutionState.CANCELED]
+            assert not (stage.folder / "attempts" / ATTEMPT).exists()
+            await asyncio.sleep(700)
+
+    assert play(tmp_path, story).history.attempts == []
 
 
 def test_an_attempt_that_its_master_does_not_know_is_cancelled(tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""Programs that harm themselves, as their users see it: the cause, the code, the log."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.cli.conftest import Eventually
+
+NEIGHBOUR = """
+import sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+print("begun", flush=True)
+while not Path(sys.argv[1]).exists():
+    assert spark.range(10).count() == 10
+    time.sleep(0.5)
+"""
+HAUNTED = """
+import os, sys, time
+from pathlib import Path
+told = Path(sys.argv[1])
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        told.write_text(str(os.getpid()))
+        time.sleep(600)
+    os._exit(0)
+while not (told.exists() and told.read_text()):
+    time.sleep(0.02)
+"""
+TALKATIVE = """
+line = "x" * 1023
+for _ in range(1024 * 1024):
+    print(line)
+print("the very end")
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def neighbour(stoker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A program that runs the whole time and must not notice."""
+    folder = tmp_path_factory.mktemp("neighbour")
+    script, enough = folder / "neighbour.py", folder / "enough"
+    script.write_text(NEIGHBOUR)
+    job = stoker.submit(script, "--engine", "connect", str(enough))
+    yield
+    enough.touch()
+    stoker("wait", job)
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "words"),
+    [
+        ("raise ValueError('no such day')", 1, "ValueError: no such day"),
+        ("import os; os._exit(3)", 3, "the program ended with exit code 3"),
+        ("import ctypes; ctypes.string_at(0)", 139, "the program was killed by SIGSEGV"),
+    ],
+)
+def test_a_program_that_fails_is_told_with_its_cause_its_code_and_its_log(
+    stoker, tmp_path: Path, source: str, code: int, words: str
+) -> None:
+    script = tmp_path / "bad.py"
+    script.write_text(f"print('begun', flush=True)\n{source}\n")
+    done = stoker("run", "--program", "--engine", "connect", script, expect=code)
+    assert done.stdout == "begun\n"
+    assert words in done.stderr
+
+
+def test_a_script_that_does_not_parse_is_refused_with_the_place(stoker, tmp_path: Path) -> None:
+    script = tmp_path / "bad.py"
+    script.write_text("print('fine')\nx = = 3\n")
+    done = stoker("run", "--program", script, expect=1)
+    assert "bad.py line 2 column 5" in done.stderr
+
+
+def test_a_daemon_of_a_program_is_gone_with_it(
+    stoker, tmp_path: Path, eventually: Eventually
+) -> None:
+    script, told = tmp_path / "haunted.py", tmp_path / "pid"
+    script.write_text(HAUNTED)
+    stoker("run", "--program", "--engine", "connect", script, told)
+    eventually(lambda: not Path(f"/proc/{told.read_text()}").exists())
+
+
+def test_of_a_gigabyte_of_output_the_end_is_seen_at_once(stoker, tmp_path: Path) -> None:
+    script = tmp_path / "talkative.py"
+    script.write_text(TALKATIVE)
+    done = stoker("run", "--program", "--engine", "connect", script)
+    assert len(done.stdout) < 100 * 1024**2
+    assert "bytes are left out here" in done.stdout
+    assert done.stdout.endswith("the very end\n")
+
+
+def test_a_program_may_delete_the_directory_it_works_in(stoker, tmp_path: Path) -> None:
+    folder, script = tmp_path / "folder", tmp_path / "rude.py"
+    folder.mkdir()
+    script.write_text(
+        "import os, shutil, sys\n"
+        "from pyspark.sql import SparkSession\n"
+        "os.chdir(sys.argv[1])\n"
+        "shutil.rmtree(os.getcwd())\n"
+        "print(SparkSession.builder.getOrCreate().range(10).count())\n"
+    )
+    assert stoker("run", "--program", "--engine", "connect", script, folder).stdout == "10\n"
+
+
+def test_what_nobody_can_offer_is_named(stoker, tmp_path: Path) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text("print('never')\n")
+    done = stoker(
+        "run", "--program", "--conf", "spark.master=spark://127.0.0.1:1", script, expect=1
+    )
+    assert "no Spark master is at spark://127.0.0.1:1" in done.stderr
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(f"{tmp_path}/nothing-1.0-py3-none-any.whl\n")
+    done = stoker("run", "--program", "--requirements", requirements, script, expect=1)
+    assert "nothing-1.0-py3-none-any.whl" in done.stderr
+    assert "the job's requirements cannot be installed" in done.stderr
+    assert json.loads(stoker("list", "--json").stdout) != [], "the neighbour runs on"

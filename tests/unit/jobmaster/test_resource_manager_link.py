@@ -1,0 +1,99 @@
+"""What a job master declares to the resource manager, and when (POOL-*)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from stoker.core.errors import Unavailable
+from stoker.core.ids import AllocationId, InstanceId
+from stoker.core.states import ExecutionState
+from stoker.core.tokens import FencingToken
+from stoker.gateways.resourcemanager import ResourceRequirements
+from stoker.ha import keys
+from stoker.ha.coordinator import Create
+from stoker.ha.publication import Publication
+from stoker.jobmaster.resource_manager_link import keep_registered
+from unit.fake_parts import FakeManager
+from unit.jobmaster.stage import SLOT, Stage, play
+
+
+class NotingManager(FakeManager):
+    """Takes no declaration for as long as `deaf` counts down."""
+
+    def __init__(self, token: FencingToken, deaf: int = 0) -> None:
+        super().__init__(token)
+        self.deaf = deaf
+        self.declared: list[tuple[int, int]] = []
+
+    def declare_requirements(self, requirements: ResourceRequirements) -> None:
+        if self.deaf > 0:
+            self.deaf -= 1
+            raise Unavailable("not now")
+        self.declared.append((requirements.slots, requirements.held))
+
+
+@asynccontextmanager
+async def manager_of(stage: Stage, deaf: int = 0) -> AsyncIterator[NotingManager]:
+    """One that leads in the same process, and so by the same grant."""
+    grant = stage.job.leadership.grant
+    await stage.coordinator.commit([Create(keys.ELECTION, b"somebody", ephemeral=True)])
+    token = FencingToken(epoch=grant.epoch, session=stage.ids.session())
+    manager = NotingManager(token, deaf)
+    async with stage.network.service("manager").running(manager) as address:
+        await Publication(grant, "resource_manager", token).publish(address)
+        yield manager
+
+
+def attend(stage: Stage) -> None:
+    stage.job.scope.spawn("retrieval", stage.retrieval.run())
+    stage.job.scope.spawn("link", keep_registered(stage.job, stage.address))
+
+
+def test_nothing_is_declared_while_nobody_leads_and_then_all_that_is_needed() -> None:
+    """POOL-01, POOL-03: the whole of what it needs and holds, whenever that changes."""
+
+    async def story(stage: Stage) -> None:
+        attend(stage)
+        await asyncio.sleep(10)
+        async with manager_of(stage) as manager:
+            await asyncio.sleep(1)
+            assert manager.declared == [(1, 0)]
+            await stage.master.register_task_executor(stage.introduction())
+            await stage.master.offer_slots(InstanceId("life-1"), (SLOT,))
+            await asyncio.sleep(1)
+            assert manager.declared[-1] == (1, 1)
+
+    play(story)
+
+
+def test_a_declaration_that_fails_is_repeated_with_what_is_true_by_then() -> None:
+    """POOL-02"""
+
+    async def story(stage: Stage) -> None:
+        attend(stage)
+        async with manager_of(stage, deaf=3) as manager:
+            await asyncio.sleep(1)
+            assert manager.declared == []
+            await stage.master.register_task_executor(stage.introduction())
+            await stage.master.offer_slots(InstanceId("life-1"), (SLOT,))
+            await asyncio.sleep(5)
+            assert manager.deaf == 0
+            assert set(manager.declared) == {(1, 1)}
+
+    play(story)
+
+
+def test_slots_that_are_offered_while_no_resource_manager_leads_are_used() -> None:
+    """POOL-08"""
+
+    async def story(stage: Stage) -> None:
+        attempt = await stage.deploy()
+        running = stage.job.graph.attempt(attempt)
+        assert running is not None
+        assert running.state is ExecutionState.DEPLOYING
+        assert running.slot is not None
+        assert running.slot.allocation == SLOT
+        surplus = await stage.master.offer_slots(InstanceId("life-1"), (AllocationId("other"),))
+        assert surplus == (), "and what is not needed is declined"
+
+    play(story)

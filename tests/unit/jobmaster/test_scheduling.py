@@ -1,0 +1,39 @@
+"""Which region gets which slot, and which slots go back (POOL-*)."""
+
+from stoker.core.graph import RestartPolicy
+from stoker.core.states import ExecutionState
+from stoker.jobmaster.commands import ReleaseSlots, RestartAfter
+from unit.jobmaster.graphs import BOOM, deployments, ended, graph_of, slot, started
+
+
+def test_regions_get_slots_in_the_order_in_which_they_asked() -> None:
+    """POOL-05"""
+    job, [first] = started(graph_of("one", "two", "three"), slots=1)
+    _, commands = job.slots_offered([slot(1), slot(2)], 5)
+    assert [each.region for each in (first, *deployments(commands))] == ["one", "two", "three"]
+
+
+def test_a_restarted_region_prefers_the_executor_it_was_on() -> None:
+    """POOL-11"""
+    policy = RestartPolicy(strategy="fixed-delay", attempts=2, delay_seconds=1)
+    job, _ = started(graph_of("one", "two"), policy, slots=0)
+    _, commands = job.slots_offered([slot(0, "here"), slot(1, "there")], 4)
+    restarts = [
+        command
+        for deployed in deployments(commands)
+        for command in job.attempt_ended(ended(deployed, ExecutionState.FAILED, BOOM), 6)[1]
+        if isinstance(command, RestartAfter)
+    ]
+    # The first free slot is not the one that the second region had.
+    [again] = deployments(job.restart_due(restarts[1].region, restarts[1].attempt, 8))
+    assert (again.region, again.slot) == ("two", slot(1, "there"))
+
+
+def test_only_what_exceeds_the_needs_is_given_back() -> None:
+    """POOL-10: at once, since another job may wait for it."""
+    job, [first, second] = started(graph_of("one", "two"), slots=2)
+    _, commands = job.attempt_ended(ended(first, ExecutionState.FINISHED), 6)
+    assert commands == [ReleaseSlots((first.slot,))]
+    assert job.slots_needed() == 1
+    _, commands = job.attempt_ended(ended(second, ExecutionState.FINISHED), 7)
+    assert commands == [ReleaseSlots((second.slot,))]
