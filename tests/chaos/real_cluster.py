@@ -99,6 +99,13 @@ class RealCluster:
         pids = {fork.pid for fork in forks}
         return [fork for fork in forks if _parent(fork.pid) in pids]
 
+    def spark_server_of(self, name: str) -> ProcessRecord:
+        """What a JVM forks looks like itself until it executes something else."""
+        found = self.children_of(name, words="bin/java")
+        pids = {each.pid for each in found}
+        (server,) = (each for each in found if _parent(each.pid) not in pids)
+        return server
+
     def tree_of(self, name: str) -> list[ProcessRecord]:
         """The process and all below it."""
         return [self.process(name), *self.children_of(name, words="")]

@@ -82,8 +82,7 @@ class DeathStory(Story):
         return found[0]
 
     def spark_server(self) -> ProcessRecord:
-        (server,) = self.cluster.children_of(self.holder(), words="bin/java")
-        return server
+        return self.cluster.spark_server_of(self.holder())
 
     def kill_runner(self) -> None:
         """One of them at random: warm ones, and those of batch jobs, die too."""

@@ -63,6 +63,8 @@ RUNNER_FAILPOINTS: Final = frozenset(
         "materialized.before-content",
         "materialized.before-manifest",
         "materialized.after-manifest",
+        "state-plan.before-publishing",
+        "sink-log.before-a-batch",
         "lease.before-ending",
         "lease.before-killing",
     }

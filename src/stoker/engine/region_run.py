@@ -30,6 +30,7 @@ from stoker.engine.publishing import Publisher, publisher_for
 from stoker.engine.remote_position import check_remote_position, within_reach
 from stoker.engine.runner_protocol import RunTask
 from stoker.engine.sink_position import check_sink_position
+from stoker.engine.state_plan_file import keep_state_plan
 from stoker.engine.state_position import check_state_keys
 from stoker.engine.stream_boundary import StartQuery, StreamRun, guarded
 from stoker.engine.stream_control import StreamControl
@@ -225,9 +226,11 @@ class RegionRun:
         checkpoint = checkpoint_place(self._task.checkpoint_root, sink.name)
         check_sink_position(sink, checkpoint)
         with within_reach(checkpoint), _Mismatch(frame, sink.name, streaming=True):
-            if self._task.graph.restore is not None:
+            restored = self._task.graph.restore is not None
+            if restored:
                 check_remote_position(self._session, sink, checkpoint)
                 check_state_keys(sink.name, frame, checkpoint)
+            keep_state_plan(sink.name, frame, checkpoint, restored=restored)
             writer = frame.writeStream.queryName(sink.name).option(
                 "checkpointLocation", checkpoint.url
             )

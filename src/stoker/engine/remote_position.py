@@ -14,7 +14,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from stoker.core.graph import FormatWrite, Sink
 from stoker.engine.failures import CannotRun
 from stoker.engine.places import Place, local_path
-from stoker.engine.sink_position import FILE_FORMATS, LOG, ahead, last_number, last_of
+from stoker.engine.sink_log import LOG, last_number, last_of
+from stoker.engine.sink_position import FILE_FORMATS, ahead
 
 _NO_FILE_SYSTEM = re.compile(r"No (?:Abstract)?FileSystem (?:for|configured for) (?:fs )?scheme")
 
@@ -28,11 +29,11 @@ def check_remote_position(session: Any, sink: Sink, checkpoint: Place) -> None:
         return
     if local_path(write.path) is not None and checkpoint.local is not None:
         return
-    committed = _last_commit(session, checkpoint)
+    committed = _last_of(session, checkpoint, "commits")
     if committed < 0:
         return
     log = f"{write.path.rstrip('/')}/{LOG}"
-    if not _exists(session, log):
+    if not _exists(session, f"{log}/{pattern_above(committed - 1)}"):
         raise CannotRun(
             "SinkHasNoLog",
             f"{write.path} has no log of the batches up to {committed}, with which {sink.name} "
@@ -41,13 +42,16 @@ def check_remote_position(session: Any, sink: Sink, checkpoint: Place) -> None:
             "that the saved job wrote into, or into one that is mounted here, or with a function "
             "(foreachBatch) that knows batches by their number",
         )
-    # One more may be there: it was written, and its commit was not.
-    if _exists(session, f"{log}/{pattern_above(committed + 1)}"):
-        raise ahead(sink.name, write.path, f"beyond {committed + 1}", committed)
+    # One more may be there: it was planned and written, and its commit was not.
+    planned = max(committed, _last_of(session, checkpoint, "offsets"))
+    if _exists(session, f"{log}/{pattern_above(planned)}"):
+        raise ahead(sink.name, write.path, f"beyond {planned}", committed)
 
 
 def pattern_above(number: int) -> str:
     """Of names of batches in a log with a higher number, as Hadoop takes patterns."""
+    if number < 0:
+        return "[0-9]*"
     digits = str(number)
     alike = [
         f"{digits[:at]}[{int(digit) + 1}-9]{'[0-9]' * (len(digits) - at - 1)}"
@@ -58,11 +62,11 @@ def pattern_above(number: int) -> str:
     return "{" + ",".join([*alike, *(f"{each}.compact" for each in alike), f"{longer}*"]) + "}"
 
 
-def _last_commit(session: Any, checkpoint: Place) -> int:
+def _last_of(session: Any, checkpoint: Place, name: str) -> int:
     if checkpoint.local is not None:
-        return last_number(checkpoint.local / "commits")
+        return last_number(checkpoint.local / name)
     try:
-        files = _files(session, f"{checkpoint.url}/commits")
+        files = _files(session, f"{checkpoint.url}/{name}")
     except _NotThere:
         return -1
     return last_of(urlsplit(file).path.rpartition("/")[2] for file in files)

@@ -15,6 +15,7 @@ from stoker.savepoints.state_keys import (
     changed_keys,
     keys_in_schema,
     operators_in_plan,
+    saved_operator,
     words_for,
 )
 
@@ -47,5 +48,5 @@ def saved_operators(checkpoint: Path) -> dict[int, KeyedOperator]:
         schema = checkpoint / "state" / str(operator.id) / "0" / "_metadata" / "schema"
         keys = keys_in_schema(schema.read_bytes()) if schema.exists() else None
         if keys is not None:
-            found[operator.id] = KeyedOperator(kind=operator.name, keys=keys)
+            found[operator.id] = saved_operator(operator.name, keys)
     return found

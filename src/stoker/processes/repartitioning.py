@@ -30,12 +30,19 @@ _LEAVES_NOTHING = ("console", "memory", "noop")
 """Sinks in which a batch that is run again cannot be found twice later."""
 
 
+async def divided_savepoint(path: str, partitions: int) -> str:
+    """For a rescale: the savepoint itself where nothing of it has to be divided."""
+    manifest = await read_manifest(locate(path, open_place))
+    if all(query.shuffle_partitions == partitions for query in _to_divide(manifest)):
+        return path
+    return await repartition_savepoint(path, partitions, None)
+
+
 async def repartition_savepoint(path: str, partitions: int, target: str | None) -> str:
     """Where the new savepoint is; the old one stays as it is. Refused with the reason."""
     location = locate(path, open_place)
     manifest = await read_manifest(location)
     graph = await saved_graph(location)
-    stateful = [query for query in manifest.queries if query.operators]
     _check(location, manifest, graph, partitions)
     above, _ = parent_and_name(path)
     ids = Ids()
@@ -49,10 +56,14 @@ async def repartition_savepoint(path: str, partitions: int, target: str | None) 
         regions = [query.region for query in manifest.queries]
         now = system_wall_clock()
         await restore(location, manifest, work, graph.job_id, regions=regions, now=now)
-        folders = [Path(folder) / checkpoint_folder(graph.job_id, q.region) for q in stateful]
-        for query, checkpoint in zip(stateful, folders, strict=True):
+        stateful: list[Path] = []
+        for query in _to_divide(manifest):
+            checkpoint = Path(folder) / checkpoint_folder(graph.job_id, query.region)
             _forget_plan(query, checkpoint)
-        await _divide(partitions, folders, Path(folder))
+            if query.batch_id is not None:
+                stateful.append(checkpoint)
+        if stateful:
+            await _divide(partitions, stateful, Path(folder))
         artifacts = await _artifacts(location, manifest, work)
         occasion = Occasion(
             savepoint_id=savepoint_id,
@@ -66,11 +77,15 @@ async def repartition_savepoint(path: str, partitions: int, target: str | None) 
     return made.url
 
 
+def _to_divide(manifest: Manifest) -> list[SavedQuery]:
+    """Those with state, and those whose first batch was planned: it fixes their partitions."""
+    return [q for q in manifest.queries if q.operators or (q.pending and q.batch_id is None)]
+
+
 def _check(location: Location, manifest: Manifest, graph: JobGraph, partitions: int) -> None:
-    for query in manifest.queries:
-        if not query.operators:
-            continue
-        if query.state_provider != _CAN_BE_DIVIDED:
+    queries = _to_divide(manifest)
+    for query in queries:
+        if query.batch_id is not None and query.state_provider != _CAN_BE_DIVIDED:
             raise InvalidInput(
                 f"the state of {query.region} is kept by {query.state_provider}, which Spark "
                 f"cannot divide anew; only {_CAN_BE_DIVIDED} can be: begin the query anew with it"
@@ -82,35 +97,43 @@ def _check(location: Location, manifest: Manifest, graph: JobGraph, partitions: 
                 f"{location.url} holds a batch of {query.region} that was planned and may be "
                 "written already; take the savepoint with stoker stop while the stream is idle"
             )
-    if not any(query.operators for query in manifest.queries):
+    if not queries:
         raise InvalidInput(f"{location.url} has no state that could be divided")
 
 
 def _plan_had_no_effect(manifest: Manifest, query: SavedQuery, graph: JobGraph) -> bool:
-    if not manifest.stopped or query.batch_id is None:
+    if not manifest.stopped:
         return False
     sink = graph.vertex(query.region)
     if not isinstance(sink, Sink):
         return False
     if isinstance(sink.write, PythonFunction):
         return True
-    return _written_up_to(sink.write) <= query.batch_id
+    return _written_up_to(sink.write, query.batch_id) <= _number(query.batch_id)
 
 
-def _written_up_to(write: FormatWrite) -> float:
+def _number(batch: int | None) -> int:
+    """As if there had been a batch before the first one."""
+    return -1 if batch is None else batch
+
+
+def _written_up_to(write: FormatWrite, batch: int | None) -> float:
     """The last batch in the log of a file sink; endless where that cannot be known."""
     if write.format in _LEAVES_NOTHING:
         return -1
     target = local_path(write.path) if write.path is not None else None
-    if target is None or not (target / "_spark_metadata").is_dir():
+    if target is None:
         return float("inf")
+    if not (target / "_spark_metadata").is_dir():
+        # Not lost: one that has committed nothing has not begun it yet.
+        return -1 if batch is None else float("inf")
     names = [path.name.removesuffix(".compact") for path in (target / "_spark_metadata").glob("*")]
     return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
 def _forget_plan(query: SavedQuery, checkpoint: Path) -> None:
-    if query.pending and query.batch_id is not None:
-        following = query.batch_id + 1
+    if query.pending:
+        following = _number(query.batch_id) + 1
         for name in (f"{following}", f".{following}.crc"):
             (checkpoint / "offsets" / name).unlink(missing_ok=True)
 

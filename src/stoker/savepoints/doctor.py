@@ -13,7 +13,9 @@ from stoker.savepoints.layout import (
     CheckpointLayout,
     Cut,
     cut_at,
+    is_operator_file,
     layout_of,
+    operator_of,
     parts_folder,
     with_companions,
 )
@@ -74,7 +76,7 @@ def is_read(path: str) -> bool:
         path == "metadata"
         or folder in ("offsets", "commits")
         or name.endswith(".zip")
-        or (folder.endswith("/_metadata") and name == "metadata")
+        or is_operator_file(path)
     )
 
 
@@ -100,7 +102,7 @@ def diagnose(query: str, evidence: Evidence) -> Diagnosis:
             break
         for problem in problems:
             damages.setdefault(problem.file, problem)
-    damages |= {damage.file: damage for damage in missing}
+    damages |= {damage.file: damage for damage in (*missing, *_undescribed(layout, evidence))}
     return Diagnosis(
         query=query,
         last_commit=layout.last_commit,
@@ -180,10 +182,26 @@ def _partitions_at(batch: int | None, evidence: Evidence) -> int | None:
         return None
 
 
+def _undescribed(layout: CheckpointLayout, evidence: Evidence) -> list[Damage]:
+    """Operators that have state, and of which nothing says what they are: every batch has that."""
+    described = {operator_of(path) for path in evidence.paths}
+    damages = []
+    for number in sorted(set(layout.partitions) - described):
+        path = f"state/{number}/_metadata/metadata"
+        words = (
+            f"{path} is missing: it says which operator the state in state/{number} belongs to. "
+            "Spark goes on and writes it anew, but does not notice whether the query has another "
+            "operator there by now; until then the state can neither be shown nor divided anew. "
+            "Start the query unchanged, once"
+        )
+        damages.append(Damage(file=path, words=words))
+    return damages
+
+
 def _missing_partitions(layout: CheckpointLayout, evidence: Evidence) -> list[Damage]:
     damages = []
     for path, content in evidence.contents.items():
-        if not path.endswith("/_metadata/metadata"):
+        if not is_operator_file(path):
             continue
         try:
             operator = parse_operator(content, path)

@@ -8,6 +8,7 @@
         <v>[_<id>].changelog|delta   changes that lead to version v
         <v>[_<id>].zip|snapshot      version v as a whole; batch b leaves version b + 1
         SSTs/, _metadata/            what snapshots consist of; schemas
+    state/<operator>/_metadata/      what the operator is: metadata, or v2/<batch>
 
 Beside each file may stand `.<name>.crc`, which goes wherever its file goes.
 """
@@ -24,6 +25,7 @@ _STATE = re.compile(
 )
 _SST = re.compile(r"(?P<store>state/\d+/\d+(?:/[^/]+)?)/SSTs/(?P<name>[^/]+)")
 _PARTITION = re.compile(r"state/(\d+)/(\d+)/")
+_OPERATOR = re.compile(r"state/(\d+)/_metadata/(?:metadata|v2/\d+)")
 
 WHOLE = frozenset({"zip", "snapshot"})
 
@@ -146,6 +148,17 @@ def cut_at(layout: CheckpointLayout, batch: int | None, partitions: int | None =
         snapshots=tuple(snapshots),
         gaps=tuple(gaps),
     )
+
+
+def is_operator_file(path: str) -> bool:
+    """Whether it says what a stateful operator is: a file of any batch does."""
+    return _OPERATOR.fullmatch(path) is not None
+
+
+def operator_of(path: str) -> int | None:
+    """The number of the operator that such a file is about."""
+    match = _OPERATOR.fullmatch(path)
+    return int(match[1]) if match else None
 
 
 def _partition_of(store: str) -> int:

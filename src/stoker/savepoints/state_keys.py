@@ -13,15 +13,20 @@ from dataclasses import dataclass
 Keys = tuple[str, ...]
 
 _OPERATOR = re.compile(
-    r"(?P<name>\w+) \[(?P<keys>[^\]]*)\], state info \[ [^\]]*?opId = (?P<id>\d+),"
+    r"(?P<name>\w+) \[(?P<keys>[^\]]*)\],(?: session_window#[^\[]*,)? "
+    r"state info \[ [^\]]*?opId = (?P<id>\d+),"
 )
 _COLUMN = re.compile(r"([^,#]+)#\d+L?(?:-T\d+ms)?")
+SESSIONS = "sessionWindowStateStoreSaveExec"
 _KIND = {
     "StateStoreSave": "stateStoreSave",
     "StreamingDeduplicate": "dedupe",
     "StreamingDeduplicateWithinWatermark": "dedupeWithinWatermark",
+    "SessionWindowStateStoreSave": SESSIONS,
 }
 """Operators whose state is kept by these very columns: named in a plan, and in a checkpoint."""
+_SESSION_START = "sessionStartTime"
+"""Spark's own, behind the columns that sessions are kept by."""
 _COMPUTED = "_groupingexpression"
 """Spark's name for a key that is an expression: which one cannot be seen."""
 
@@ -46,6 +51,12 @@ def keys_in_schema(content: bytes) -> Keys | None:
         return tuple(str(field["name"]) for field in json.loads(text)["fields"])
     except (struct.error, ValueError, KeyError, TypeError):
         return None
+
+
+def saved_operator(kind: str, keys: Keys) -> KeyedOperator:
+    """From what a checkpoint has of it."""
+    own = kind == SESSIONS and keys[-1:] == (_SESSION_START,)
+    return KeyedOperator(kind=kind, keys=keys[:-1] if own else keys)
 
 
 def operators_in_plan(plan: str) -> dict[int, KeyedOperator]:

@@ -6,7 +6,6 @@ gone before it is pinned, the same begins again with the batch that is the last 
 
 import asyncio
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,14 @@ from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId, RegionId
 from stoker.core.names import safe_name
 from stoker.savepoints.copying import checksum, copy_file, for_all
-from stoker.savepoints.layout import Cut, cut_at, layout_of, parts_folder, with_companions
+from stoker.savepoints.layout import (
+    Cut,
+    cut_at,
+    layout_of,
+    operator_of,
+    parts_folder,
+    with_companions,
+)
 from stoker.savepoints.locations import Location
 from stoker.savepoints.logs import (
     Offsets,
@@ -44,7 +50,6 @@ log = logging.getLogger(__name__)
 
 TRIES = 8
 """How often a cut is begun again because Spark removed a file before it was pinned."""
-_OPERATOR = re.compile(r"state/(\d+)/_metadata/(?:metadata|v2/\d+)")
 
 
 def checkpoints_folder(job_id: JobId) -> str:
@@ -232,8 +237,8 @@ class PinnedQuery:
     async def _operators(self) -> tuple[SavedOperator, ...]:
         latest: dict[int, str] = {}
         for path in self._files:
-            if match := _OPERATOR.fullmatch(path):
-                latest[int(match[1])] = path
+            if (number := operator_of(path)) is not None:
+                latest[number] = path
         found = [parse_operator(await self._read(path), path) for path in latest.values()]
         there = layout_of(self._files).partitions
         return tuple(

@@ -2,7 +2,8 @@
 
 `fake.seconds` is how long each region runs (default 1), `fake.fails` how many attempts of each
 region fail first (default 0), `fake.cancel-seconds` how long a cancelled one takes to end (0),
-`fake.no-boundary` that a stream finds no batch boundary.
+`fake.start-seconds` how long the engine is not ready for it (0), `fake.no-boundary` that a stream
+finds no batch boundary.
 """
 
 import asyncio
@@ -50,6 +51,8 @@ class FakeEngine:
     async def launch(self, task: Task, listener: Listener) -> RunningTask:
         if self._vanished:
             raise Unavailable("the machine of this engine is gone")
+        if starting := task.graph.configuration.get("fake.start-seconds"):
+            await asyncio.sleep(float(starting))
         span = AttemptSpan(
             task.graph.job_id,
             task.region_id,

@@ -46,10 +46,27 @@ def test_what_the_program_raised_is_its_failure() -> None:
 def test_java_out_of_memory_is_named_whatever_python_made_of_it() -> None:
     words = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"
     for code, ended in ((1, RAISED), (1, None)):
-        failure = end_of(code, ended, words, cancelled=False).failure
-        assert failure is not None
-        assert failure.error == "OutOfMemory"
-        assert "Java heap space" in failure.message
+        for written in ((words, ""), ("Connection refused", f"row\n{words}")):
+            failure = end_of(code, ended, *written, cancelled=False).failure
+            assert failure is not None
+            assert failure.error == "OutOfMemory"
+            assert "Java heap space" in failure.message
+
+
+def test_a_spark_master_that_is_not_there_is_named_whatever_spark_raised() -> None:
+    words = "ERROR Application has been killed. Reason: All masters are unresponsive! Giving up.\n"
+    failure = end_of(1, RAISED, words, cancelled=False).failure
+    assert failure is not None
+    assert failure.error == "SparkMasterAbsent"
+    assert "correct the master" in failure.message
+    assert failure.stack_trace == RAISED.failure.stack_trace
+
+
+def test_what_a_program_prints_of_memory_is_no_word_of_its_jvm() -> None:
+    printed = "caught java.lang.OutOfMemoryError and went on\n"
+    failure = end_of(1, RAISED, "", printed, cancelled=False).failure
+    assert failure is not None
+    assert failure.error != "OutOfMemory"
 
 
 @given(st.integers(-31, 255).filter(lambda code: code not in (-32, -33)), st.text())

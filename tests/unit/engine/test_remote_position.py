@@ -30,8 +30,16 @@ class NotThere(AnalysisException):
 class Store:
     """Answers as a session does, which lists all but the logs of sinks."""
 
-    def __init__(self, commits: list[str] | None = None, log: list[str] | None = None) -> None:
-        self.commits = commits
+    def __init__(
+        self,
+        commits: list[str] | None = None,
+        log: list[str] | None = None,
+        offsets: list[str] | None = None,
+    ) -> None:
+        self._names = {
+            f"{CHECKPOINT.url}/commits": commits,
+            f"{CHECKPOINT.url}/offsets": commits if offsets is None else offsets,
+        }
         self.log = log
         self.asked: list[str] = []
 
@@ -48,10 +56,11 @@ class Store:
 
     def inputFiles(self) -> list[str]:
         path = self.asked[-1]
-        if path == f"{CHECKPOINT.url}/commits":
-            if self.commits is None:
+        if path in self._names:
+            names = self._names[path]
+            if names is None:
                 raise NotThere("no such path")
-            return [f"{path}/{name}" for name in self.commits]
+            return [f"{path}/{name}" for name in names]
         pattern = path.removeprefix(f"{OUT}/_spark_metadata").strip("/")
         if self.log is None or not matching(pattern or "*", self.log):
             raise NotThere("no such path")
@@ -70,7 +79,13 @@ def check(store: Store, checkpoint: Place = CHECKPOINT, **write: Any) -> None:
 
 
 def test_a_job_that_goes_on_in_the_directory_of_the_saved_one_is_welcome():
-    check(Store(commits=["8", "9"], log=["9.compact", "10"]), format="parquet")
+    going_on = Store(commits=["8", "9"], offsets=["8", "9", "10"], log=["9.compact", "10"])
+    check(going_on, format="parquet")
+
+
+def test_a_batch_that_was_written_and_that_the_checkpoint_has_no_plan_of_is_refused():
+    with pytest.raises(CannotRun, match=r"batches beyond 9 .* is at batch 9"):
+        check(Store(commits=["8", "9"], log=["9.compact", "10"]), format="parquet")
 
 
 def test_an_empty_directory_is_refused_and_the_ways_out_are_named():
@@ -79,10 +94,17 @@ def test_an_empty_directory_is_refused_and_the_ways_out_are_named():
     assert got.value.error == "SinkHasNoLog"
 
 
+def test_a_log_without_the_last_batch_is_refused_since_spark_would_fail_to_compact_it():
+    with pytest.raises(CannotRun) as refused:
+        check(Store(commits=["9"], log=["7", "8"]), format="parquet")
+    assert refused.value.error == "SinkHasNoLog"
+    check(Store(commits=["0"], log=["0"]), format="parquet")
+
+
 def test_a_directory_that_is_further_on_is_refused():
     for log in (["9.compact", "11"], ["19.compact"], ["20"], ["99.compact", "100"]):
         with pytest.raises(CannotRun, match=r"batches beyond 10 .* is at batch 9") as refused:
-            check(Store(commits=["9"], log=log), format="parquet")
+            check(Store(commits=["9"], offsets=["9", "10"], log=log), format="parquet")
         assert refused.value.error == "SinkIsAhead"
 
 

@@ -46,6 +46,12 @@ def test_a_master_elsewhere_is_not_on_this_machine() -> None:
     assert not is_on_this_machine("yarn")
 
 
+def test_an_idle_session_keeps_its_streams() -> None:
+    """Spark would stop them after an hour."""
+    timeout = properties_for("local[2]")["spark.connect.session.manager.defaultSessionTimeout"]
+    assert timeout == "3650d"
+
+
 def test_two_lives_of_a_server_share_no_file() -> None:
     first, second = (ServerFiles(work=Path("/w"), logs=Path("/l"), life=life) for life in (1, 2))
     for name in ("own", "mark", "properties", "log4j", "log"):

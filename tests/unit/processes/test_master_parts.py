@@ -38,7 +38,7 @@ def new_parts(folder: Path) -> MasterParts:
 def test_a_part_that_ends_unasked_breaks_its_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    """ENTRY-09, RUN-13"""
+    """ENTRY-09, RM-04, RUN-13"""
 
     async def lead_for_a_while(_leadership: Leadership, services: object) -> None:
         await asyncio.sleep(5)

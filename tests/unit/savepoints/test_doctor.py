@@ -127,6 +127,32 @@ async def test_a_changed_byte_that_only_a_checksum_beside_the_file_can_tell():
     ]
 
 
+async def test_state_of_which_nothing_says_whose_it_is_can_be_gone_on_from_and_is_named():
+    patient = Patient()
+    del patient.storage.files[patient.file("state/0/_metadata/metadata")]
+    examination = await patient.examined()
+    (query,) = examination.queries
+    assert not examination.is_sound
+    assert query.last_good == query.last_commit == 4
+    (damage,) = query.damages
+    assert damage.file == "state/0/_metadata/metadata"
+    assert "Spark goes on and writes it anew, but does not notice" in str(damage)
+
+
+async def test_an_operator_that_is_described_for_each_batch_needs_no_other_description():
+    """As Spark does it for transformWithState."""
+    patient = Patient()
+    files = patient.storage.files
+    described = files.pop(patient.file("state/0/_metadata/metadata"))
+    files[patient.file("state/0/_metadata/v2/0")] = described
+    assert (await patient.examined()).is_sound
+    gone = [path for path in files if "/state/0/1/" in path]
+    for path in gone:
+        del files[path]
+    (query,) = (await patient.examined()).queries
+    assert [damage.file for damage in query.damages] == ["state/0/1"]
+
+
 async def test_a_partition_that_is_gone_altogether_is_named():
     patient = Patient()
     gone = [path for path in patient.storage.files if "/state/0/1/" in path]
@@ -157,7 +183,8 @@ async def test_no_file_that_the_last_batch_needs_can_be_lost_unnoticed(data: st.
         await cut_back(examination, "/storage/cut/copy", patient._open)
         copy = await examine("/storage/cut/copy", patient._open)
         assert copy.queries[0].last_good == query.last_good
-        assert copy.is_sound
+        # What an operator is was lost for every batch, and no cut brings it back.
+        assert copy.is_sound != lost.endswith("/_metadata/metadata")
 
 
 async def test_of_several_queries_the_one_that_is_damaged_is_named():

@@ -12,6 +12,7 @@ from stoker.savepoints.state_keys import (
     changed_keys,
     keys_in_schema,
     operators_in_plan,
+    saved_operator,
     words_for,
 )
 
@@ -53,6 +54,12 @@ def test_a_file_of_another_kind_tells_nothing_and_raises_nothing(content: bytes)
     assert keys_in_schema(text("v3") + content) is None
 
 
+def test_the_time_of_a_session_is_not_one_of_the_columns_that_it_is_kept_by():
+    kind = "sessionWindowStateStoreSaveExec"
+    assert saved_operator(kind, ("n", "sessionStartTime")).keys == ("n",)
+    assert saved_operator("dedupe", ("n", "sessionStartTime")).keys == ("n", "sessionStartTime")
+
+
 def test_a_file_that_is_cut_off_tells_nothing():
     assert keys_in_schema(schema_file("word")[:30]) is None
 
@@ -67,6 +74,11 @@ def test_a_file_that_is_cut_off_tells_nothing():
         (
             "StreamingDeduplicateWithinWatermark [a b#0], {info}",
             ("dedupeWithinWatermark", ("a b",)),
+        ),
+        (
+            "SessionWindowStateStoreSave [n#2L], session_window#4: struct<start: timestamp, "
+            "end: timestamp>, {info}",
+            ("sessionWindowStateStoreSaveExec", ("n",)),
         ),
         ("StateStoreSave [a#1, ... 30 more fields], {info}", None),
         ("StateStoreRestore [word#1], {info}", None),
