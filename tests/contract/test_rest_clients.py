@@ -194,6 +194,17 @@ async def test_an_end_is_awaited_through_a_change_of_leader(kind: str) -> None:
     assert seen == [JobStatus.RUNNING, JobStatus.SUSPENDED, JobStatus.RUNNING]
 
 
+async def test_who_waits_for_the_end_alone_hears_of_nothing_before_it(kind: str) -> None:
+    master = Master()
+    async with master.serving() as url, client(kind, url) as stoker:
+        waiting = asyncio.create_task(stoker.wait(RUNNING))
+        for status in (JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FINISHED):
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+            master.dispatcher.set_status(RUNNING, status)
+        assert await waiting is JobStatus.FINISHED
+
+
 async def test_errors_arrive_with_their_kind_and_words(kind: str) -> None:
     naps = Naps()
     async with Master().serving() as url, client(kind, url, naps=naps) as stoker:

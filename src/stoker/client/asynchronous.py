@@ -33,7 +33,13 @@ from stoker.client.identity import check_server, context_for, headers_of, untrus
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.options import ClientOptions
 from stoker.client.submission import SubmissionBody, new_boundary
-from stoker.client.waiting import TellPhase, TellStatus, tell_no_phase, tell_nobody
+from stoker.client.waiting import (
+    BEFORE_THE_END,
+    TellPhase,
+    TellStatus,
+    tell_no_phase,
+    tell_nobody,
+)
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.graph import JobGraph
 from stoker.core.ids import AttemptId, JobId, ResourceId
@@ -106,13 +112,21 @@ class StokerClient:
 
     async def wait(self, job_id: JobId, tell: TellStatus = tell_nobody) -> JobStatus:
         """Return when the job has ended for good; `tell` hears of every change before."""
+        if tell is tell_nobody:
+            return await self._end(job_id)
         status = await self.status(job_id)
         while not status.globally_terminal:
             tell(status)
             known = status
             while status == known:
-                change = calls.change(job_id, known, self._masters.wait_seconds)
-                status = await self._call(change)
+                status = await self.wait_for_change(job_id, known, self._masters.wait_seconds)
+        return status
+
+    async def _end(self, job_id: JobId) -> JobStatus:
+        """Without being told of what comes before it: mostly a single request."""
+        ending = calls.change(job_id, BEFORE_THE_END, self._masters.wait_seconds)
+        while not (status := await self._call(ending)).globally_terminal:
+            pass
         return status
 
     async def result(self, job_id: JobId) -> JobExecutionResult | None:

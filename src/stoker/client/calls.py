@@ -1,6 +1,6 @@
 """Every call of the REST API as data: what is sent, and how the answer is read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -81,11 +81,15 @@ def status(job_id: JobId) -> Call[JobStatus]:
     return _get(_job_path(job_id, "/status"), JobStatusAnswer, lambda answer: answer.status)
 
 
-def change(job_id: JobId, known: JobStatus, seconds: float = WAIT_SECONDS) -> Call[JobStatus]:
+def change(
+    job_id: JobId, known: JobStatus | Iterable[JobStatus], seconds: float = WAIT_SECONDS
+) -> Call[JobStatus]:
+    """The status, as soon as it is none of the known ones, or when the time is over."""
+    known = (known,) if isinstance(known, JobStatus) else known
     return Call(
         method="GET",
         path=_job_path(job_id, "/status"),
-        query={"wait": f"{seconds:g}", "known": known.value},
+        query={"wait": f"{seconds:g}", "known": ",".join(known)},
         waits=seconds,
         read=lambda body: _decoded(body, JobStatusAnswer).status,
     )

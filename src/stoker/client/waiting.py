@@ -7,6 +7,8 @@ from stoker.core.states import JobStatus
 
 TellStatus = Callable[[JobStatus], None]
 
+BEFORE_THE_END = tuple(status for status in JobStatus if not status.globally_terminal)
+
 
 def tell_nobody(_status: JobStatus) -> None:
     """For those who wait for the end only."""

@@ -17,7 +17,7 @@ _LOOK_AGAIN_SECONDS = 0.1
 _BREATH_SECONDS = 0.1
 """After the end of a task, for those who are still to learn of it."""
 _RUSH_SECONDS = 0.5
-"""So long after somebody took a spare, others are expected to follow."""
+"""So long after somebody found no spare, more of them are expected."""
 
 Spare = asyncio.Task[WarmRunner | StokerError]
 
@@ -66,7 +66,8 @@ class RunnerPool:
 
     def _next_spare(self) -> Spare:
         """A warm one, else one that is ready, else the oldest; made when there is none."""
-        self._rush_until = asyncio.get_running_loop().time() + _RUSH_SECONDS
+        if not any(spare.done() for spare in self._spares):
+            self._rush_until = asyncio.get_running_loop().time() + _RUSH_SECONDS
         if not self._spares:
             return self._begin_preparing()
         # Of equals the first, which is the oldest.
@@ -76,7 +77,7 @@ class RunnerPool:
 
     @property
     def _is_rushed(self) -> bool:
-        """To warm up a runner costs more than a short task gains by it: that is for idle times."""
+        """To warm up a runner costs as much as a short task: somebody needs that now."""
         return asyncio.get_running_loop().time() < self._rush_until
 
     async def renew(self) -> None:

@@ -1,5 +1,7 @@
 """Requests about jobs: each decodes, asks the dispatcher once, and encodes."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -20,7 +22,10 @@ from stoker.api.jobs import (
 from stoker.api.shape import Errors, Nothing
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import CallTimedOut, Forbidden, InvalidInput
+from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
+from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest import job_views
 from stoker.rest.exception_views import DEFAULT_EXCEPTIONS, job_exceptions, parse_labels
 from stoker.rest.job_query import MAX_LIMIT, parse_query
@@ -29,7 +34,7 @@ from stoker.rest.parameters import (
     Services,
     parse_expiry,
     parse_job_id,
-    parse_status,
+    parse_statuses,
 )
 from stoker.rest.plan_views import plan_answer
 from stoker.rest.secrets import secret_values, shown_failure, without_secrets
@@ -91,7 +96,7 @@ async def details(jobid: JobIdText, services: Services) -> JobDetails:
 
 @get(
     "/jobs/{jobid:str}/status",
-    summary="State of a job; with wait and known, as soon as it differs from the known one",
+    summary="State of a job; with wait and known, as soon as it is none of the known ones",
 )
 async def status(
     jobid: JobIdText,
@@ -105,10 +110,21 @@ async def status(
     if wait is None or known is None:
         dispatcher = await services.dispatcher()
         return JobStatusAnswer(status=await dispatcher.job_status(job_id))
-    state = parse_status(known)
+    states = parse_statuses(known)
     seconds = min(wait, services.options.max_wait.total_seconds())
     dispatcher = await services.dispatcher()
-    return JobStatusAnswer(status=await dispatcher.wait_for_change(job_id, state, seconds))
+    return JobStatusAnswer(status=await _other_status(dispatcher, job_id, states, seconds))
+
+
+async def _other_status(
+    dispatcher: DispatcherGateway, job_id: JobId, known: Sequence[JobStatus], seconds: float
+) -> JobStatus:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    status = await dispatcher.wait_for_change(job_id, known[0], seconds)
+    while status in known and (left := deadline - loop.time()) > 0:
+        status = await dispatcher.wait_for_change(job_id, status, left)
+    return status
 
 
 @get("/jobs/{jobid:str}/execution-result", summary="How a job ended")

@@ -36,6 +36,11 @@ def parse_status(text: str) -> JobStatus:
         raise InvalidInput(f"known must be a state of a job ({known}), found {text!r}") from None
 
 
+def parse_statuses(text: str) -> tuple[JobStatus, ...]:
+    """One state, or several with commas between them."""
+    return tuple(parse_status(part) for part in text.split(","))
+
+
 def parse_vertex_id(text: str) -> str:
     lowered = text.lower()
     if not is_hex_id(lowered):

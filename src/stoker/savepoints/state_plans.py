@@ -25,6 +25,7 @@ _AGGREGATE = "~Aggregate ["
 _PROCESSOR = re.compile(r"~TransformWithState\w* .*\)#\d+, (?P<keys>\d+), \[.*")
 _PROJECT = "~Project ["
 _ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
+_LAMBDA = re.compile(r"(lambda [a-z])_\d+\b")
 _WINDOW = re.compile(r"window(#\d+)(?:-T\d+ms)?")
 
 
@@ -136,5 +137,5 @@ def _up_to_bracket(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without the numbers that Spark gives to columns, which differ with every start."""
-    return _ID.sub("", text)
+    """Without the numbers of columns and of lambda variables, which differ with every start."""
+    return _ID.sub("", _LAMBDA.sub(r"\1", text))

@@ -203,10 +203,15 @@ class JobLink:
     async def _keep_leases(self, master: JobMasterGateway) -> None:
         """Also while nothing runs: an attempt begins under the lease that is there."""
         pause = self.lease.duration.total_seconds() / LEASE_RENEWALS
-        while True:
-            tasks = [task for task in self.holdings.tasks(self.job_id) if task.outcome is None]
-            await self._renew(master, tasks)
+        if not self._leased_tasks():
+            # The registration has just begun a lease, and nobody is there who lacks it.
             await asyncio.sleep(pause)
+        while True:
+            await self._renew(master, self._leased_tasks())
+            await asyncio.sleep(pause)
+
+    def _leased_tasks(self) -> list[HeldTask]:
+        return [task for task in self.holdings.tasks(self.job_id) if task.outcome is None]
 
     async def _renew(self, master: JobMasterGateway, tasks: list[HeldTask]) -> None:
         asked_at = asyncio.get_running_loop().time()

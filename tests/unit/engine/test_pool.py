@@ -194,23 +194,6 @@ def test_in_a_rush_runners_are_made_without_a_query_and_warmed_up_when_it_is_ove
     run_virtual(main)
 
 
-def test_what_replaces_a_runner_that_was_taken_is_made_without_a_query() -> None:
-    async def main() -> None:
-        options = EngineOptions(warm_runners=2, replenish_delay=timedelta(seconds=0))
-        zygotes = Zygotes(Zygote())
-        pool = RunnerPool(options, cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
-        keeping = asyncio.create_task(pool.run())
-        await asyncio.sleep(1)
-        assert (await pool.take()).is_warm
-        await asyncio.sleep(0.2)
-        spares = [cast(WarmRunner, spare.result()) for spare in pool._spares]
-        assert [spare.is_warm for spare in spares] == [True, False]
-        keeping.cancel()
-        await asyncio.wait([keeping])
-
-    run_virtual(main)
-
-
 def test_a_warm_spare_is_taken_before_a_cold_one_and_that_before_one_that_is_not_ready() -> None:
     async def main() -> None:
         server = Server()

@@ -1,5 +1,6 @@
 """Requests about jobs and the cluster: what is asked of the dispatcher, what is answered."""
 
+import asyncio
 import json
 import logging
 
@@ -86,9 +87,23 @@ async def test_the_status_can_be_awaited() -> None:
     assert master.dispatcher.waits == [(JobStatus.CREATED, 20.0), (JobStatus.RUNNING, 30.0)]
 
 
+async def test_the_end_can_be_awaited_whatever_comes_before_it() -> None:
+    master = Master()
+    async with master.in_process() as http:
+        path = f"/jobs/{RUNNING}/status?wait=20&known=CREATED,RUNNING,RESTARTING"
+        answer = asyncio.create_task(http.get(path))
+        for status in (JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FINISHED):
+            await asyncio.sleep(0.05)
+            assert not answer.done()
+            master.dispatcher.set_status(RUNNING, status)
+        assert (await answer).json() == {"status": "FINISHED"}
+        late = await http.get(f"/jobs/{FAILED}/status?wait=0.05&known=FAILED,RUNNING")
+    assert late.json() == {"status": "FAILED"}, "the time was over"
+
+
 @pytest.mark.parametrize(
     "query", ["wait=1", "known=RUNNING", "wait=x&known=RUNNING", "wait=-1&known=RUNNING",
-              "wait=1&known=DREAMING"]
+              "wait=1&known=DREAMING", "wait=1&known=RUNNING,"]
 )  # fmt: skip
 async def test_a_wait_that_makes_no_sense_is_400(query: str) -> None:
     """REST-03"""

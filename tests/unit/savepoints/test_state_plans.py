@@ -56,6 +56,10 @@ def processed(column: str, number: int = 2) -> StatePlan:
 
 def test_the_numbers_that_spark_gives_to_columns_do_not_matter():
     assert grouped("(n#7L % 3)") == grouped("(n#70L % 3)", 70)
+    lambdas = [
+        f"filter(a#7, lambdafunction((lambda x_{n}#9 > 1), lambda x_{n}#9, false))" for n in (0, 12)
+    ]
+    assert grouped(lambdas[0]) == grouped(lambdas[1])
     assert windowed(10) == windowed(10, 40)
     assert joined("n#1L", "m#2L", "Inner") == joined("n#3L", "m#4L", "Inner")
     assert processed("k") == processed("k", 30)
