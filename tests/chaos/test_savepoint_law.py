@@ -22,6 +22,7 @@ from hypothesis.errors import Unsatisfiable
 from chaos.law_story import LawStory
 from chaos.plays import Act, Death, Play, Step, Victim, plays
 from chaos.real_cluster import RealCluster, real_cluster
+from stoker.core.errors import StokerError
 
 LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
 PLAYS = int(os.environ.get("STOKER_LAW_PLAYS", "20"))
@@ -131,7 +132,7 @@ def test_random_plays_lose_and_repeat_nothing(
         played.append(play.steps)
         try:
             keep_the_law(cluster, play, next(folders))
-        except AssertionError as failure:
+        except (AssertionError, StokerError, OSError) as failure:
             failures.append(failure)
 
     with contextlib.suppress(Unsatisfiable):

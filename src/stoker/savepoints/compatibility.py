@@ -206,18 +206,16 @@ def _groupings(graph: JobGraph, region: Region) -> dict[str, str]:
 
 def _setting_problems(query: SavedQuery, new: JobGraph) -> Iterator[str]:
     wanted = new.configuration.get(SHUFFLE_PARTITIONS)
-    if query.operators and wanted and str(query.shuffle_partitions) != wanted:
+    if query.operators and wanted and str(query.shuffle_partitions or wanted) != wanted:
         yield (
             f"{SHUFFLE_PARTITIONS} is {wanted} and its state has {query.shuffle_partitions} "
             "partitions, which Spark would keep silently; change the state first with: "
             f"stoker savepoint repartition PATH {wanted}"
         )
     provider = new.configuration.get(PROVIDER)
-    if query.operators and provider and provider.rpartition(".")[2] != query.state_provider:
-        yield (
-            f"{PROVIDER} is another one than that of the state ({query.state_provider}); remove "
-            "the setting"
-        )
+    saved = query.state_provider
+    if query.operators and provider and saved and provider.rpartition(".")[2] != saved:
+        yield (f"{PROVIDER} is another one than that of the state ({saved}); remove the setting")
 
 
 def _notes(saved: JobGraph, before: Region, new: JobGraph, after: Region) -> Iterator[str]:

@@ -211,7 +211,9 @@ class PinnedQuery:
         return parse_offsets(await self._storage.read(path), path).shuffle_partitions
 
     async def described(self) -> SavedQuery:
-        offsets = await self._offsets()
+        offsets = await self._offsets(self._cut.batch)
+        # A first batch that is only planned fixes what the state will be like.
+        plan = offsets or await self._offsets(0 if self._cut.pending else None)
         has_metadata = "metadata" in self._files
         return SavedQuery(
             region=self._region,
@@ -223,15 +225,15 @@ class PinnedQuery:
             pending=self._cut.pending,
             watermark_ms=offsets.watermark_ms if offsets else 0,
             offsets=offsets.sources if offsets else (),
-            shuffle_partitions=offsets.shuffle_partitions if offsets else None,
-            state_provider=offsets.state_provider if offsets else None,
+            shuffle_partitions=plan.shuffle_partitions if plan else None,
+            state_provider=plan.state_provider if plan else None,
             operators=await self._operators(),
         )
 
-    async def _offsets(self) -> Offsets | None:
-        if self._cut.batch is None:
+    async def _offsets(self, batch: int | None) -> Offsets | None:
+        if batch is None:
             return None
-        path = f"offsets/{self._cut.batch}"
+        path = f"offsets/{batch}"
         return parse_offsets(await self._read(path), path)
 
     async def _operators(self) -> tuple[SavedOperator, ...]:

@@ -112,6 +112,20 @@ def test_another_number_of_partitions_needs_the_state_to_be_divided_anew():
     assert refusals(saved, same) == []
 
 
+def test_state_of_which_no_batch_says_how_it_is_divided_fits_any_number():
+    manifest = manifest_of("out")
+    unknown = msgspec.structs.replace(
+        manifest.queries[0], batch_id=None, shuffle_partitions=None, state_provider=None
+    )
+    settings = {
+        "spark.sql.shuffle.partitions": "8",
+        "spark.sql.streaming.stateStore.providerClass": "a.RocksDBStateStoreProvider",
+    }
+    new = graph_of("out", configuration=settings)
+    found = compare(msgspec.structs.replace(manifest, queries=(unknown,)), graph_of("out"), new)
+    assert found.refusals(allow_non_restored_state=False) == []
+
+
 def test_a_batch_job_has_nothing_to_begin_from():
     batch = msgspec.structs.replace(graph_of(), vertices=())
     with pytest.raises(IncompatibleSavepoint, match="no streaming query"):

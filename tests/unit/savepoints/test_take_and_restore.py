@@ -72,6 +72,14 @@ async def test_a_savepoint_names_batches_positions_and_files_with_checksums():
     assert not [path for path in world.storage.files if "/pins/" in path]
 
 
+async def test_before_the_first_commit_the_plan_says_how_the_state_is_divided():
+    world = World()
+    FakeQuery(world.storage, "out", partitions=3).plan()
+    (saved,) = (await world.take("out")).queries
+    assert (saved.batch_id, saved.pending, saved.offsets) == (None, True, ())
+    assert saved.shuffle_partitions == 3
+
+
 async def test_a_restored_checkpoint_is_the_saved_one_under_an_id_of_its_own():
     world = World()
     query = FakeQuery(world.storage, "out")
