@@ -93,6 +93,7 @@ class FakeMaster(Endpoint):
         self.accepts = True
         self.knows = True
         self.renews = True
+        self.renewals: list[tuple[AttemptId, ...]] = []
         self.offered: list[AllocationId] = []
         self.changes: list[AttemptReport] = []
         self.outcomes: list[AttemptOutcome] = []
@@ -122,6 +123,7 @@ class FakeMaster(Endpoint):
     def renew_leases(
         self, instance: InstanceId, attempts: tuple[AttemptId, ...]
     ) -> tuple[AttemptId, ...]:
+        self.renewals.append(attempts)
         return attempts if self.renews else ()
 
     def task_executor_lost(

@@ -259,6 +259,26 @@ def test_a_lease_that_is_not_renewed_ends_the_attempt_in_time(tmp_path: Path) ->
     play(tmp_path, story)
 
 
+def test_the_next_master_is_asked_at_once_for_what_runs_and_later_where_nothing_does(
+    tmp_path: Path,
+) -> None:
+    """A fail-over may have used up most of a lease; a registration without attempts begins one."""
+
+    async def story(stage: Stage) -> None:
+        async with stage.master_running() as master:
+            await stage.request_slot()
+            assert master.renewals == []
+            await stage.submit(deployment(seconds=500))
+            await asyncio.sleep(16)
+            assert master.renewals == [(ATTEMPT,)]
+        await asyncio.sleep(10)
+        async with stage.master_running() as successor:
+            await asyncio.sleep(2)
+            assert successor.renewals == [(ATTEMPT,)]
+
+    play(tmp_path, story)
+
+
 def test_an_attempt_begins_under_a_lease_that_was_asked_for_not_one_of_its_own(
     tmp_path: Path,
 ) -> None:
