@@ -7,6 +7,7 @@ import struct
 import termios
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from stoker.engine.bounded_log import BoundedLog
 
@@ -24,7 +25,7 @@ class LogPump:
         reader: asyncio.StreamReader,
         before: Path,
         limit: int,
-        pipe: int | None = None,
+        pipe: IO[bytes] | None = None,
     ) -> None:
         self._reader = reader
         self._pipe = pipe
@@ -64,7 +65,8 @@ class LogPump:
 
     @property
     def _has_more(self) -> bool:
-        if self._pipe is None:
+        # At its end the pipe is closed, before the log is; its number is then somebody else's.
+        if self._pipe is None or self._pipe.closed:
             return False
         (size,) = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, b"\0" * 4))
         return bool(size)

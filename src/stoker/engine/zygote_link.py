@@ -110,10 +110,9 @@ class ZygoteLink:
         pipes.callback(os.close, writing)
         reader = asyncio.StreamReader()
         loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0)
-        )
-        return LogPump(reader, self._log, self._log_bytes, reading), writing
+        pipe = os.fdopen(reading, "rb", 0)
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        return LogPump(reader, self._log, self._log_bytes, pipe), writing
 
     def ask_to_kill(self, number: int) -> None:
         self._tell(Kill(runner=number))
