@@ -14,14 +14,12 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 
+from bench.beside_lists import AIM_P99, BesideLists, Master
 from bench.ended_jobs import record_ended_jobs
-from bench.measure import Sample, Verdict, processor_seconds, rounds
-from bench.raw_submissions import accepted_a_second
-from bench.steady_requests import Question, answers_within, asking
+from bench.measure import Verdict
+from bench.steady_requests import Question, answers_within
 from stoker import Pipeline
 from stoker.client.blocking import BlockingClient
 from stoker.core.graph import JobGraph
@@ -33,12 +31,8 @@ ENDED = int(os.environ.get("STOKER_BENCH_ENDED", "10000"))
 RUNNING = 4
 A_SECOND = 50
 SECONDS = 10
-IDLE_SECONDS = 2
-JOBS = int(os.environ.get("STOKER_BENCH_SUBMISSIONS", "300"))
-ROUNDS = rounds(5)
-AIM_P99 = 200.0
-AIM_SHARE = 0.95
-AIMS = {"embedded": (0, 100.0), "ZooKeeper, 3 servers": (3, 50.0)}
+AIMS = {"embedded": (0, 100.0, 50.0), "ZooKeeper, 3 servers": (3, 50.0, 25.0)}
+"""Servers, how many jobs a second shall be accepted, and how many are offered at a steady rate."""
 PAGE = "/jobs/overview?limit=50&offset=5000"
 WHOLE = "/jobs/overview"
 LISTS = (
@@ -53,24 +47,20 @@ CONFIGURATION = (
 )
 
 
-@dataclass(frozen=True)
-class Master:
-    url: str
-    pid: int
-
-    @property
-    def processor_seconds(self) -> float:
-        return processor_seconds(self.pid)
-
-
 def run() -> list[Verdict]:
     verdicts = []
-    for name, (servers, aim) in AIMS.items():
+    for name, (servers, aim, offered) in AIMS.items():
         with _master(servers) as master:
             if not servers:
                 verdicts += [_asked(master, *each) for each in LISTS]
-            verdicts += _with_submissions(f"{name}, list in pages", master, PAGE, aim)
-            verdicts += _with_submissions(f"{name}, whole list", master, WHOLE, aim)
+            for list_name, path, least in (
+                ("list in pages", PAGE, 50),
+                ("whole list", WHOLE, ENDED),
+            ):
+                question = Question(master.url, path, A_SECOND, least=least)
+                beside = BesideLists(f"{name}, {list_name}", master, question)
+                verdicts += beside.offered(offered)
+                verdicts += beside.at_most(aim)
     return verdicts
 
 
@@ -80,63 +70,6 @@ def _asked(master: Master, name: str, path: str, encoding: str) -> Verdict:
     used = (master.processor_seconds - before) / len(seen.milliseconds)
     print(f"{name}: {seen}; processor {used * 1000:.1f} ms a request", flush=True)
     return Verdict(f"list of {ENDED} jobs, {name}, p99", seen.percentile(0.99), AIM_P99, "ms")
-
-
-@dataclass
-class Handed:
-    """Rounds of jobs that were handed in, with the list being asked for or not."""
-
-    rates: list[float] = field(default_factory=list)
-    processor: float = 0.0
-    late: list[float] = field(default_factory=list)
-    lists: int = 0
-
-
-def _with_submissions(name: str, master: Master, path: str, aim: float) -> list[Verdict]:
-    """In turn without and with the list being asked, so that what else happens touches both; each
-    goes first as often, since the jobs that wait become more."""
-    accepted_a_second(master.url, max(1, JOBS // 3))
-    alone, asked = Handed(), Handed()
-    for number in range(ROUNDS):
-        for one in (alone, asked) if number % 2 == 0 else (asked, alone):
-            _hand_in(master, one, path if one is asked else None)
-    without = Sample(f"{name}: accepted, nobody asks", tuple(alone.rates), "jobs/s")
-    during = Sample(f"{name}: accepted, {A_SECOND} lists a second", tuple(asked.rates), "jobs/s")
-    answers = Sample(f"{name}: p99 of the lists meanwhile", tuple(asked.late))
-    share = median(b / a for a, b in zip(alone.rates, asked.rates, strict=True))
-    print(f"{without}\n{during}\n{answers}\n  share of the rate {share:.2f}", flush=True)
-    print(
-        "  processor time of the master: "
-        f"{alone.processor / (ROUNDS * JOBS) * 1000:.1f} ms a job, "
-        f"{(asked.processor - alone.processor) / asked.lists * 1000:.1f} ms a list",
-        flush=True,
-    )
-    return [
-        Verdict(f"submissions, {name}", during.median, aim, "/s", at_least=True),
-        Verdict(f"share of the rate, {name}", share, AIM_SHARE, "", at_least=True),
-        Verdict(f"lists meanwhile, {name}, p99", answers.median, AIM_P99, "ms"),
-    ]
-
-
-def _hand_in(master: Master, handed: Handed, path: str | None) -> None:
-    idle = _idle_share(master)
-    before, begin = master.processor_seconds, time.perf_counter()
-    if path is None:
-        handed.rates.append(accepted_a_second(master.url, JOBS))
-    else:
-        with asking(Question(master.url, path, A_SECOND)) as found:
-            handed.rates.append(accepted_a_second(master.url, JOBS))
-        handed.late.append(found[0].percentile(0.99))
-        handed.lists += len(found[0].milliseconds)
-    seconds = time.perf_counter() - begin
-    handed.processor += master.processor_seconds - before - idle * seconds
-
-
-def _idle_share(master: Master) -> float:
-    """What jobs that run and wait cost without anybody asking: it must not count for who asks."""
-    before = master.processor_seconds
-    time.sleep(IDLE_SECONDS)
-    return (master.processor_seconds - before) / IDLE_SECONDS
 
 
 @contextmanager

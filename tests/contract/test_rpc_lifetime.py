@@ -184,3 +184,28 @@ async def test_a_wait_can_be_cancelled(open_service):
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+
+async def test_a_wait_that_is_cancelled_leaves_the_others_waiting(open_service):
+    here, there = await open_service(), await open_service()
+    async with there.running(Stock()) as address:
+        waits = [asyncio.create_task(here.wait_until_gone(address)) for _ in range(3)]
+        await asyncio.wait(waits, timeout=0.05)
+        waits[0].cancel()
+        done, _ = await asyncio.wait(waits, timeout=0.05)
+        assert done == {waits[0]}
+    async with asyncio.timeout(3):
+        await asyncio.gather(*waits[1:])
+        async with there.running(Stock()) as address:
+            again = asyncio.create_task(here.wait_until_gone(address))
+            done, _ = await asyncio.wait({again}, timeout=0.05)
+            assert not done, "another life is another wait"
+        await again
+
+
+async def test_who_is_reached_without_a_handshake_is_called_as_any_other(open_service):
+    here, there = await open_service(), await open_service()
+    async with there.running(Stock()) as address:
+        assert await here.reach(address, StockGateway).items() == []
+    with pytest.raises(RecipientUnreachable):
+        await here.reach(address, StockGateway).items()

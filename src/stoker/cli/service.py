@@ -1,6 +1,5 @@
 """Running a master or task executor in the foreground, as a service manager does."""
 
-import asyncio
 import logging
 import os
 import sys
@@ -11,6 +10,7 @@ from typing import Any
 
 import click
 
+from stoker.aio.loop import run
 from stoker.cli.border import DEBUG
 from stoker.cli.exit_codes import FAILED, FATAL
 from stoker.cli.output import echo_line
@@ -44,7 +44,7 @@ def _serve(
     """The exit code, and what broke it."""
     try:
         with _log_on_error_stream(configuration.of(ProcessOptions).log_level):
-            return asyncio.run(serve(configuration, announce)), None
+            return run(serve(configuration, announce)), None
     except InvalidOption:
         # Told like any other wrong option.
         raise

@@ -176,7 +176,7 @@ class Dispatcher(Endpoint):
 
     def job_status(self, job_id: JobId) -> JobStatus:
         if (job := self._live.get(job_id)) is not None:
-            return job.details().status
+            return job.status
         return self._result(job_id).status
 
     async def job_details(self, job_id: JobId) -> JobDetails:
@@ -229,7 +229,7 @@ class Dispatcher(Endpoint):
         try:
             async with asyncio.timeout(seconds):
                 while (status := self.job_status(job_id)) is known:
-                    await self._live.next_change(job_id, known)
+                    await self._live.next_change(job_id)
                 return status
         except TimeoutError:
             return self.job_status(job_id)
@@ -240,7 +240,7 @@ class Dispatcher(Endpoint):
         if await self._quarantine.cancel(job_id):
             return
         job = self._live.get(job_id)
-        if job is None or job.details().status.globally_terminal:
+        if job is None or job.status.globally_terminal:
             self._check_cancelled(job_id)
             return
         try:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -52,6 +52,15 @@ class LiveJob:
     """Why it is not its turn yet."""
     on_cancel: Callable[[], None] = lambda: None
     tell_change: Callable[[], None] = lambda: None
+    news: Latest[int] = field(default_factory=lambda: Latest(0))
+    """Counts what may have changed about it."""
+
+    @property
+    def status(self) -> JobStatus:
+        if self.running.value is not None:
+            status = self.running.value.status
+            return _UNTIL_RECORDED.get(status, status)
+        return JobStatus.CANCELLING if self.cancel_wanted else JobStatus.INITIALIZING
 
     def details(self) -> JobDetails:
         if self.running.value is not None:
@@ -61,7 +70,7 @@ class LiveJob:
             job_id=graph.job_id,
             name=graph.name,
             job_type=graph.job_type,
-            status=JobStatus.CANCELLING if self.cancel_wanted else JobStatus.INITIALIZING,
+            status=self.status,
             timestamps={JobStatus.INITIALIZING: self.to_run.submitted_at},
             start=self.to_run.submitted_at,
             plan=plan_of(graph),
@@ -175,24 +184,11 @@ class LiveJobs:
         job = self._jobs.get(job_id)
         return None if job is None else summary_of(job.details())
 
-    async def next_change(self, job_id: JobId, known: JobStatus) -> None:
-        """Returns when the job may have another status than the known one."""
+    async def next_change(self, job_id: JobId) -> None:
+        """Returns when the job may have another status than now."""
         job = self._jobs.get(job_id)
-        if job is None:
-            return
-        running = job.running.value
-        changes = self.changes.value
-        waits: set[asyncio.Future[Any]] = {
-            asyncio.ensure_future(self.changes.wait_for_change(changes)),
-            asyncio.ensure_future(job.running.wait_until(lambda value: value is not running)),
-        }
-        if running is not None and not running.details().status.globally_terminal:
-            waits.add(asyncio.ensure_future(running.wait_for_change(known)))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        if job is not None:
+            await job.news.wait_for_change(job.news.value)
 
     def start(self, to_run: JobToRun) -> None:
         job_id = to_run.graph.job_id
@@ -202,12 +198,17 @@ class LiveJobs:
             cancel_wanted=to_run.cancel_wanted,
             why_waiting=partial(self._queues.why_waiting, job_id),
             on_cancel=partial(self._queues.cancelled, job_id),
-            tell_change=partial(self.list.changed, job_id),
+            tell_change=partial(self._changed, job_id),
         )
         self._jobs[job_id] = job
         job.tell_change()
         self._queues.enter(to_run)
         self.scope.spawn(f"job {to_run.graph.job_id}", self._carry(job))
+
+    def _changed(self, job_id: JobId) -> None:
+        self.list.changed(job_id)
+        if (job := self._jobs.get(job_id)) is not None:
+            job.news.set(job.news.value + 1)
 
     def clean_up_later(self, job_id: JobId) -> None:
         """Known by its dirty result alone: only its clean-up is left (DISP-13)."""
@@ -235,8 +236,8 @@ class LiveJobs:
         await self._clean_up(job_id)
 
     def _remove(self, job_id: JobId) -> None:
+        self._changed(job_id)
         del self._jobs[job_id]
-        self.list.changed(job_id)
 
     def _is_over(self, job: LiveJob, result: JobResult) -> None:
         """It is on record, so everyone may see it; its master still has to take its leave."""

@@ -52,7 +52,7 @@ class Queues:
         self._turns: dict[JobId, asyncio.Event] = {}
         self._plan = Plan(waiting={})
         self._outdated = False
-        """Somebody has come whom nobody lets in: only the words are missing."""
+        """Somebody has come who changes for nobody whose turn it is: only the words are missing."""
 
     def check(self, graph: JobGraph) -> None:
         """Refuse a job that its queue could never let in."""
@@ -86,6 +86,8 @@ class Queues:
         self._jobs[graph.job_id] = self._applicants[graph.job_id] = job
         if to_run.begun:
             self._let_in(graph.job_id)
+            # Those who wait have less room left than they were told.
+            self._outdated = True
         elif self._is_full(job):
             self._outdated = True
         else:

@@ -57,7 +57,7 @@ async def _lead(leadership: Leadership, services: DispatcherServices) -> None:
         backoff=RECOVERY_BACKOFF,
     )
     ended = EndedJobs(recovery.ended)
-    steps = cleanup_steps(stores, services.storage, services.blobs)
+    steps = cleanup_steps(stores, services.blobs)
     locks = JobLocks()
     queues = Queues(services.queues, services.wall_clock)
     live = LiveJobs(services, stores.results, ended, steps, queues)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from stoker.blob.server import BlobServer
-from stoker.core.ids import Ids, JobId
+from stoker.core.ids import Ids
 from stoker.dispatcher.cleanup import CleanupStep
 from stoker.ha.leadership import Leadership
 from stoker.ha.stores.attempts import AttemptStore
@@ -39,13 +39,9 @@ def stores_of(leadership: Leadership, storage: Storage, ids: Ids) -> Stores:
     )
 
 
-def cleanup_steps(stores: Stores, storage: Storage, blobs: BlobServer) -> tuple[CleanupStep, ...]:
-    async def remove_files(job_id: JobId) -> None:
-        await storage.delete_tree(f"jobs/{job_id}")
-
+def cleanup_steps(stores: Stores, blobs: BlobServer) -> tuple[CleanupStep, ...]:
     return (
         CleanupStep("records of attempts", stores.attempts.remove_job),
-        CleanupStep("record of the job", stores.graphs.remove),
+        CleanupStep("record and files of the job", stores.graphs.remove),
         CleanupStep("artifacts", blobs.delete_job),
-        CleanupStep("files of the job", remove_files),
     )

@@ -29,7 +29,7 @@ from stoker.engine.driver_settings import Fit, fit_of, stream_settings
 from stoker.engine.failures import failure_of
 from stoker.engine.lease import LeaseStep
 from stoker.engine.lease_watch import LeaseWatch
-from stoker.engine.limits import let_go, out_of_memory, take_on
+from stoker.engine.limits import let_go, naming_its_limit, take_on
 from stoker.engine.packing import packed
 from stoker.engine.process_tree import kill_tree
 from stoker.engine.program import (
@@ -160,11 +160,7 @@ class Driver:
         return 0
 
     def _failure_of(self, error: BaseException) -> Failure:
-        failure = failure_of_error(error)
-        if not isinstance(error, MemoryError) or self._task.limits is None:
-            return failure
-        short = out_of_memory(self._task.limits.memory, "in the program")
-        return msgspec.structs.replace(failure, error=short.error, message=short.message)
+        return naming_its_limit(failure_of_error(error), error, self._task.limits)
 
     def _run_region(self) -> int:
         if fit_of(self._task.graph.configuration, {}) is not Fit.CONTEXT:

@@ -1,8 +1,11 @@
 """How much a task's processes may take. Decides purely; who measures and kills is the watch."""
 
+import errno
 import resource
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stoker.core.graph import Value
 from stoker.core.results import Failure
@@ -73,6 +76,30 @@ def out_of_memory(limit: int, detail: str) -> Failure:
         f" ({detail}); let Spark do the work instead of collecting its rows, or raise"
         " runner.memory",
     )
+
+
+def too_many_files(limit: int | None, detail: str) -> Failure:
+    allowed = "as many as its task executor" if limit is None else str(limit)
+    return Failure(
+        error="TooManyOpenFiles",
+        message=f"a process of the task had too many files open: it may have {allowed} ({detail});"
+        " close those that are done with, or set runner.open-files",
+    )
+
+
+def naming_its_limit(
+    failure: Failure, error: BaseException, limits: RunnerLimits | None
+) -> Failure:
+    """What the task ran into, if that is one of its limits, and how to raise it."""
+    if limits is None:
+        return failure
+    if isinstance(error, MemoryError):
+        limit = out_of_memory(limits.memory, failure.message)
+    elif isinstance(error, OSError) and error.errno == errno.EMFILE:
+        limit = too_many_files(limits.open_files, failure.message)
+    else:
+        return failure
+    return msgspec.structs.replace(failure, error=limit.error, message=limit.message)
 
 
 def too_slow(seconds: float) -> Failure:

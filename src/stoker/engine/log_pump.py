@@ -7,7 +7,6 @@ import struct
 import termios
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from stoker.engine.bounded_log import BoundedLog
 
@@ -25,10 +24,11 @@ class LogPump:
         reader: asyncio.StreamReader,
         before: Path,
         limit: int,
-        pipe: IO[bytes] | None = None,
+        pipe: int | None = None,
     ) -> None:
         self._reader = reader
-        self._pipe = pipe
+        # Its own: whoever reads closes the other one, whose number is then somebody else's.
+        self._pipe = None if pipe is None else os.dup(pipe)
         self._limit = limit
         self._log = BoundedLog(limit)
         self._file = _open(before)
@@ -65,8 +65,7 @@ class LogPump:
 
     @property
     def _has_more(self) -> bool:
-        # At its end the pipe is closed, before the log is; its number is then somebody else's.
-        if self._pipe is None or self._pipe.closed:
+        if self._pipe is None:
             return False
         (size,) = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, b"\0" * 4))
         return bool(size)
@@ -87,6 +86,9 @@ class LogPump:
                 pass
         finally:
             os.close(self._file)
+            if self._pipe is not None:
+                os.close(self._pipe)
+                self._pipe = None
 
 
 def _open(path: Path) -> int:

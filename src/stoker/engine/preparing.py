@@ -35,6 +35,34 @@ class ServerLost(Unavailable):
     """What the runner was made from is gone; another try will find the next one."""
 
 
+class _Templates:
+    """The sessions at one server that others are copies of: one for each of Spark's pools."""
+
+    def __init__(self, server: SparkServer, ids: Ids) -> None:
+        self.server = server
+        self._ids = ids
+        self._of_pools: dict[str, str] = {}
+        self._made: set[str] = set()
+
+    def of(self, pool: str) -> str:
+        if pool not in self._of_pools:
+            self._of_pools[pool] = new_session_id(self._ids)
+        return self._of_pools[pool]
+
+    def is_first(self, template: str) -> bool:
+        return self.is_new(template) and template == next(iter(self._of_pools.values()))
+
+    def is_new(self, template: str) -> bool:
+        return template not in self._made
+
+    def was_made(self, template: str) -> None:
+        self._made.add(template)
+
+
+def new_session_id(ids: Ids) -> str:
+    return str(uuid.UUID(hex=ids.nonce(), version=4))
+
+
 class RunnerMaker:
     def __init__(
         self,
@@ -49,8 +77,7 @@ class RunnerMaker:
         self._ids = ids
         self._scheduler_pools: set[int] = set()
         """Numbers of Spark's own pools in use: a few, since Spark forgets none of them."""
-        self._known: SparkServer | None = None
-        """The server whose monitoring was asked for the first time, which takes seconds."""
+        self._templates: _Templates | None = None
         self._spark_version = ""
 
     async def make(self, *, warm: bool) -> WarmRunner | StokerError:
@@ -76,21 +103,27 @@ class RunnerMaker:
             process = await self._fork()
         except StokerError as error:
             return error
-        session = session_id or str(uuid.UUID(hex=self._ids.nonce(), version=4))
+        session = session_id or new_session_id(self._ids)
+        pool = self._scheduler_pool(process)
+        templates = self._templates_at(server) if session_id is None else None
+        template = templates.of(pool) if templates is not None else ""
         prepare = Prepare(
             url=server.url(session),
             ui=server.ui,
-            scheduler_pool=self._scheduler_pool(process),
+            scheduler_pool=pool,
+            template=template,
+            template_is_new=templates is not None and templates.is_new(template),
             warm=warm,
-            first=server is not self._known,
+            first=templates is not None and templates.is_first(template),
             tell_version=not self._spark_version,
             server_pid=server.pid,
             closed_mark=str(server.warden.closed_mark(session)),
         )
-        self._known = server
         answer = await self._answer(process, server, prepare)
         if isinstance(answer, StokerError):
             return answer
+        if templates is not None:
+            templates.was_made(template)
         self._spark_version = answer.spark_version or self._spark_version
         return WarmRunner(
             process=process,
@@ -99,6 +132,11 @@ class RunnerMaker:
             spark_version=self._spark_version,
             is_warm=warm,
         )
+
+    def _templates_at(self, server: SparkServer) -> _Templates:
+        if self._templates is None or self._templates.server is not server:
+            self._templates = _Templates(server, self._ids)
+        return self._templates
 
     async def _answer(
         self, process: ForkedProcess, server: SparkServer, message: Prepare | WarmUp

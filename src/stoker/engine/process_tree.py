@@ -14,11 +14,6 @@ _STATE, _START_TIME = 0, 19
 """Places in /proc/PID/stat, counted from behind the command's name."""
 
 
-def living_children_of(pid: int) -> list[int]:
-    """Without those that have ended and were not asked how."""
-    return [child for child in children_of(pid) if start_time(child) is not None]
-
-
 def children_of(pid: int) -> list[int]:
     """Of all its threads."""
     children: list[int] = []
@@ -99,6 +94,14 @@ def _stat(pid: int) -> list[str]:
 
 def all_processes() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def program_of(pid: int) -> str:
+    """The name of the file that it executes; empty when it is gone."""
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return ""
 
 
 def environment_value(pid: int, name: str) -> str | None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import msgspec
 import numpy
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -27,7 +26,7 @@ from stoker.engine.failures import failure_of, is_loss_of_server
 from stoker.engine.janitor import end_all_work
 from stoker.engine.lease import LeaseStep, lease_ran_out
 from stoker.engine.lease_watch import LeaseWatch
-from stoker.engine.limits import let_go, out_of_memory, take_on
+from stoker.engine.limits import let_go, naming_its_limit, take_on
 from stoker.engine.python_workers import workers_of
 from stoker.engine.region_run import RegionRun
 from stoker.engine.runner_protocol import (
@@ -45,6 +44,7 @@ from stoker.engine.runner_protocol import (
     StateReport,
     WarmUp,
 )
+from stoker.engine.session_template import begin_as_copy, make_template
 from stoker.engine.spark_tasks import has_active_tasks
 from stoker.engine.strays import WORKER_MARK, kill_marked
 from stoker.engine.tether import SINGLE_THREADED
@@ -100,7 +100,11 @@ def _skip_a_question(client: Any) -> None:
 
 
 def _set_up(session: Any, prepare: Prepare) -> None:
-    if prepare.scheduler_pool:
+    if prepare.template_is_new:
+        make_template(session.client, prepare.template, prepare.scheduler_pool)
+    if prepare.template:
+        begin_as_copy(session.client, prepare.template)
+    elif prepare.scheduler_pool:
         session.conf.set("spark.scheduler.pool", prepare.scheduler_pool)
     if prepare.warm:
         _warm_up(session)
@@ -197,11 +201,7 @@ class Runner:
         return Ended(state=ExecutionState.FINISHED, progress=self._run.final_progress())
 
     def _failure_of(self, error: BaseException) -> Failure:
-        failure = failure_of(error)
-        if isinstance(error, MemoryError) and self._task.limits is not None:
-            short = out_of_memory(self._task.limits.memory, failure.message)
-            return msgspec.structs.replace(failure, error=short.error, message=short.message)
-        return failure
+        return naming_its_limit(failure_of(error), error, self._task.limits)
 
     def _canceled(self) -> Ended:
         failure = lease_ran_out() if self._lease_ran_out and not self._attended else None

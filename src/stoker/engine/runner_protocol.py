@@ -31,6 +31,10 @@ class Prepare(Value, tag="prepare"):
     """Where Spark's monitoring answers; empty when it is off."""
     scheduler_pool: str = ""
     """Spark's own pool for the session, so that its tasks get a fair share; empty: as it is."""
+    template: str = ""
+    """The session that it begins as a copy of, pool and all; empty: of none."""
+    template_is_new: bool = False
+    """Then the runner makes it."""
     warm: bool = True
     """Run a query in it: not in the session of a runner that died, nor when somebody waits."""
     tell_version: bool = True

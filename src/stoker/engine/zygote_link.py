@@ -112,7 +112,7 @@ class ZygoteLink:
         loop = asyncio.get_running_loop()
         pipe = os.fdopen(reading, "rb", 0)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        return LogPump(reader, self._log, self._log_bytes, pipe), writing
+        return LogPump(reader, self._log, self._log_bytes, reading), writing
 
     def ask_to_kill(self, number: int) -> None:
         self._tell(Kill(runner=number))

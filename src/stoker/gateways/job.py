@@ -30,6 +30,11 @@ class JobToRun:
 
 
 class RunningJob(Protocol):
+    @property
+    def status(self) -> JobStatus:
+        """As in its details, which take longer to make."""
+        ...
+
     def details(self) -> JobDetails: ...
 
     def tell_changes(self, tell: Callable[[], None]) -> None:

@@ -63,6 +63,10 @@ def replacement(job_id: JobId, trigger_id: str) -> str:
     return f"{REPLACEMENTS}/{job_id}/{trigger_id}"
 
 
+def job_folder(job_id: JobId) -> str:
+    return f"jobs/{job_id}"
+
+
 def graph_folder(job_id: JobId) -> str:
     return f"jobs/{job_id}/graph"
 

@@ -4,7 +4,8 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
+from typing import NamedTuple
 
 from stoker.ha.coordinator import Watch
 from stoker.ha.transaction import ancestors
@@ -12,13 +13,12 @@ from stoker.ha.transaction import ancestors
 _FEW = 16
 
 
-class Aspect(Enum):
+class Aspect(StrEnum):
     VALUE = "value"
     CHILDREN = "children"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     aspect: Aspect
     key: str
 

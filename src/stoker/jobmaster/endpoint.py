@@ -50,7 +50,7 @@ class JobMaster(Endpoint):
         if introduction.job_id != job.job_id:
             return Declined(reason=f"this is the master of job {job.job_id}", final=True)
         try:
-            gateway = await job.services.rpc.connect(introduction.address, TaskExecutorGateway)
+            gateway = await job.services.reached.connect(job.services.rpc, introduction.address)
         except StokerError as error:
             return Declined(reason=f"cannot reach you at {introduction.address}: {error}")
         self._require_certainty()
@@ -97,7 +97,8 @@ class JobMaster(Endpoint):
                 job.ended(attempt.outcome)
             elif not job.graph.attempt_changed(attempt.attempt, attempt.state, job.now):
                 self._cancel_stranger(executor, attempt.attempt)
-        self.beats.poke(executor.instance)
+        if any(job.graph.attempts_on(executor.instance)):
+            self.beats.poke(executor.instance)
         job.act([])
 
     def _cancel_stranger(self, executor: KnownExecutor, attempt: AttemptId) -> None:

@@ -4,6 +4,7 @@ A task executor that is unreachable but not proven dead may still run its attemp
 last lease that was acknowledged has surely run out may they be replaced.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import ip_address
@@ -14,6 +15,29 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
 from stoker.jobmaster.options import JobMasterOptions
+from stoker.rpc.service import RpcService
+
+MOST_REACHED = 1000
+
+
+class ReachedExecutors:
+    """Those that any job's master of this process has shaken hands with.
+
+    An address names one life of a task executor, so none of them need be greeted again.
+    """
+
+    def __init__(self) -> None:
+        self._gateways: OrderedDict[str, TaskExecutorGateway] = OrderedDict()
+
+    async def connect(self, rpc: RpcService, address: str) -> TaskExecutorGateway:
+        known = self._gateways.get(address)
+        if known is not None:
+            return known
+        gateway = await rpc.connect(address, TaskExecutorGateway)
+        self._gateways[address] = gateway
+        if len(self._gateways) > MOST_REACHED:
+            self._gateways.popitem(last=False)
+        return gateway
 
 
 @dataclass

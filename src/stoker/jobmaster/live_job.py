@@ -36,7 +36,7 @@ from stoker.jobmaster.commands import CancelAttempt, Command, Deploy, ReleaseSlo
 from stoker.jobmaster.decided_outputs import BACKOFF, DecidedOutputs, may_be_decided
 from stoker.jobmaster.enrichers import Enrichers
 from stoker.jobmaster.execution_graph import ExecutionGraph
-from stoker.jobmaster.executors import KnownExecutor
+from stoker.jobmaster.executors import KnownExecutor, ReachedExecutors
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.rpc.service import RpcService
 from stoker.savepoints.services import SavepointServices
@@ -57,6 +57,7 @@ class JobMasterServices:
     lease: LeaseOptions = field(default_factory=LeaseOptions)
     enrichers: Enrichers = field(default_factory=Enrichers)
     savepoints: SavepointServices = field(default_factory=SavepointServices)
+    reached: ReachedExecutors = field(default_factory=ReachedExecutors)
 
 
 class LiveJob:

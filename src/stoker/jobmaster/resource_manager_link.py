@@ -20,6 +20,8 @@ from stoker.jobmaster.live_job import LiveJob
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
+SOON_SECONDS = 0.1
+"""A slot that is free comes within this time, and then nobody need know why there is none."""
 ASK_WHY_SECONDS = 2.0
 MOST_ASK_WHY_SECONDS = 10.0
 """A job that waits long asks less often: thousands may wait."""
@@ -37,9 +39,8 @@ async def keep_registered(job: LiveJob, address: str) -> None:
 
 
 async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
-    manager = await job.services.rpc.connect(
-        leader.address, ResourceManagerGateway, token=leader.token
-    )
+    # The resource manager is at home in this very process.
+    manager = job.services.rpc.reach(leader.address, ResourceManagerGateway, token=leader.token)
     registration = JobMasterRegistration(job_id=job.job_id, token=job.token, address=address)
     answer = await manager.register_job_master(registration)
     if isinstance(answer, Declined):
@@ -61,7 +62,7 @@ async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
                 profile=job.graph.graph.profile,
             )
         )
-        if job.graph.lacks_slots:
+        if job.graph.lacks_slots and not await _next_occasion(job, needs, SOON_SECONDS):
             _note(job, await manager.prospects(job.job_id))
         changed = await _next_occasion(job, needs, pause)
         pause = ASK_WHY_SECONDS if changed else min(pause * 1.5, MOST_ASK_WHY_SECONDS)

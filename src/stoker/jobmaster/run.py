@@ -75,11 +75,16 @@ class JobMasterRunner:
 
     # What the dispatcher asks
 
+    @property
+    def status(self) -> JobStatus:
+        if self._job is not None:
+            return self._job.graph.status
+        return JobStatus.CANCELLING if self._cancel_wanted else JobStatus.INITIALIZING
+
     def details(self) -> JobDetails:
         if self._job is not None:
             return self._job.details()
-        status = JobStatus.CANCELLING if self._cancel_wanted else JobStatus.INITIALIZING
-        return self._details_without_master(status)
+        return self._details_without_master(self.status)
 
     def tell_changes(self, tell: Callable[[], None]) -> None:
         self._tell_change = tell
@@ -110,7 +115,7 @@ class JobMasterRunner:
         if self._job is not None:
             self._job.act(self._job.graph.cancel(self._job.now))
         else:
-            self._status.set(self.details().status)
+            self._status.set(self.status)
 
     async def savepoint(self, request: SavepointRequest) -> SavepointTaken:
         if self._job is None or self._savepoints is None:
@@ -175,7 +180,7 @@ class JobMasterRunner:
             job.graph.suspend(job.now)
             if not self._end.done():
                 self._job = None
-                self._status.set(self.details().status)
+                self._status.set(self.status)
                 self._tell_change()
 
     async def _begin_from(self) -> RestoredFrom | None:

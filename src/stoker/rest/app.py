@@ -25,6 +25,7 @@ from stoker.rest.queue_handlers import QUEUE_HANDLERS
 from stoker.rest.resource_handlers import RESOURCE_HANDLERS
 from stoker.rest.savepoint_handlers import SAVEPOINT_HANDLERS
 from stoker.rest.services import RestServices, services_in
+from stoker.rest.short_ways import ShortWays
 from stoker.rest.submission import submit
 from stoker.rest.upgrade_handlers import UPGRADE_HANDLERS
 from stoker.rest.vertex_handlers import VERTEX_HANDLERS
@@ -51,11 +52,11 @@ HANDLERS = (
 
 
 def build_app(services: RestServices) -> Border:
-    return Border(_routes(), services)
+    return Border(ShortWays(routes()), services)
 
 
 @cache
-def _routes() -> Litestar:
+def routes() -> Litestar:
     """Fixed paths win over parameters; two handlers for one path are refused here.
 
     One for all servers of a process, as it takes long to make: every request brings the services
@@ -64,7 +65,7 @@ def _routes() -> Litestar:
     return Litestar(
         route_handlers=[*HANDLERS, *PAGE_HANDLERS, _openapi],
         dependencies={"services": Provide(services_in, sync_to_thread=False)},
-        exception_handlers=error_handlers(lambda scope: services_in(scope).ids.nonce()[:12]),
+        exception_handlers=error_handlers(lambda scope: services_in(scope).ids),
         openapi_config=None,
         logging_config=None,
     )

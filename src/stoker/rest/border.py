@@ -6,14 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-import msgspec
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, refused_client, told
 from stoker.core.errors import Unavailable
 from stoker.rest.access import Access, RateLimit, Uploads
 from stoker.rest.compression import Compressing, Compressor, accepts_gzip
-from stoker.rest.error_answers import ErrorAnswer, answer_to, unavailable
+from stoker.rest.error_answers import ErrorAnswer, answer_to, send_error, unavailable
 from stoker.rest.origin import access_headers, is_allowed, preflight_headers, refusal
 from stoker.rest.services import SERVICES, RestServices
 from stoker.rest.uploads import request_too_large
@@ -84,7 +83,7 @@ class Border:
         asked = scope["query_string"]
         waits = b"wait=" in asked or b"follow=" in asked or scope["path"].endswith("/events")
         if waits and self._closing:
-            await _answer(unavailable(_CLOSING), send)
+            await send_error(unavailable(_CLOSING), send)
             return
         task = asyncio.current_task()
         if waits:
@@ -95,7 +94,7 @@ class Border:
             # Only a server that closes cancels requests; a client that asks again finds another.
             if send.started:
                 raise
-            await _answer(unavailable(_CLOSING), send)
+            await send_error(unavailable(_CLOSING), send)
         finally:
             self._waiting.discard(task)
 
@@ -112,7 +111,7 @@ class Border:
             return
         refused = self._refused(scope, headers, path)
         if refused is not None:
-            await _answer(refused, send)
+            await send_error(refused, send)
         elif _is_upload(headers):
             await self._upload(scope, headers, path, receive, send)
         else:
@@ -133,7 +132,7 @@ class Border:
             return
         refused = self._uploads.begin()
         if refused is not None:
-            await _answer(refused, send)
+            await send_error(refused, send)
             return
         try:
             await self._admitted(scope, headers, path, receive, send)
@@ -182,12 +181,12 @@ class Border:
     ) -> None:
         url = self._services.leader_url()
         if url is None or FORWARDED in headers:
-            await _answer(unavailable("no master leads at the moment; ask again"), send)
+            await send_error(unavailable("no master leads at the moment; ask again"), send)
             return
         try:
             await self._open_forwarder().forward(url, scope, receive, send)
         except Unavailable as error:
-            await _answer(unavailable(error.message), send)
+            await send_error(unavailable(error.message), send)
 
     async def prepare_to_forward(self) -> None:
         """A standby is asked to forward in the very moment in which the leader goes: too late to
@@ -274,24 +273,10 @@ async def _answer_preflight(asked: bytes | None, send: Send) -> None:
 
 async def _answer_before_the_end(answer: ErrorAnswer, receive: Receive, send: Send) -> None:
     """At once; then read on for a while: who is cut off while it sends may not see the answer."""
-    await _answer(answer, send, more=True)
+    await send_error(answer, send, more=True)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):
             while (message := await receive())["type"] == "http.request":
                 if not message["more_body"]:
                     break
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _answer(answer: ErrorAnswer, send: Send, *, more: bool = False) -> None:
-    body = msgspec.json.encode(answer.body)
-    headers = {"content-type": "application/json", "content-length": str(len(body))}
-    pairs = (headers | answer.headers).items()
-    await send(
-        {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": [(name.lower().encode(), value.encode()) for name, value in pairs],
-        }
-    )
-    await send({"type": "http.response.body", "body": body, "more_body": more})

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException, ValidationException
-from litestar.types import Scope
+from litestar.types import Scope, Send
 
 from stoker.api.shape import RETRY_AFTER, Errors
 from stoker.core.errors import Fenced, RemoteError, StokerError
+from stoker.core.ids import Ids
 
 log = logging.getLogger(__name__)
 
@@ -76,23 +78,26 @@ AnyRequest = Request[Any, Any, Any]
 Handle = Callable[[AnyRequest, Any], Response[Errors]]
 
 
-def error_handlers(new_error_id: Callable[[Scope], str]) -> dict[int | type[Exception], Handle]:
-    def foreseen(request: AnyRequest, error: StokerError) -> Response[Errors]:
-        answer = answer_to(error)
-        return unforeseen(request, error) if answer is None else _response(answer)
+def answer_to_any(error: Exception, method: str, path: str, ids: Ids) -> ErrorAnswer:
+    """Of one that nobody foresaw the log tells more, under an id."""
+    if isinstance(error, HTTPException):
+        return answer_to_http(error, method, path)
+    foreseen = answer_to(error) if isinstance(error, StokerError) else None
+    if foreseen is not None:
+        return foreseen
+    error_id = ids.nonce()[:12]
+    log.error("error %s in %s %s", error_id, method, path, exc_info=error)
+    message = f"internal error {error_id}; the master's log tells more under this id"
+    return ErrorAnswer(status=500, messages=[message])
 
-    def http(request: AnyRequest, error: HTTPException) -> Response[Errors]:
-        return _response(answer_to_http(error, request.method, request.scope["path"]))
 
-    def unforeseen(request: AnyRequest, error: Exception) -> Response[Errors]:
-        error_id = new_error_id(request.scope)
-        log.error(
-            "error %s in %s %s", error_id, request.method, request.scope["path"], exc_info=error
+def error_handlers(ids_of: Callable[[Scope], Ids]) -> dict[int | type[Exception], Handle]:
+    def answer(request: AnyRequest, error: Exception) -> Response[Errors]:
+        return _response(
+            answer_to_any(error, request.method, request.scope["path"], ids_of(request.scope))
         )
-        message = f"internal error {error_id}; the master's log tells more under this id"
-        return _response(ErrorAnswer(status=500, messages=[message]))
 
-    return {StokerError: foreseen, HTTPException: http, Exception: unforeseen}
+    return {StokerError: answer, HTTPException: answer, Exception: answer}
 
 
 def _response(answer: ErrorAnswer) -> Response[Errors]:
@@ -102,3 +107,18 @@ def _response(answer: ErrorAnswer) -> Response[Errors]:
         headers=answer.headers,
         media_type=MediaType.JSON,
     )
+
+
+async def send_error(answer: ErrorAnswer, send: Send, *, more: bool = False) -> None:
+    """Past the framework."""
+    body = msgspec.json.encode(answer.body)
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    pairs = (headers | answer.headers).items()
+    await send(
+        {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": [(name.lower().encode(), value.encode()) for name, value in pairs],
+        }
+    )
+    await send({"type": "http.response.body", "body": body, "more_body": more})

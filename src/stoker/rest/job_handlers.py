@@ -77,7 +77,7 @@ async def overview_of_jobs(
         state=states, type_=job_type, name=name, sort=sort, offset=offset, limit=limit
     )
     look = await services.look()
-    return Response(look.body(query), media_type=MediaType.JSON)
+    return Response(b"".join(look.body(query)), media_type=MediaType.JSON)
 
 
 @get("/jobs/{jobid:str}", summary="One job with its vertices and its plan")

@@ -5,45 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from stoker.core.ids import JobId, SessionId
 from stoker.core.results import JobSummary, Millis
-from stoker.rest.job_views import job_overview
+from stoker.rest.listed_jobs import ListedJob, ListedJobs, listed, place_of
 
 if TYPE_CHECKING:
     from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
-
-_encode = msgspec.json.Encoder().encode
-_DURATION = b'"duration":'
-"""As a key: inside of a text its quotes would have a backslash before them."""
-
-
-@dataclass(frozen=True)
-class ListedJob:
-    """A job and what is said of it: of one that lives, all but how long that has been."""
-
-    summary: JobSummary
-    head: bytes
-    tail: bytes | None = None
-
-    def encoded(self, now: Millis) -> bytes:
-        if self.tail is None:
-            return self.head
-        return b"%b%d%b" % (self.head, max(0, now - self.summary.start), self.tail)
-
-
-def listed(job: JobSummary) -> ListedJob:
-    encoded = _encode(job_overview(job, job.start))
-    if job.end is not None:
-        return ListedJob(job, encoded)
-    head, key, tail = encoded.partition(_DURATION)
-    return ListedJob(job, head + key, tail.removeprefix(b"0"))
-
-
-def place_of(job: JobSummary) -> tuple[int, str]:
-    """Newest first."""
-    return (-job.start, job.job_id)
 
 
 @dataclass
@@ -56,8 +23,8 @@ class JobList:
     _listed: dict[JobId, ListedJob] = field(default_factory=dict)
     _all: list[JobSummary] = field(default_factory=list)
     """Those that are listed, in their order."""
-    _order: list[ListedJob] = field(default_factory=list)
-    """The same ones, in the same places."""
+    _order: ListedJobs = field(default_factory=ListedJobs)
+    """The same ones, in the same order."""
 
     async def ask(self, dispatcher: "DispatcherGateway") -> "JobsSince":
         """What there is to apply."""
@@ -97,8 +64,9 @@ class JobList:
     def _list_all(self) -> None:
         """A job that is about to leave may be among both: the live one counts."""
         self._all = sorted((self._ended | self.live).values(), key=place_of)
-        self._order = [self._kept(job) for job in self._all]
-        self._listed = {job.summary.job_id: job for job in self._order}
+        kept = [self._kept(job) for job in self._all]
+        self._order = ListedJobs(kept)
+        self._listed = {job.summary.job_id: job for job in kept}
 
     def _kept(self, job: JobSummary) -> ListedJob:
         known = self._listed.get(job.job_id)
@@ -109,14 +77,13 @@ class JobList:
         for job_id in job_ids:
             before = self._listed.pop(job_id, None)
             if before is not None:
-                place = self._place(before.summary)
-                del self._all[place], self._order[place]
+                del self._all[self._place(before.summary)]
+                self._order.remove(before)
             job = self.live.get(job_id) or self._ended.get(job_id)
             if job is not None:
-                place = self._place(job)
-                self._listed[job_id] = listed(job)
-                self._all.insert(place, job)
-                self._order.insert(place, self._listed[job_id])
+                now = self._listed[job_id] = listed(job)
+                self._all.insert(self._place(job), job)
+                self._order.add(now)
 
     def _place(self, job: JobSummary) -> int:
         return bisect_left(self._all, place_of(job), key=place_of)
@@ -125,18 +92,19 @@ class JobList:
         """Newest first, each once, as it is until the next update."""
         return self._all
 
+    def living(self) -> Sequence[JobSummary]:
+        """Newest first: few of thousands, for those who ask for no others."""
+        return sorted(self.live.values(), key=place_of)
+
     def encoded(self, jobs: Iterable[JobSummary], now: Millis) -> bytes:
         """Of some that are in the list."""
         return b"[%b]" % b",".join([self._listed[job.job_id].encoded(now) for job in jobs])
 
-    def encoded_whole(self, now: Millis, before: bytes = b"", after: bytes = b"") -> bytes:
+    def encoded_whole(
+        self, now: Millis, before: bytes = b"", after: bytes = b""
+    ) -> tuple[bytes, ...]:
         """As `encoded(all())`, for a list of thousands that is asked for many times a second.
 
-        What stands before and after it is given here, since every copy of megabytes is felt.
+        In pieces, with what stands before and after it, since every copy of megabytes is felt.
         """
-        pieces = [job.head if job.tail is None else job.encoded(now) for job in self._order]
-        if not pieces:
-            return before + b"[]" + after
-        pieces[0] = before + b"[" + pieces[0]
-        pieces[-1] += b"]" + after
-        return b",".join(pieces)
+        return self._order.encoded(now, before, after)

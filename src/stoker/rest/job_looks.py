@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from stoker.aio.clock import WallClock
 from stoker.core.results import Millis
 from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.rest import compression
 from stoker.rest.job_list import JobList
 from stoker.rest.job_query import JobQuery, chosen
+from stoker.rest.job_views import job_ids
 
 FindDispatcher = Callable[[], Awaitable[DispatcherGateway]]
 """The leading dispatcher; NoLeader, at once, when none is known."""
@@ -17,6 +21,9 @@ REST_FACTOR = 20
 """After a look comes a pause of so many times what it took: however many ask, the list takes no
 more than about a twentieth of the time from those who hand in jobs."""
 LONGEST_PAUSE_SECONDS = 0.05
+LONG = compression.MAXIMUM
+"""What is shorter may be compressed, and is sent at once."""
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass
@@ -44,22 +51,34 @@ class Look:
         self.jobs = jobs
         self._now = now
         self._pace = pace
-        self._bodies: dict[JobQuery, bytes] = {}
+        self._bodies: dict[JobQuery | None, tuple[bytes, ...]] = {}
 
-    def body(self, query: JobQuery) -> bytes:
-        found = self._bodies.get(query)
+    def body(self, query: JobQuery) -> tuple[bytes, ...]:
+        """In one piece unless it is long; the pieces are shared by all answers."""
+        return self._once(query, lambda: self._made(query))
+
+    def ids(self) -> tuple[bytes, ...]:
+        """The body that tells nothing but ids and states."""
+        return self._once(None, lambda: (_encode(job_ids(self.jobs.all())),))
+
+    def _once(
+        self, key: JobQuery | None, make: Callable[[], tuple[bytes, ...]]
+    ) -> tuple[bytes, ...]:
+        found = self._bodies.get(key)
         if found is None:
             loop = asyncio.get_running_loop()
             begin = loop.time()
-            found = self._bodies[query] = self._made(query)
+            found = self._bodies[key] = make()
             self._pace.spend(loop.time() - begin)
         return found
 
-    def _made(self, query: JobQuery) -> bytes:
+    def _made(self, query: JobQuery) -> tuple[bytes, ...]:
         if query.is_plain:
-            return self.jobs.encoded_whole(self._now, b'{"jobs":', b"}")
-        page, total = chosen(self.jobs.all(), query, self._now)
-        return b'{"jobs":%b,"total":%d}' % (self.jobs.encoded(page, self._now), total)
+            pieces = self.jobs.encoded_whole(self._now, b'{"jobs":', b"}")
+            return pieces if sum(map(len, pieces)) > LONG else (b"".join(pieces),)
+        jobs = self.jobs.living() if query.wants_living_alone else self.jobs.all()
+        page, total = chosen(jobs, query, self._now)
+        return (b'{"jobs":%b,"total":%d}' % (self.jobs.encoded(page, self._now), total),)
 
 
 class JobLooks:

@@ -38,6 +38,11 @@ class JobQuery:
         """Nothing was asked for: the whole list, newest first, as Flink's API has it."""
         return self == JobQuery()
 
+    @property
+    def wants_living_alone(self) -> bool:
+        """No job that is over has one of the states that are asked for."""
+        return self.states is not None and not any(state.globally_terminal for state in self.states)
+
 
 def parse_query(
     *,

@@ -1,5 +1,6 @@
 """Keeping foreign web pages from using a server on the visitor's own machine."""
 
+import functools
 import ipaddress
 from urllib.parse import urlsplit
 
@@ -15,7 +16,11 @@ def refusal(host: str | None, origin: str | None, options: RestOptions) -> str |
     A page of another site can post a form to a server on loopback (its Origin differs), or let
     its own name point there (the Host is a name that we do not have).
     """
-    if host is not None and is_loopback(options.bind_address) and not _is_ours(host, options):
+    if (
+        host is not None
+        and is_loopback(options.bind_address)
+        and not _is_ours(host, options.address, options.bind_address)
+    ):
         return (
             f"this server is not known as {host}; "
             "if it is meant to be, set rest.address to that name"
@@ -52,12 +57,14 @@ def preflight_headers(asked: bytes | None) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def _is_ours(host: str, options: RestOptions) -> bool:
+@functools.lru_cache(maxsize=64)
+def _is_ours(host: str, address: str | None, bind_address: str) -> bool:
+    """Remembered: callers mostly call it by the same name."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return False
-    if name in ("localhost", options.address, options.bind_address):
+    if name in ("localhost", address, bind_address):
         return True
     try:
         ipaddress.ip_address(name)

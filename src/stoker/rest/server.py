@@ -73,7 +73,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="none",
-                http="h11",
+                http="httptools",
                 ws="none",
                 lifespan="on",
                 log_config=None,

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request, post
+from litestar.types import Receive
 
 from stoker.api.submission import IDEMPOTENCY_KEY, JobSubmitted
 from stoker.core.errors import (
@@ -31,6 +32,10 @@ _graph_decoder = msgspec.json.Decoder(JobGraph)
 
 @post("/jobs", status_code=202, request_max_body_size=None, summary="Submit a job")
 async def submit(request: Request[Any, Any, Any], services: Services) -> JobSubmitted:
+    return await accept_job(request, services)
+
+
+async def accept_job(request: Request[Any, Any, Any], services: RestServices) -> JobSubmitted:
     async with draining(request) as chunks:
         return await _submit(request, chunks, services)
 
@@ -40,12 +45,23 @@ async def draining(
     request: Request[Any, Any, Any],
 ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
     """The body in pieces; after an error the rest of it is read, so that the answer is seen."""
-    chunks = request.stream()
+    chunks = _chunks(request.receive)
     try:
         yield chunks
     except StokerError:
         await _drain(chunks)
         raise
+
+
+async def _chunks(receive: Receive) -> AsyncGenerator[bytes, None]:
+    """How much may come is for those to say who read it."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise InvalidInput("the client went away in the middle of its request")
+        more = message["more_body"]
+        yield message["body"]
 
 
 async def _submit(

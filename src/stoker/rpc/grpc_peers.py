@@ -18,6 +18,14 @@ _PROBE_PAUSE_SECONDS = 0.5
 _BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 
 
+class _Hold:
+    """One look at an endpoint, for all who want to know when it is gone."""
+
+    def __init__(self, looking: "asyncio.Task[None]") -> None:
+        self.looking = looking
+        self.waiting = 0
+
+
 class _Peer:
     def __init__(self, channel: Any) -> None:
         self.channel = channel
@@ -42,6 +50,9 @@ class GrpcPeers:
         self._peers: dict[str, _Peer] = {}
         self._open: set[_Peer] = set()
         """Also those that are to have no new users."""
+        self._holds: dict[tuple[str, str], _Hold] = {}
+        self._looks: set[asyncio.Task[None]] = set()
+        """Also those that nobody waits for any more, until they have ended."""
         self._closed = False
 
     async def carry(self, service: str, frame: bytes, seconds: float, /) -> bytes:
@@ -61,6 +72,36 @@ class GrpcPeers:
                 raise
 
     async def wait_until_gone(self, service: str, endpoint: str) -> None:
+        # Every job's master watches the task executors that work for it: one stream is enough.
+        place = (service, endpoint)
+        hold = self._holds.get(place)
+        if hold is None or hold.looking.done():
+            looking = asyncio.create_task(self._look(service, endpoint), name=f"hold {endpoint}")
+            hold = self._holds[place] = _Hold(looking)
+            self._looks.add(looking)
+            looking.add_done_callback(self._looks.discard)
+            looking.add_done_callback(lambda done: self._forget_hold(place, done))
+        hold.waiting += 1
+        try:
+            await asyncio.shield(hold.looking)
+        except asyncio.CancelledError:
+            if self._closed and not _is_being_cancelled():
+                raise self._no_longer(service) from None
+            raise
+        finally:
+            hold.waiting -= 1
+            if hold.waiting == 0:
+                hold.looking.cancel()
+                self._forget_hold(place, hold.looking)
+
+    def _forget_hold(self, place: tuple[str, str], looking: "asyncio.Task[None]") -> None:
+        """Whoever comes from now on begins a look of their own."""
+        hold = self._holds.get(place)
+        if hold is not None and hold.looking is looking:
+            del self._holds[place]
+
+    async def _look(self, service: str, endpoint: str) -> None:
+        """Until it is gone."""
         known_life = ""
         while True:
             async with self._using(service) as peer:
@@ -120,6 +161,10 @@ class GrpcPeers:
 
     async def close(self) -> None:
         self._closed = True
+        looks = list(self._looks)
+        for look in looks:
+            look.cancel()
+        await asyncio.gather(*looks, return_exceptions=True)
         for peer in list(self._open):
             await peer.channel.close()
         self._open.clear()

@@ -69,14 +69,29 @@ class GrpcRpcService:
         token: FencingToken | None = None,
         timeout: timedelta | None = None,
     ) -> G:
-        line = proxy.Line(
+        line = self._line(address, token, timeout)
+        return await proxy.connect(line, gateway, version=self._version)
+
+    def reach(
+        self,
+        address: str,
+        gateway: type[G],
+        *,
+        token: FencingToken | None = None,
+        timeout: timedelta | None = None,
+    ) -> G:
+        return proxy.make_proxy(gateway, self._line(address, token, timeout))
+
+    def _line(
+        self, address: str, token: FencingToken | None, timeout: timedelta | None
+    ) -> proxy.Line:
+        return proxy.Line(
             carry=self._carry,
             address=address,
             token=token,
             timeout=timeout or self._options.ask_timeout,
             frame_limit=self._options.frame_size,
         )
-        return await proxy.connect(line, gateway, version=self._version)
 
     async def _carry(self, service: str, frame: bytes, seconds: float) -> bytes:
         if service != self._host.address:
@@ -86,8 +101,11 @@ class GrpcRpcService:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         loop.call_soon(self._arrive, frame, answer, context=contextvars.Context())
-        async with asyncio.timeout(seconds):
+        timer = loop.call_later(seconds, _give_up, answer)
+        try:
             return await answer
+        finally:
+            timer.cancel()
 
     def _arrive(self, frame: bytes, answer: asyncio.Future[bytes]) -> None:
         self._host.receive(frame, lambda reply: None if answer.done() else answer.set_result(reply))
@@ -102,6 +120,11 @@ class GrpcRpcService:
         finally:
             await self._server.stop(_STOP_GRACE_SECONDS)
             await self._peers.close()
+
+
+def _give_up(answer: asyncio.Future[bytes]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
 
 
 class _Answers:

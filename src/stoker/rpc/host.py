@@ -247,12 +247,12 @@ class EndpointHost:
         loop = asyncio.get_running_loop()
         call_deadline.set(loop.time() + call.timeout_seconds)
         result = getattr(hosted.endpoint, call.method)(**arguments)
+        # A coroutine as it is: one that another awaits would never begin if the task is cancelled
+        # before its first step.
+        if inspect.iscoroutine(result):
+            return loop.create_task(result, name=f"{call.endpoint}.{call.method}")
         if inspect.isawaitable(result):
-            name = f"{call.endpoint}.{call.method}"
-            # A coroutine as it is: one that another awaits would never begin if the task is
-            # cancelled before its first step.
-            work = result if inspect.iscoroutine(result) else _settle(result)
-            return loop.create_task(work, name=name)
+            return loop.create_task(_settle(result), name=f"{call.endpoint}.{call.method}")
         return result
 
     def _end_call(self, hosted: HostedEndpoint, task: asyncio.Task[Any], what: str) -> None:

@@ -1,5 +1,6 @@
 """What a gateway class says about its methods, read once and used at both ends of a call."""
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -15,11 +16,18 @@ class Method:
 
     qualified_name: str
     signature: inspect.Signature
+    by_position: tuple[str, ...]
+    """Parameters that need not be named."""
     arguments: type[msgspec.Struct]
     result: Any
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> msgspec.Struct:
         """The arguments of a call as one value; TypeError when they do not fit the signature."""
+        if len(args) <= len(self.by_position):
+            given = dict(zip(self.by_position, args, strict=False))
+            with contextlib.suppress(TypeError):
+                return self.arguments(**given, **kwargs)
+        # What is wrong with them the signature says, which takes its time.
         return self.arguments(**self.signature.bind(*args, **kwargs).arguments)
 
 
@@ -55,6 +63,7 @@ def _read_method(gateway: type, name: str, function: Callable[..., Any]) -> Meth
     return Method(
         qualified_name=qualified_name,
         signature=full.replace(parameters=parameters),
+        by_position=tuple(each.name for each in parameters if each.kind is not each.KEYWORD_ONLY),
         arguments=msgspec.defstruct(name, fields, kw_only=True, frozen=True),
         result=hints["return"],
     )

@@ -132,14 +132,29 @@ class MemoryRpcService:
         token: FencingToken | None = None,
         timeout: timedelta | None = None,
     ) -> G:
-        line = proxy.Line(
+        line = self._line(address, token, timeout)
+        return await proxy.connect(line, gateway, version=self._version)
+
+    def reach(
+        self,
+        address: str,
+        gateway: type[G],
+        *,
+        token: FencingToken | None = None,
+        timeout: timedelta | None = None,
+    ) -> G:
+        return proxy.make_proxy(gateway, self._line(address, token, timeout))
+
+    def _line(
+        self, address: str, token: FencingToken | None, timeout: timedelta | None
+    ) -> proxy.Line:
+        return proxy.Line(
             carry=self._carry,
             address=address,
             token=token,
             timeout=timeout or self._options.ask_timeout,
             frame_limit=self._options.frame_size,
         )
-        return await proxy.connect(line, gateway, version=self._version)
 
     async def _carry(self, service: str, frame: bytes, seconds: float) -> bytes:
         if self.is_closed:

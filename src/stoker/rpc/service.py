@@ -129,6 +129,21 @@ class RpcService(Protocol):
         """
         ...
 
+    def reach(
+        self,
+        address: str,
+        gateway: type[G],
+        *,
+        token: FencingToken | None = None,
+        timeout: timedelta | None = None,
+    ) -> G:
+        """As `connect`, without a handshake: that nobody is there, the first call tells.
+
+        For endpoints of a process with which hands were shaken before, so that it surely speaks
+        the same version.
+        """
+        ...
+
     async def wait_until_gone(self, address: str) -> None:
         """Return as soon as the transport sees that the endpoint at `address` is not there.
 

@@ -1,10 +1,12 @@
 """Where a process may listen: on this machine only, unless callers prove who they are."""
 
+import functools
 import ipaddress
 
 from stoker.core.errors import InvalidOption
 
 
+@functools.lru_cache(maxsize=64)
 def is_loopback(address: str) -> bool:
     if address == "localhost":
         return True

@@ -19,7 +19,11 @@ T = TypeVar("T")
 
 Fill = Callable[[BinaryIO], None]
 """Writes the whole content into an open file."""
-MakeFolder = Callable[[Path], None]
+Folders = tuple[Path, ...]
+MakeFolder = Callable[[Path], Folders]
+"""Answers the folders that have a new entry by that, which is not durable yet."""
+NameIt = Callable[[str, Path], None]
+"""Gives a finished file its name."""
 
 _RESTLESS_SECONDS = 5.0
 _BREATH_SECONDS = 0.05
@@ -46,10 +50,8 @@ class FileStorage:
         target = self._target(path)
 
         def create() -> None:
-            with _unfinished(target, _putting(content), self._make_folder) as written:
-                # A rename would replace what is there; a link fails, atomically.
-                os.link(written, target)
-                _sync_folder(target.parent)
+            # A rename would replace what is there; a link fails, atomically.
+            _write(target, _putting(content), self._make_folder, os.link)
 
         try:
             await self._do("create", path, create)
@@ -108,7 +110,9 @@ class FileStorage:
     async def download(self, path: str, target: Path) -> None:
         stored = self._target(path)
 
-        await self._do("read", path, lambda: _replace(target, _copying(stored), _folder_is_there))
+        await self._do(
+            "read", path, lambda: _write(target, _copying(stored), _folder_is_there, os.replace)
+        )
 
     async def pin(self, targets: Mapping[str, str]) -> None:
         pairs = [(self._target(source), self._target(target)) for source, target in targets.items()]
@@ -153,19 +157,23 @@ class FileStorage:
                     yield (Path(parent) / name).relative_to(self.directory).as_posix()
 
     def _replace(self, target: Path, fill: Fill) -> None:
-        _replace(target, fill, self._make_folder)
+        _write(target, fill, self._make_folder, os.replace)
 
-    def _make_folder(self, folder: Path) -> None:
-        """Durably. The directory itself only where that is wanted: it may just not be mounted."""
-        if folder.is_dir():
-            return
+    def _make_folder(self, folder: Path) -> Folders:
+        """The directory itself only where that is wanted: it may just not be mounted."""
         if folder == self.directory:
             if self._made_by_writing:
                 make_directory(folder)
-            return
-        self._make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        _sync_folder(folder.parent)
+            return ()
+        entered: Folders = ()
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            return ()
+        except FileNotFoundError:
+            entered = self._make_folder(folder.parent)
+            folder.mkdir(exist_ok=True)
+        return (folder.parent, *entered)
 
     def _drop_empty_folders(self, folder: Path) -> None:
         """Folders exist by their files alone, so that deleted jobs leave nothing behind."""
@@ -225,38 +233,41 @@ def _copying(source: Path) -> Fill:
     return copy
 
 
-def _replace(target: Path, fill: Fill, make_folder: MakeFolder) -> None:
-    with _unfinished(target, fill, make_folder) as written:
-        written.replace(target)
-        _sync_folder(target.parent)
-
-
-@contextlib.contextmanager
-def _unfinished(target: Path, fill: Fill, make_folder: MakeFolder) -> Iterator[Path]:
-    """A complete and durable file beside the target, under a name nobody else uses."""
-    temporary = target.parent / f"{_UNFINISHED}{secrets.token_hex(8)}"
+def _write(target: Path, fill: Fill, make_folder: MakeFolder, name_it: NameIt) -> None:
+    """Complete and durable before it has its name, and its name before this returns."""
+    # Under a name nobody else uses, beside the target.
+    temporary = f"{target.parent}/{_UNFINISHED}{secrets.token_hex(8)}"
+    file, entered = _open_new(temporary, target.parent, make_folder)
     try:
-        with _open_new(temporary, make_folder) as file:
+        with file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())
-        yield temporary
+        name_it(temporary, target)
     finally:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            temporary.unlink()
+            os.unlink(temporary)
+    # From the inside out: what is written for the first of them mostly is for all.
+    for folder in (target.parent, *entered):
+        _sync_folder(folder)
 
 
-def _open_new(path: Path, make_folder: MakeFolder) -> BinaryIO:
+def _open_new(
+    path: str, folder: Path, make_folder: MakeFolder
+) -> tuple[BinaryIO, dict[Path, None]]:
     """A deletion may drop the folder just after it was made, so try again a few times."""
+    entered: dict[Path, None] = {}
     for _ in range(20):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return open(path, "xb"), entered
         with contextlib.suppress(FileNotFoundError):
-            make_folder(path.parent)
-            return path.open("xb")
-    return path.open("xb")
+            entered |= dict.fromkeys(make_folder(folder))
+    return open(path, "xb"), entered
 
 
-def _folder_is_there(_folder: Path) -> None:
+def _folder_is_there(_folder: Path) -> Folders:
     """For targets outside the storage, whose folders belong to the caller."""
+    return ()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -28,10 +28,10 @@ class AttemptFiles:
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 
-    async def put_away(self, job_id: JobId, attempt: AttemptId) -> None:
-        """The logs stay with the task executor's logs, the rest goes."""
+    async def put_away(self, job_id: JobId, attempt: AttemptId) -> bool:
+        """The logs stay with the task executor's logs, the rest goes; whether there are logs."""
         kept = self._logs / job_id / attempt
-        await self._off_loop(_put_away, self._root / attempt, kept)
+        return await self._off_loop(_put_away, self._root / attempt, kept)
 
     async def put_away_leftovers(self) -> None:
         """Of a life that ended before it could."""
@@ -43,20 +43,23 @@ class AttemptFiles:
                 _put_away(directory, self._logs / LEFT_BEHIND / directory.name)
 
 
-def _put_away(directory: Path, kept: Path) -> None:
+def _put_away(directory: Path, kept: Path) -> bool:
     try:
-        _keep_logs(directory, kept)
+        has_logs = _keep_logs(directory, kept)
     except OSError as error:
         log.warning("the logs in %s are lost: %s", directory, error)
+        has_logs = kept.is_dir()
     shutil.rmtree(directory, onerror=_make_removable)
+    return has_logs
 
 
-def _keep_logs(directory: Path, kept: Path) -> None:
+def _keep_logs(directory: Path, kept: Path) -> bool:
     logs = [path for path in directory.glob("*.log") if path.stat().st_size > 0]
     if logs:
         kept.mkdir(parents=True, exist_ok=True)
         for path in logs:
             shutil.move(path, kept / path.name)
+    return bool(logs)
 
 
 def _make_removable(remove: Callable[..., Any], path: str, _error: object) -> None:

@@ -27,7 +27,7 @@ from stoker.rpc.options import RegistrationOptions
 from stoker.rpc.service import Endpoint, RpcService
 from stoker.taskexecutor.draining import Draining
 from stoker.taskexecutor.held_task import HeldTask
-from stoker.taskexecutor.job_link import Identity, JobLink
+from stoker.taskexecutor.job_link import Acquaintance, Identity, JobLink
 from stoker.taskexecutor.leases import LeaseKeeper, earliest
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.resource_manager_link import ResourceManagerLink
@@ -73,9 +73,11 @@ class TaskExecutor(Endpoint):
         self._tasks: dict[AttemptId, HeldTask] = {}
         self._links: dict[JobId, JobLink] = {}
         self._link_tasks: dict[JobId, asyncio.Task[None]] = {}
+        self._acquaintance = Acquaintance()
         self._suspensions = Suspensions(services.tasks.work_dir)
         self._runs = TaskRuns(services.tasks, self.task_scope, self._changed, services.lease)
         self.address = f"{services.rpc.address}/{self.name}"
+        self._identity = Identity(services.resource_id, services.instance, self.address)
         self._stopping = False
         self._draining = Draining()
         self.drained = asyncio.Event()
@@ -329,26 +331,24 @@ class TaskExecutor(Endpoint):
         if (link := self._links.get(job_id)) is not None:
             return link
         services = self._services
-        retrieval = LeaderRetrieval(services.coordinator, job_component(job_id))
         link = JobLink(
             job_id=job_id,
             rpc=services.rpc,
-            identity=Identity(
-                resource_id=services.resource_id, instance=services.instance, address=self.address
-            ),
+            identity=self._identity,
             holdings=self,
-            retrieval=retrieval,
+            retrieval=LeaderRetrieval(services.coordinator, job_component(job_id)),
             options=services.options,
             lease=services.lease,
+            acquaintance=self._acquaintance,
         )
         self._links[job_id] = link
         services.tasks.blobs.register(job_id)
-        self._link_tasks[job_id] = self.scope.spawn(f"link {job_id}", self._attend(retrieval, link))
+        self._link_tasks[job_id] = self.scope.spawn(f"link {job_id}", self._attend(link))
         return link
 
-    async def _attend(self, retrieval: LeaderRetrieval, link: JobLink) -> None:
+    async def _attend(self, link: JobLink) -> None:
         async with TaskScope(f"job {link.job_id}") as scope:
-            scope.spawn("retrieval", retrieval.run())
+            scope.spawn("retrieval", link.retrieval.run())
             await link.run()
 
     def _forget_if_done(self, job_id: JobId) -> None:

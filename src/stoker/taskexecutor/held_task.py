@@ -18,6 +18,8 @@ class HeldTask:
     lease_until: float
     state: ExecutionState = ExecutionState.DEPLOYING
     state_at: Millis = 0
+    state_since: float = 0.0
+    """Loop time."""
     state_told: ExecutionState = ExecutionState.DEPLOYING
     progress: Progress = field(default_factory=Progress)
     progress_told: Progress = field(default_factory=Progress)

@@ -15,6 +15,7 @@ from stoker.aio.scope import TaskScope
 from stoker.core.errors import FencingTokenMismatch, StokerError
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
+from stoker.core.states import ExecutionState
 from stoker.core.tokens import FencingToken
 from stoker.gateways.jobmaster import (
     AttemptReport,
@@ -33,15 +34,23 @@ from stoker.taskexecutor.options import TaskExecutorOptions
 log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = 0.5
+PASSING_SECONDS = 0.1
 LEASE_RENEWALS = 4
 """Renewals are asked for this often within one lease."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Identity:
     resource_id: ResourceId
     instance: InstanceId
     address: str
+
+
+@dataclass
+class Acquaintance:
+    """With the masters of jobs: those of one epoch share a process, which is greeted once."""
+
+    epoch: int | None = None
 
 
 class JobHoldings(Protocol):
@@ -81,6 +90,8 @@ class JobLink:
     retrieval: LeaderRetrieval
     options: TaskExecutorOptions
     lease: LeaseOptions
+    acquaintance: Acquaintance = field(default_factory=Acquaintance)
+    """Shared by the links to all jobs."""
     token: FencingToken | None = None
     """The leadership whose commands are obeyed."""
     leased_until: float = 0.0
@@ -121,7 +132,7 @@ class JobLink:
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _serve(self, leader: LeaderAddress) -> None:
-        master = await self.rpc.connect(leader.address, JobMasterGateway, token=leader.token)
+        master = await self._connect(leader)
         asked_at = asyncio.get_running_loop().time()
         answer = await master.register_task_executor(self._introduction())
         if isinstance(answer, Declined):
@@ -131,6 +142,8 @@ class JobLink:
             return
         self.check(leader.token)
         self._extend(asked_at)
+        # What little is done within an interval is told with the outcome.
+        self._progress_told_at = asked_at
         self.holdings.offer_again(self.job_id)
         async with TaskScope(f"link to job {self.job_id}") as scope:
             scope.spawn("leases", self._keep_leases(master))
@@ -139,6 +152,13 @@ class JobLink:
                 await self._offer(master)
                 await self._tell(master)
                 await self._next_occasion(seen)
+
+    async def _connect(self, leader: LeaderAddress) -> JobMasterGateway:
+        if self.acquaintance.epoch == leader.token.epoch:
+            return self.rpc.reach(leader.address, JobMasterGateway, token=leader.token)
+        master = await self.rpc.connect(leader.address, JobMasterGateway, token=leader.token)
+        self.acquaintance.epoch = leader.token.epoch
+        return master
 
     def _introduction(self) -> TaskExecutorIntroduction:
         return TaskExecutorIntroduction(
@@ -150,8 +170,11 @@ class JobLink:
         )
 
     async def _next_occasion(self, seen: int) -> None:
+        pause = self.options.progress_interval.total_seconds()
+        if any(self._is_passing(task) for task in self.holdings.tasks(self.job_id)):
+            pause = min(pause, PASSING_SECONDS)
         try:
-            async with asyncio.timeout(self.options.progress_interval.total_seconds()):
+            async with asyncio.timeout(pause):
                 await self._news.wait_for_change(seen)
         except TimeoutError:
             return
@@ -170,7 +193,7 @@ class JobLink:
                 await master.attempt_ended(instance, task.outcome)
                 failpoint("task.after-outcome-is-acknowledged")
                 self.holdings.acknowledged(task)
-            elif task.state is not task.state_told:
+            elif task.state is not task.state_told and not self._is_passing(task):
                 state = task.state
                 report = AttemptReport(
                     instance=instance, attempt=task.attempt, state=state, at=task.state_at
@@ -179,6 +202,11 @@ class JobLink:
                     self.holdings.cancel(task.attempt, "its job master does not know it")
                 task.state_told = state
         await self._tell_progress(master)
+
+    def _is_passing(self, task: HeldTask) -> bool:
+        """It will be RUNNING in a moment, mostly, and that is what its master is told then."""
+        age = asyncio.get_running_loop().time() - task.state_since
+        return task.state is ExecutionState.INITIALIZING and age < PASSING_SECONDS
 
     async def _tell_progress(self, master: JobMasterGateway) -> None:
         now = asyncio.get_running_loop().time()

@@ -93,11 +93,12 @@ class TaskRuns:
     async def _run(self, held: HeldTask) -> None:
         ended = await self._outcome(held)
         held.over.set()
-        await asyncio.gather(
+        _, has_logs = await asyncio.gather(
             held.recording or self._record_and_tell(self._decided(ended, held), held),
             self._files.put_away(held.job_id, held.attempt),
         )
-        await self.logs.copy_to_storage(held.job_id, held.attempt)
+        if has_logs:
+            await self.logs.copy_to_storage(held.job_id, held.attempt)
 
     def _decided(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
         return msgspec.structs.replace(
@@ -191,6 +192,7 @@ class TaskRuns:
             match event:
                 case StateChanged(state):
                     held.state, held.state_at = state, self._services.wall_clock()
+                    held.state_since = asyncio.get_running_loop().time()
                 case Progressed(progress):
                     held.progress = progress
                 case Finished(outcome):

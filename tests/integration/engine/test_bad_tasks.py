@@ -98,8 +98,9 @@ async def test_a_task_with_too_many_open_files_is_told_so(bench: Bench) -> None:
         return spark.range(len(held))
 
     failure = await failure_beside_a_neighbour(bench, python_job(careless))
-    assert failure.error == "OSError"
-    assert "Too many open files" in failure.message
+    assert failure.error == "TooManyOpenFiles"
+    assert "it may have 2000" in failure.message
+    assert "runner.open-files" in failure.message
 
 
 async def test_temporary_files_of_a_task_go_with_its_directory(

@@ -14,7 +14,7 @@ from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, un
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, Sql, SqlScript
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
-from stoker.engine.process_tree import living_children_of
+from stoker.engine.python_workers import workers_at
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -126,8 +126,22 @@ async def test_python_workers_of_spark_do_not_pile_up(bench: Bench, engine: Conn
         return spark.range(1).select(same("id").alias("id"))
 
     server = int(engine.description["server-pid"])
-    before = set(living_children_of(server))
+    before = set(workers_at(server))
     source = Source(name="numbers", read=function(with_udf, "spark"))
     for _ in range(2):
         assert (await bench.run(job(source, TO_NOWHERE))).failure is None
-    assert set(living_children_of(server)) <= before
+    assert set(workers_at(server)) <= before
+
+
+async def test_a_session_has_classes_of_its_own_only_when_it_adds_some(bench: Bench) -> None:
+    """Else Spark would compile each query anew for each task."""
+
+    def telling(spark):
+        isolation = "spark.sql.artifact.isolation"
+        assert spark.conf.get(f"{isolation}.enabled") == "true"
+        assert spark.conf.get(f"{isolation}.alwaysApplyClassloader") == "false"
+        assert spark.conf.get("spark.scheduler.pool").startswith("stoker-")
+        return spark.range(1)
+
+    source = Source(name="numbers", read=function(telling, "spark"))
+    assert (await bench.run(job(source, TO_NOWHERE))).failure is None

@@ -59,6 +59,10 @@ class FakeJob:
             plan=plan_of(graph),
         )
 
+    @property
+    def status(self) -> JobStatus:
+        return self._status.value
+
     def tell_changes(self, tell: Callable[[], None]) -> None:
         self._tell_change = tell
 

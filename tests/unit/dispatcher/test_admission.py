@@ -7,7 +7,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidOption
@@ -165,6 +165,9 @@ def test_until_all_have_run_no_limit_is_exceeded_and_the_line_is_kept(
     ),
     st.none() | st.integers(1, 3),
     st.none() | st.integers(1, 4),
+)
+@example(
+    [("enter", 2, "default", 1), ("enter", 1, "default", 2), ("begun", 0, "default", 1)], None, 2
 )
 def test_the_queues_decide_as_if_they_looked_at_all_jobs_each_time(
     steps: list[tuple[str, int, str, int]], most_jobs: int | None, most_slots: int | None

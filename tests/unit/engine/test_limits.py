@@ -1,12 +1,20 @@
 """How much a task's processes may take."""
 
+import errno
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.options import ByteSize
-from stoker.engine.limits import Usage, broken_limit, limits_of, machine_memory
+from stoker.core.results import Failure
+from stoker.engine.limits import (
+    Usage,
+    broken_limit,
+    limits_of,
+    machine_memory,
+    naming_its_limit,
+)
 from stoker.engine.options import EngineOptions
 
 sizes = st.integers(min_value=1, max_value=2**45)
@@ -49,3 +57,18 @@ def test_a_container_counts_as_the_machine_when_it_allows_less(tmp_path: Path) -
     assert machine_memory(info, group) == 1000 * 1024
     group.write_text("4096\n")
     assert machine_memory(info, group) == 4096
+
+
+def test_a_failure_by_a_limit_names_it_and_how_to_raise_it() -> None:
+    limits = limits_of(EngineOptions(runner_memory=ByteSize(2**30), runner_open_files=64), 2**40)
+    failure = Failure(error="OSError", message="as Python tells it", stack_trace="where")
+    of_files = naming_its_limit(failure, OSError(errno.EMFILE, "Too many open files"), limits)
+    assert of_files.error == "TooManyOpenFiles"
+    assert "may have 64 (as Python tells it)" in of_files.message
+    assert "runner.open-files" in of_files.message
+    assert of_files.stack_trace == "where"
+    of_memory = naming_its_limit(failure, MemoryError(), limits)
+    assert of_memory.error == "OutOfMemory"
+    assert "runner.memory" in of_memory.message
+    assert naming_its_limit(failure, OSError(errno.ENOENT, "not there"), limits) is failure
+    assert naming_its_limit(failure, MemoryError(), None) is failure

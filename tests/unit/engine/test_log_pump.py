@@ -2,10 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO
+
+import pytest
+import uvloop
 
 from stoker.engine.log_pump import LogPump
 
@@ -19,7 +22,7 @@ async def pumped(log: Path, limit: int = 1 << 20) -> AsyncIterator[tuple[LogPump
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), pipe
     )
-    pump = LogPump(reader, log, limit, pipe)
+    pump = LogPump(reader, log, limit, reading)
     with os.fdopen(writing, "wb", 0) as process:
         yield pump, process
     await pump.wait_until_over()
@@ -56,14 +59,22 @@ async def test_the_end_of_what_is_too_long_is_in_the_log_when_it_has_caught_up(
     assert log.read_bytes().endswith(b"the end, and more")
 
 
-async def test_it_can_be_asked_at_every_moment_of_the_process_s_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_it_can_be_asked_at_every_moment_of_the_process_s_end(
+    tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
     """The pipe is closed some turns of the loop before the log is."""
-    async with pumped(tmp_path / "log") as (pump, process):
-        process.write(b"last words")
-        process.close()
-        questions = []
-        while len(questions) < 20:
-            questions.append(asyncio.create_task(pump.catch_up()))
-            await asyncio.sleep(0)
-        await asyncio.gather(*questions)
+
+    async def ask_at_every_turn() -> None:
+        async with pumped(tmp_path / "log") as (pump, process):
+            process.write(b"last words")
+            process.close()
+            questions = []
+            while len(questions) < 20:
+                questions.append(asyncio.create_task(pump.catch_up()))
+                await asyncio.sleep(0)
+            await asyncio.gather(*questions)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(ask_at_every_turn())
     assert (tmp_path / "log").read_bytes() == b"last words"

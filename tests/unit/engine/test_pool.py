@@ -11,8 +11,8 @@ from stoker.core.ids import Ids
 from stoker.engine.contract import EngineState
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool
-from stoker.engine.preparing import WarmRunner
-from stoker.engine.runner_protocol import Ready, WarmUp
+from stoker.engine.preparing import RunnerMaker, WarmRunner
+from stoker.engine.runner_protocol import NotReady, Prepare, Ready, WarmUp
 from stoker.engine.warden_link import WardenLink
 from stoker.testing.virtual_time import run_virtual
 
@@ -107,6 +107,80 @@ async def spare(server: Server, *, is_warm: bool = True) -> "asyncio.Task[WarmRu
     task = asyncio.create_task(ready())
     await task
     return task
+
+
+def test_sessions_begin_as_copies_of_one_template_for_each_pool() -> None:
+    async def main() -> None:
+        server, following = Server(), Server()
+        servers = Servers(server)
+        maker = RunnerMaker(
+            EngineOptions(), cast(Any, servers), cast(Any, Zygotes(Zygote())), Ids()
+        )
+        first, second = [await prepared(maker.make(warm=True)) for _ in range(2)]
+        assert [first.first, second.first] == [True, False]
+        assert first.template_is_new
+        assert second.template_is_new
+        assert first.template != second.template
+        _end(first)
+        await asyncio.sleep(0)
+        third = await prepared(maker.make(warm=True))
+        assert third.scheduler_pool == first.scheduler_pool
+        assert third.template == first.template
+        assert not third.template_is_new
+        attached = await prepared(maker.attach(cast(Any, server), "session of a dead runner"))
+        assert not attached.template
+        servers.current = following
+        elsewhere = await prepared(maker.make(warm=True))
+        assert elsewhere.template_is_new
+        assert elsewhere.template not in (first.template, second.template)
+
+    runners: list[Prepared] = []
+
+    async def prepared(making: Any) -> Prepare:
+        runner = await making
+        runners.append(runner.process)
+        (message,) = runner.process.heard
+        return cast(Prepare, message)
+
+    def _end(prepare: Prepare) -> None:
+        (runner,) = [each for each in runners if each.heard == [prepare]]
+        runner.exited.set_result("ended")
+
+    run_virtual(main())
+
+
+def test_a_template_whose_runner_failed_is_made_again() -> None:
+    class Unlucky(Prepared):
+        async def receive(self) -> Any:
+            return NotReady(reason="no session")
+
+        async def kill(self) -> str:
+            self.exited.set_result("killed")
+            return "killed"
+
+    class ZygoteOfOneUnlucky(Zygote):
+        def __init__(self) -> None:
+            super().__init__()
+            self.children: list[Prepared] = []
+
+        async def fork(self) -> Prepared:
+            self.children.append(Prepared() if self.children else Unlucky())
+            return self.children[-1]
+
+    async def main() -> None:
+        zygote = ZygoteOfOneUnlucky()
+        maker = RunnerMaker(
+            EngineOptions(), cast(Any, Servers(Server())), cast(Any, Zygotes(zygote)), Ids()
+        )
+        assert isinstance(await maker.make(warm=True), Unavailable)
+        await asyncio.sleep(0)
+        assert isinstance(await maker.make(warm=True), WarmRunner)
+        (failed,), (made,) = [cast(list[Prepare], child.heard) for child in zygote.children]
+        assert made.template == failed.template
+        assert made.template_is_new
+        assert made.first
+
+    run_virtual(main())
 
 
 def test_a_spare_that_is_about_to_be_killed_is_not_taken() -> None:

@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from stoker.engine import process_tree
-from stoker.engine.process_tree import children_of, living_children_of
+from stoker.engine.process_tree import children_of, program_of
 
 
 def test_a_thread_that_ends_meanwhile_hides_no_child_of_another(
@@ -19,17 +20,17 @@ def test_a_thread_that_ends_meanwhile_hides_no_child_of_another(
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         try:
             assert child.pid in children_of(os.getpid())
-            assert child.pid in living_children_of(os.getpid())
+            assert program_of(child.pid) == Path(sys.executable).resolve().name
         finally:
             child.kill()
 
 
-def test_one_that_has_ended_is_no_living_child() -> None:
+def test_one_that_has_ended_is_a_child_and_executes_nothing() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     try:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert child.pid not in living_children_of(os.getpid())
         assert child.pid in children_of(os.getpid())
+        assert program_of(child.pid) == ""
     finally:
         child.wait()
 

@@ -59,6 +59,103 @@ async def test_transactions_that_come_together_cost_one_write_and_each_stands_fo
     await session.close()
 
 
+async def test_a_few_records_are_read_while_the_thread_is_busy(tmp_path: Path):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    await session.commit([Create("a/b", b"1"), Create("a/c", b"")])
+    running = threading.Event()
+    busy = asyncio.ensure_future(session._thread.run(running.wait))
+    async with asyncio.timeout(10):
+        found = await session.read("a/b")
+        assert found is not None
+        assert found.value == b"1"
+        assert await session.children("a") == ["b", "c"]
+    running.set()
+    await busy
+    await session.close()
+
+
+async def test_a_read_sees_an_own_write_that_was_cancelled_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    begun, go_on = threading.Event(), threading.Event()
+    commit = session._machine.commit
+
+    def held_up(transactions):
+        begun.set()
+        go_on.wait(60)
+        return commit(transactions)
+
+    monkeypatch.setattr(session._commits, "_commit_all", held_up)
+    writing = asyncio.ensure_future(session.commit([Create("a/b", b"1")]))
+    await asyncio.to_thread(begun.wait, 60)
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    reading = [asyncio.ensure_future(session.read("a/b")), asyncio.ensure_future(_all(session))]
+    await asyncio.wait(reading, timeout=0.05)
+    assert not any(each.done() for each in reading), "what may still change is waited for"
+    go_on.set()
+    value, names = await asyncio.gather(*reading)
+    assert value.value == b"1"
+    assert names == ["b"]
+    await session.close()
+
+
+async def _all(session: EmbeddedCoordinator) -> list[str]:
+    return await session.children("a")
+
+
+@pytest.mark.parametrize("count", [64, 65, 200])
+async def test_all_children_are_named_however_many_there_are(tmp_path: Path, count: int):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    names = [f"{number:03}" for number in range(count)]
+    await session.commit([Create(f"a/{name}", b"") for name in names])
+    assert await session.children("a") == names
+    await session.close()
+
+
+async def test_what_cannot_be_read_at_once_is_read_by_the_thread(tmp_path: Path):
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    await session.commit([Create("a/b", b"1")])
+    session._machine.glance.close()
+    found = await session.read("a/b")
+    assert found is not None
+    assert found.value == b"1"
+    assert await session.children("a") == ["b"]
+    watch = Watch()
+    await session.read("a/b", watch=watch)
+    async with asyncio.timeout(10):
+        await session.commit([Put("a/b", b"2")])
+        await watch.wait()
+    await session.close()
+
+
+async def test_own_writes_do_not_hide_those_of_others(tmp_path: Path):
+    """Each poll must tell them apart: only of the own ones the keys are known."""
+    session = await EmbeddedCoordinator.open(tmp_path, session="s")
+    other = await EmbeddedCoordinator.open(tmp_path, session="t")
+    async with asyncio.timeout(30):
+        for number in range(20):
+            watch = Watch()
+            await session.read(f"a/{number}", watch=watch)
+            await asyncio.gather(
+                session.commit([Create(f"own/{number}", b"")]),
+                other.commit([Create(f"a/{number}", b"")]),
+            )
+            await session.commit([Delete(f"own/{number}")])
+            await watch.wait()
+    await session.close()
+    await other.close()
+
+
+def test_one_that_only_reads_writes_nothing(tmp_path: Path):
+    Database(tmp_path / "records.sqlite").close()
+    database = Database(tmp_path / "records.sqlite", reads_only=True)
+    with pytest.raises(CoordinatorUnavailable, match="readonly"), database.exclusively():
+        database.apply([Create("a", b"")], session="s")
+    database.close()
+
+
 async def test_a_watch_fires_although_thousands_of_others_wait(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     other = await EmbeddedCoordinator.open(tmp_path, session="t")
@@ -114,6 +211,7 @@ def test_a_full_disk_refuses_the_write_and_keeps_the_rest(tmp_path: Path):
 async def test_a_database_that_vanished_is_unavailable_and_not_empty(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     await session.commit([Create("a", b"")])
+    session._machine.glance.close()
     await session._thread.run(session._machine._database.close)
     for call in (session.read("a"), session.children("a"), session.commit([Create("b", b"")])):
         with pytest.raises(CoordinatorUnavailable):

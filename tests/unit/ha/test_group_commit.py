@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from stoker.core.errors import ConnectionLost, KeyExists, StokerError
-from stoker.ha.coordinator import Create, Op
+from stoker.ha.coordinator import Check, Create, Op
 from stoker.ha.embedded.group_commit import GroupCommit
 
 
@@ -59,3 +59,36 @@ def test_one_that_was_withdrawn_before_its_turn_never_happens() -> None:
     group.carry_out(other)
     assert machine.batches == [["c"]]
     group.withdraw(other)
+
+
+def test_what_may_change_is_known_until_each_has_its_outcome() -> None:
+    group = GroupCommit(Machine().commit)
+    first, second = group.add([Create("b/c", b"")]), group.add([Create("d", b"")])
+    assert group.may_change("b/c")
+    assert group.may_change("b"), "something below it may come"
+    assert not group.may_change("b/c/d")
+    assert not group.may_change("bb")
+    group.withdraw(second)
+    assert not group.may_change("d"), "it never begins"
+    group.carry_out(first)
+    assert not group.may_change("b/c")
+
+
+def test_a_version_that_is_only_checked_does_not_change() -> None:
+    group = GroupCommit(Machine().commit)
+    group.add([Check("epoch", 0), Create("b", b"")])
+    assert not group.may_change("epoch")
+
+
+def test_what_was_withdrawn_under_way_may_still_change() -> None:
+    group: GroupCommit
+
+    def withdrawn_meanwhile(transactions: Sequence[Sequence[Op]]) -> list[list[int] | StokerError]:
+        group.withdraw(transaction)
+        assert group.may_change("b")
+        return [[0] for _ in transactions]
+
+    group = GroupCommit(withdrawn_meanwhile)
+    transaction = group.add([Create("b", b"")])
+    group.carry_out(transaction)
+    assert not group.may_change("b")

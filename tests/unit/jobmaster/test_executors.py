@@ -1,14 +1,20 @@
 """When a task executor counts as gone."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.core.errors import RecipientUnreachable
 from stoker.gateways.leases import LeaseOptions
 from stoker.heartbeat.monitor import Liveness
-from stoker.jobmaster.executors import is_proof_of_death, wait_before_replacing
+from stoker.jobmaster.executors import (
+    ReachedExecutors,
+    is_proof_of_death,
+    wait_before_replacing,
+)
 from stoker.jobmaster.options import JobMasterOptions
 
 
@@ -56,3 +62,37 @@ def test_with_proof_only_the_grace_time_is_waited() -> None:
         )
         == options.death_grace
     )
+
+
+class Rpc:
+    """Notes whom it connects to."""
+
+    def __init__(self) -> None:
+        self.greeted: list[str] = []
+        self.is_cut = False
+
+    async def connect(self, address: str, _gateway: type) -> object:
+        self.greeted.append(address)
+        if self.is_cut:
+            raise RecipientUnreachable("nobody is there")
+        return object()
+
+
+async def test_a_task_executor_is_greeted_once_for_all_jobs():
+    rpc: Any = Rpc()
+    reached = ReachedExecutors()
+    first = await reached.connect(rpc, "mem://a/life-1")
+    assert await reached.connect(rpc, "mem://a/life-1") is first
+    assert await reached.connect(rpc, "mem://a/life-2") is not first
+    assert rpc.greeted == ["mem://a/life-1", "mem://a/life-2"]
+
+
+async def test_one_that_was_not_reached_is_greeted_again():
+    rpc: Any = Rpc()
+    rpc.is_cut = True
+    reached = ReachedExecutors()
+    with pytest.raises(RecipientUnreachable):
+        await reached.connect(rpc, "mem://a/life")
+    rpc.is_cut = False
+    await reached.connect(rpc, "mem://a/life")
+    assert len(rpc.greeted) == 2

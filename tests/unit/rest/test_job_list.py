@@ -97,8 +97,10 @@ def test_a_list_that_follows_by_differences_is_the_list_itself(
     expected = [*lives.values(), *(job for job in jobs.summaries() if job.job_id not in lives)]
     expected.sort(key=lambda each: (-each.start, each.job_id))
     assert followed.all() == expected
-    assert followed.encoded_whole(500) == followed.encoded(expected, 500)
-    assert [each["jid"] for each in msgspec.json.decode(followed.encoded_whole(500))] == [
+    assert followed.living() == [each for each in expected if each.job_id in lives]
+    whole = b"".join(followed.encoded_whole(500))
+    assert whole == followed.encoded(expected, 500)
+    assert [each["jid"] for each in msgspec.json.decode(whole)] == [
         each.job_id for each in expected
     ]
 
@@ -152,6 +154,22 @@ def test_jobs_are_filtered_sorted_and_cut(asked: dict[str, object], found: list[
     page, total = chosen(everything, query(**asked), now=100)
     assert [each.job_id for each in page] == [job_id(number) for number in found]
     assert total >= len(page)
+
+
+@pytest.mark.parametrize(
+    ("states", "alone"),
+    [(None, False), ("RUNNING", True), ("RUNNING,CANCELLING", True), ("RUNNING,FINISHED", False)],
+)
+def test_who_asks_for_living_jobs_is_not_shown_others_and_misses_none(
+    states: str | None, alone: bool
+) -> None:
+    asked = query(state=states)
+    assert asked.wants_living_alone is alone
+    jobs = JobList()
+    running = [live(3, 30), live(4, 5)]
+    jobs.apply(news(EndedJobs([ended(1, 10), ended(2, 20)]), None, running))
+    if alone:
+        assert chosen(jobs.living(), asked, 100) == chosen(jobs.all(), asked, 100)
 
 
 @pytest.mark.parametrize("asked", [{"state": "DONE"}, {"sort": "size"}, {"type_": "both"}])

@@ -77,7 +77,7 @@ async def look_at(looks: JobLooks, dispatcher: SlowDispatcher) -> Look:
 
 
 def listed(look: Look) -> set[JobId]:
-    return {job["jid"] for job in msgspec.json.decode(look.body(WHOLE))["jobs"]}
+    return {job["jid"] for job in msgspec.json.decode(b"".join(look.body(WHOLE)))["jobs"]}
 
 
 MOMENTS = st.lists(st.integers(0, 60), min_size=1, max_size=8)

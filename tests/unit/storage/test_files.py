@@ -169,3 +169,23 @@ async def test_a_folder_that_cannot_be_deleted_is_not_tried_again_and_again(
     with pytest.raises(StorageUnavailable, match="Permission denied"):
         await storage.delete_tree("jobs/a")
     assert tries == ["1.delta"]
+
+
+@pytest.mark.parametrize("how", ["write", "create"])
+async def test_a_file_and_all_folders_that_came_with_it_are_durable_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+):
+    storage = FileStorage(tmp_path)
+    synced: list[str] = []
+
+    def sync(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        synced.append("content" if Path(path).is_file() else path)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    await getattr(storage, how)("a/b/c", b"1")
+    assert synced == ["content", f"{tmp_path}/a/b", f"{tmp_path}/a", str(tmp_path)]
+    synced.clear()
+    await getattr(storage, how)("a/b/d", b"1")
+    assert synced == ["content", f"{tmp_path}/a/b"], "the folders were made durable before"
+    assert sorted(os.listdir(tmp_path / "a" / "b")) == ["c", "d"]

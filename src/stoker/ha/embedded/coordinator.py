@@ -15,11 +15,11 @@ from pathlib import Path
 from stoker.aio.latest import Latest
 from stoker.aio.threads import BlockingThread
 from stoker.core.errors import CoordinatorUnavailable, SessionExpired
-from stoker.ha.coordinator import Check, ConnectionState, Op, Versioned, Watch
+from stoker.ha.coordinator import ConnectionState, Op, Versioned, Watch
 from stoker.ha.embedded.group_commit import GroupCommit
 from stoker.ha.embedded.machine import Machine
 from stoker.ha.transaction import checked_key, refuse_ephemeral
-from stoker.ha.watches import Aspect, Place, Watches
+from stoker.ha.watches import Aspect, Place, Sight, Watches
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,11 @@ class EmbeddedCoordinator:
         """Those that were looked at last."""
         self._suspicious = False
         """Any place may look different."""
-        self._own_change = asyncio.Event()
+        self._has_written = False
+        """Since the thread was asked last whether others have."""
+        self._awake = asyncio.Event()
+        """The observer has something to look at."""
+        self._poll_is_due = False
         self._observer: asyncio.Task[None] | None = None
         self._blind = False
         self._closed = False
@@ -91,8 +95,11 @@ class EmbeddedCoordinator:
 
     async def read(self, key: str, *, watch: Watch | None = None) -> Versioned | None:
         place = Place(Aspect.VALUE, checked_key(key))
-        self._require_session()
-        value, sight = await self._thread.run(self._machine.read, key)
+        await self._let_others_go_on()
+        found = None if self._commits.may_change(key) else self._machine.glance.read(key)
+        if found is None:
+            found = await self._thread.run(self._machine.read, key)
+        value, sight = found
         if watch is not None:
             self._watches.add(place, sight, watch)
             self._observe()
@@ -100,8 +107,11 @@ class EmbeddedCoordinator:
 
     async def children(self, key: str, *, watch: Watch | None = None) -> list[str]:
         place = Place(Aspect.CHILDREN, checked_key(key))
-        self._require_session()
-        names, sight = await self._thread.run(self._machine.children, key)
+        await self._let_others_go_on()
+        found = None if self._commits.may_change(key) else self._machine.glance.children(key)
+        if found is None:
+            found = await self._thread.run(self._machine.children, key)
+        names, sight = found
         if watch is not None:
             self._watches.add(place, sight, watch)
             self._observe()
@@ -112,6 +122,7 @@ class EmbeddedCoordinator:
             refuse_ephemeral(ops)
         self._require_session()
         transaction = self._commits.add(ops)
+        self._has_written = True
         try:
             return await self._thread.run(self._commits.carry_out, transaction)
         except SessionExpired:
@@ -119,18 +130,26 @@ class EmbeddedCoordinator:
             raise
         finally:
             self._commits.withdraw(transaction)
-            self._note_own_change(ops)
+            self._note_own_change(transaction.changes)
 
-    def _note_own_change(self, ops: Sequence[Op]) -> None:
+    def _note_own_change(self, keys: frozenset[str]) -> None:
         """For the observer; one that begins looks at all there is."""
+        self._has_written = True
         if self._observer is not None and not self._observer.done():
-            self._touched.update(op.key for op in ops if not isinstance(op, Check))
-            self._own_change.set()
+            self._touched.update(keys)
+            # Whoever sets a watch just now, after an earlier look, is served by the next poll.
+            if self._watches.places(keys):
+                self._awake.set()
 
     async def sync(self) -> None:
         """Nothing to do: every read is of the one file."""
+        await self._let_others_go_on()
+
+    async def _let_others_go_on(self) -> None:
+        """Who reads thousands of records one by one must not stop the loop."""
         self._require_session()
         await asyncio.sleep(0)
+        self._require_session()
 
     async def close(self) -> None:
         if self._closed:
@@ -166,23 +185,21 @@ class EmbeddedCoordinator:
         self._suspicious = True
         while self.state is ConnectionState.CONNECTED and self._watches.any_wanted:
             await self._look(at_others=True)
-            next_look = loop.time() + POLL_SECONDS
-            while await self._own_change_before(next_look):
-                await self._look(at_others=False)
+            self._poll_is_due = False
+            # A timer rather than a time-out: this goes on day and night, 20 times a second.
+            timer = loop.call_later(POLL_SECONDS, self._time_to_poll)
+            try:
+                while await self._awake.wait() and not self._poll_is_due:
+                    await self._look(at_others=False)
+            finally:
+                timer.cancel()
 
-    async def _own_change_before(self, deadline: float) -> bool:
-        if asyncio.get_running_loop().time() >= deadline:
-            return False
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._own_change.wait()
-        except TimeoutError:
-            return False
-        return True
+    def _time_to_poll(self) -> None:
+        self._poll_is_due = True
+        self._awake.set()
 
     async def _look(self, *, at_others: bool) -> None:
-        """The thread does it after every transaction that was noted, or has been cancelled."""
-        self._own_change.clear()
+        self._awake.clear()
         touched, self._touched = self._touched, set()
         again, self._recent = self._recent, touched
         try:
@@ -190,7 +207,7 @@ class EmbeddedCoordinator:
                 return
             # Twice at each: a read that was under way may have set its watch since.
             places = self._watches.places(None if self._suspicious else touched | again)
-            sights = await self._thread.run(self._machine.sights, places) if places else {}
+            sights = await self._sights(places)
         except CoordinatorUnavailable as error:
             if not self._blind:
                 log.warning("changes by others are not seen for now: %s", error)
@@ -199,8 +216,20 @@ class EmbeddedCoordinator:
         self._blind = self._suspicious = False
         self._watches.settle(sights)
 
+    async def _sights(self, places: set[Place]) -> dict[Place, Sight]:
+        """The thread looks after every transaction that was noted, or has been cancelled."""
+        if any(self._commits.may_change(place.key) for place in places):
+            glanced = None
+        else:
+            glanced = self._machine.glance.sights(places)
+        return await self._thread.run(self._machine.sights, places) if glanced is None else glanced
+
     async def _session_lives(self) -> bool:
-        look = await self._thread.run(self._machine.look, self._watches.owners())
+        owners = self._watches.owners()
+        look = self._machine.glance.look(owners)
+        if look is None or (look.changed and self._has_written):
+            self._has_written = False
+            look = await self._thread.run(self._machine.look, owners)
         self._suspicious |= look.changed
         if not look.session_valid:
             log.error("the session file of %s was removed; the session is over", self.session)

@@ -16,25 +16,36 @@ _PRIMARY_CODE = 0xFF
 
 
 class Database:
-    """Blocking; used by one thread only. Raises CoordinatorUnavailable, or as said."""
+    """Blocking; used by one thread only. Raises CoordinatorUnavailable, or as said.
 
-    def __init__(self, path: Path) -> None:
+    One that only reads needs a file that was prepared, and fails at once where others would wait.
+    """
+
+    def __init__(self, path: Path, *, reads_only: bool = False) -> None:
         self._path = path
+        self._syncs = True
+        patience = 0.0 if reads_only else _BUSY_SECONDS
         with self._translated("opened"):
             self._connection = sqlite3.connect(
-                path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+                path, timeout=patience, isolation_level=None, check_same_thread=False
             )
         try:
-            self._prepare()
+            if reads_only:
+                self._forbid_writing()
+            else:
+                self._prepare()
         except CoordinatorUnavailable:
             self._connection.close()
             raise
+
+    def _forbid_writing(self) -> None:
+        with self._translated("opened"):
+            self._connection.execute("PRAGMA query_only=ON")
 
     def _prepare(self) -> None:
         with self._translated("opened"):
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")
-            self._syncs = True
         with self.exclusively(), self._translated("prepared"):
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version == 0:
@@ -64,13 +75,13 @@ class Database:
     def keys_below(self, key: str) -> Iterable[str]:
         return [found for found, _, _ in self.below(key)]
 
-    def below(self, key: str) -> list[tuple[str, int, str | None]]:
-        """Key, id and owner of all that begin with `key/`."""
+    def below(self, key: str, *, limit: int | None = None) -> list[tuple[str, int, str | None]]:
+        """Key, id and owner of all that begin with `key/`, or of so many of them."""
         with self._translated("read"):
             # "0" is the character after "/".
             return self._connection.execute(
-                "SELECT key, id, owner FROM record WHERE key > ? AND key < ?",
-                (f"{key}/", f"{key}0"),
+                "SELECT key, id, owner FROM record WHERE key > ? AND key < ? LIMIT ?",
+                (f"{key}/", f"{key}0", -1 if limit is None else limit),
             ).fetchall()
 
     def apply(self, ops: Sequence[Op], *, session: str) -> list[int]:

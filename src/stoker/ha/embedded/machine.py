@@ -1,24 +1,20 @@
 """What a session does in its thread: records and liveness together. Blocking throughout."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from stoker.core.errors import CoordinatorUnavailable, SessionExpired, StokerError
 from stoker.ha.coordinator import Check, Create, Delete, Op, Put, Versioned
 from stoker.ha.embedded.database import Database
+from stoker.ha.embedded.glance import Glance
 from stoker.ha.embedded.liveness import Liveness
+from stoker.ha.embedded.view import Departed, Look, View
 from stoker.ha.transaction import Record
-from stoker.ha.watches import Aspect, Place, Sight
+from stoker.ha.watches import Place, Sight
 
-
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """What happened since the last one."""
-
-    session_valid: bool
-    changed: bool
-    """By others, or by the removal of dead sessions: any place may look different."""
+T = TypeVar("T")
 
 
 class Machine:
@@ -30,43 +26,34 @@ class Machine:
         self._seen_changes = -1
         self._liveness = Liveness(directory / "sessions")
         self._held = self._liveness.begin(session)
+        path = directory / "records.sqlite"
         try:
-            self._database = Database(directory / "records.sqlite")
+            self._database = Database(path)
         except BaseException:
             self._held.end()
             raise
+        self._view = View(self._database, self._liveness, session)
         try:
             self._bury_the_dead()
+            self.glance = Glance(path, self._liveness, self._held, session)
         except BaseException:
-            self.end()
+            self._leave()
             raise
 
     def read(self, key: str) -> tuple[Versioned | None, Sight]:
-        record = self._live(key)
-        sight = _sight_of(record)
-        if record is None:
-            return None, sight
-        return Versioned(value=record.value, version=record.version, owner=record.owner), sight
+        return self._without_the_dead(partial(self._view.read, key))
 
     def children(self, key: str) -> tuple[list[str], Sight]:
-        lives: dict[str, int] = {}
-        owners: set[str] = set()
-        for found, created, owner in self._database.below(key):
-            if owner is not None and not self._is_alive(owner):
-                self._bury(owner)
-                continue
-            name, _, rest = found[len(key) + 1 :].partition("/")
-            lives[name] = 0 if rest else created
-            owners.update([owner] if owner else [])
-        names = sorted(lives)
-        identity = tuple((name, lives[name]) for name in names)
-        return names, Sight(identity, frozenset(owners - {self.session}))
+        return self._without_the_dead(partial(self._view.children, key))
 
     def commit(self, transactions: Sequence[Sequence[Op]]) -> list[list[int] | StokerError]:
         """Each for itself all or nothing, one after the other; durable together, which costs as
         much as one. Whatever is raised holds for all of them."""
         wanted = [op for ops in transactions for op in ops]
-        found = {key: self._live(key) for key in sorted({op.key for op in wanted})}
+        found = {
+            key: self._without_the_dead(partial(self._view.record, key))
+            for key in sorted({op.key for op in wanted})
+        }
         durable = any(_outlives_its_session(op, found[op.key]) for op in wanted)
         with self._database.exclusively(durable=durable):
             if not self._held.is_valid():
@@ -83,19 +70,24 @@ class Machine:
             return refusal
 
     def look(self, owners: set[str]) -> Look:
-        dead = [owner for owner in sorted(owners) if not self._is_alive(owner)]
-        for owner in dead:
-            self._bury(owner)
+        """Changed by others, or by the removal of dead sessions."""
+        while (dead := self._view.first_dead(owners)) is not None:
+            self._bury(dead)
+            owners = owners - {dead}
         changes = self._database.changes_by_others()
         changed = changes != self._seen_changes or self._buried
         self._seen_changes, self._buried = changes, False
         return Look(session_valid=self._held.is_valid(), changed=changed)
 
     def sights(self, places: Iterable[Place]) -> dict[Place, Sight]:
-        return {place: self._sight(place) for place in places}
+        return self._without_the_dead(partial(self._view.sights, places))
 
     def end(self) -> None:
         """Its keys go at once, or, if they cannot be written, when somebody meets them."""
+        self.glance.close()
+        self._leave()
+
+    def _leave(self) -> None:
         try:
             with self._database.exclusively():
                 self._database.remove_keys_of(self.session)
@@ -103,22 +95,12 @@ class Machine:
             self._held.end()
             self._database.close()
 
-    def _sight(self, place: Place) -> Sight:
-        match place.aspect:
-            case Aspect.VALUE:
-                return self.read(place.key)[1]
-            case Aspect.CHILDREN:
-                return self.children(place.key)[1]
-
-    def _live(self, key: str) -> Record | None:
-        record = self._database.get(key)
-        if record is None or record.owner is None or self._is_alive(record.owner):
-            return record
-        self._bury(record.owner)
-        return self._database.get(key)
-
-    def _is_alive(self, session: str) -> bool:
-        return session == self.session or self._liveness.is_alive(session)
+    def _without_the_dead(self, look: Callable[[], T]) -> T:
+        while True:
+            try:
+                return look()
+            except Departed as dead:
+                self._bury(dead.session)
 
     def _bury(self, session: str) -> None:
         with self._database.exclusively():
@@ -143,10 +125,3 @@ def _outlives_its_session(op: Op, record: Record | None) -> bool:
             return not ephemeral
         case Put() | Delete():
             return record is None or record.owner is None
-
-
-def _sight_of(record: Record | None) -> Sight:
-    if record is None:
-        return Sight(())
-    owners = frozenset([record.owner]) if record.owner else frozenset()
-    return Sight((record.created, record.version), owners)

@@ -1,10 +1,10 @@
 """Launch intents: which attempt of a region was last sent where, known before it is sent."""
 
-from stoker.core.errors import NoSuchKey
+from stoker.core.errors import KeyExists, NoSuchKey
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.ha import keys
-from stoker.ha.coordinator import Create, Delete, Op, Put
+from stoker.ha.coordinator import Create, Delete, Put
 from stoker.ha.leadership import Leadership
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.fenced import commit_or_read_back
@@ -34,11 +34,23 @@ class AttemptStore:
     async def put(self, record: AttemptRecord) -> None:
         """Replaces what was known of the region. Deploy only after this has returned."""
         key, value = keys.attempt(record.job_id, record.region), encode(record)
-        found = await self._coordinator.read(key)
-        op: Op = Create(key, value) if found is None else Put(key, value, found.version)
+        # Of a region's first attempt nothing is there, so it is looked at only if that is wrong.
+        if record.number > 0 or not await self._is_created(key, value):
+            found = await self._coordinator.read(key)
+            op = Create(key, value) if found is None else Put(key, value, found.version)
+            await self._write(op, value)
+
+    async def _is_created(self, key: str, value: bytes) -> bool:
+        try:
+            await self._write(Create(key, value), value)
+        except KeyExists:
+            return False
+        return True
+
+    async def _write(self, op: Create | Put, value: bytes) -> None:
         failpoint("attempts.before-record")
         await commit_or_read_back(
-            self._leadership, [op], key=key, is_ours=lambda found: found == value
+            self._leadership, [op], key=op.key, is_ours=lambda found: found == value
         )
         failpoint("attempts.after-record")
 

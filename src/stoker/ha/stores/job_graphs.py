@@ -212,9 +212,9 @@ class JobGraphStore:
         return records
 
     async def remove(self, job_id: JobId) -> None:
-        """The record and the wishes first, then the content; that they are absent is fine.
+        """The record and the wishes first, then all files of the job, the graph among them.
 
-        The idempotency key stays with the job's result.
+        That they are absent is fine. The idempotency key stays with the job's result.
         """
         failpoint("job-graphs.before-removing-record")
         while deletions := await self._deletions(job_id):
@@ -223,7 +223,7 @@ class JobGraphStore:
             except (NoSuchKey, VersionMismatch) as error:
                 log.info("job %s changed while it was removed: %s", job_id, error)
         failpoint("job-graphs.before-removing-content")
-        await self._storage.delete_tree(keys.graph_folder(job_id))
+        await self._storage.delete_tree(keys.job_folder(job_id))
         failpoint("job-graphs.after-removing-content")
 
     async def _deletions(self, job_id: JobId) -> list[Op]:

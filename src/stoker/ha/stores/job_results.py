@@ -59,6 +59,8 @@ class JobResultStore:
         self._coordinator = leadership.coordinator
         self._storage = storage
         self._ids = ids
+        self._created: dict[JobId, ResultRecord] = {}
+        """By this leader, and not clean yet: they stand as they were written."""
 
     async def create_dirty(self, result: JobResult, details: JobDetails) -> None:
         """Record the end, once: KeyExists when there is a result already, dirty or clean.
@@ -82,22 +84,25 @@ class JobResultStore:
         except StokerError:
             await self._discard(record.pointer)
             raise
+        self._created[result.job_id] = record
         failpoint("job-results.after-record")
 
     async def mark_clean(self, job_id: JobId) -> None:
         """Nothing is left to clean up. Again is harmless; JobNotFound when there is no result."""
-        key = keys.result(job_id)
-        found = await self._coordinator.read(key)
-        if found is None:
-            raise JobNotFound(job_id)
-        record = decode_record(found.value, ResultRecord, key)
+        key, version = keys.result(job_id), 0
+        record = self._created.pop(job_id, None)
+        if record is None:
+            found = await self._coordinator.read(key)
+            if found is None:
+                raise JobNotFound(job_id)
+            record, version = decode_record(found.value, ResultRecord, key), found.version
         if not record.dirty:
             return
         clean = encode(msgspec.structs.replace(record, dirty=False))
         failpoint("job-results.before-marking-clean")
         await commit_or_read_back(
             self._leadership,
-            [Put(key, clean, found.version)],
+            [Put(key, clean, version)],
             key=key,
             is_ours=lambda value: value == clean,
         )
