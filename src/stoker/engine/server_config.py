@@ -77,7 +77,6 @@ class ServerFiles:
             file.writelines(f"{key}={_escaped(value)}\n" for key, value in properties.items())
 
 
-_SMALL_HEAP = 4 * 1024**3
 _WITNESS = {"spark.ui.enabled": "true", "spark.ui.threadDumpsEnabled": "true"}
 """Spark's monitoring alone can tell that cancelled work has ended: nobody may turn it off."""
 
@@ -93,9 +92,6 @@ def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> 
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
     ]
-    if options.heap <= _SMALL_HEAP:
-        # Its pauses are short there, and it leaves more of the processor to the jobs.
-        java_options.append("-XX:+UseParallelGC")
     properties = {
         "spark.master": options.master,
         "spark.app.name": "stoker",

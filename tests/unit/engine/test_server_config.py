@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from stoker.core.options import ByteSize
 from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import ServerFiles, is_on_this_machine, spark_properties
 
@@ -57,11 +56,3 @@ def test_two_lives_of_a_server_share_no_file() -> None:
     first, second = (ServerFiles(work=Path("/w"), logs=Path("/l"), life=life) for life in (1, 2))
     for name in ("own", "mark", "properties", "log4j", "log"):
         assert getattr(first, name) != getattr(second, name)
-
-
-@pytest.mark.parametrize(("gigabytes", "parallel"), [(1, True), (4, True), (5, False)])
-def test_small_heaps_have_the_collector_that_takes_least(gigabytes: int, parallel: bool) -> None:
-    options = EngineOptions(heap=ByteSize(gigabytes * 1024**3))
-    files = ServerFiles(work=Path("/w"), logs=Path("/l"))
-    java = spark_properties(options, files, cores=2)["spark.driver.extraJavaOptions"]
-    assert ("-XX:+UseParallelGC" in java.split()) is parallel
