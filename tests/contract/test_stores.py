@@ -418,6 +418,18 @@ def attempt_of(job_id: JobId, region: str = "out", number: int = 1) -> AttemptRe
     )
 
 
+async def test_a_first_attempt_takes_the_place_of_whatever_is_there(stores: Stores):
+    """It is written without a look: a job that begins anew, under a new leader, finds the last."""
+    job_id = stores.ids.job()
+    first = attempt_of(job_id, number=0)
+    await stores.attempts.put(first)
+    assert await stores.attempts.of_job(job_id) == [first]
+    await stores.attempts.put(attempt_of(job_id, number=3))
+    again = msgspec.structs.replace(first, address="127.0.0.1:2")
+    await stores.attempts.put(again)
+    assert await stores.attempts.of_job(job_id) == [again]
+
+
 async def test_the_last_attempt_of_each_region_is_known(stores: Stores):
     job_id, other = stores.ids.job(), stores.ids.job()
     names = ["out", "a/b", "..", ".", "größe 100%", "a%2Fb"]
