@@ -31,7 +31,7 @@ from stoker.processes.address_file import address_left_at
 from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
 from stoker.processes.coordination import open_first_session, open_session
 from stoker.processes.directories import directories_for, storage_url
-from stoker.processes.garbage import look_seldom_for_garbage
+from stoker.processes.garbage import collect_when_quiet, look_seldom_for_garbage
 from stoker.processes.inspection import Inspection, inspection_at
 from stoker.processes.local_provider import open_provider
 from stoker.processes.master_parts import (
@@ -132,6 +132,7 @@ async def run_master(configuration: Configuration, announce: Announce = announce
             log.info("master %s answers at %s", master.resource_id, master.rest_url)
             announce(Announcement(id=master.resource_id, address=master.rest_url))
             look_seldom_for_garbage()
+            scope.spawn("garbage", collect_when_quiet())
             await first_of(asked, master.shutdowns.over)
             log.info("master %s was asked to end", master.resource_id)
     over = master.shutdowns.last

@@ -13,6 +13,7 @@ from stoker.rest import compression
 from stoker.rest.job_list import JobList
 from stoker.rest.job_query import JobQuery, chosen
 from stoker.rest.job_views import job_ids
+from stoker.rest.precedence import Precedence
 
 FindDispatcher = Callable[[], Awaitable[DispatcherGateway]]
 """The leading dispatcher; NoLeader, at once, when none is known."""
@@ -86,10 +87,11 @@ class JobLooks:
     in every list that is asked for afterwards.
 
     Who asks after a look has begun waits for the next one, together with all who come until then.
-    The first one after a while does not wait.
+    The first one after a while does not wait, unless a job is being handed in.
     """
 
     def __init__(self, pace: Pace | None = None) -> None:
+        self.precedence = Precedence()
         self._jobs = JobList()
         self._pace = pace or Pace()
         self._next: asyncio.Task[Look] | None = None
@@ -109,6 +111,7 @@ class JobLooks:
         loop = asyncio.get_running_loop()
         if (pause := self._pace.earliest - loop.time()) > 0:
             await asyncio.sleep(pause)
+        await self.precedence.give_way(self.precedence.patience())
         self._next = None
         self._pace.begin(loop.time())
         self._begun = number = self._begun + 1

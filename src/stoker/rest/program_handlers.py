@@ -152,7 +152,7 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
         graph = msgspec.structs.replace(
             found.graph, artifacts=tuple(stored), restore=arguments.restore
         )
-    return (await hand_over(graph, dispatcher, services.blobs)).job_id
+    return (await hand_over(graph, dispatcher, services)).job_id
 
 
 @route(

@@ -19,6 +19,7 @@ from stoker.core.errors import InvalidInput
 from stoker.core.ids import JobId
 from stoker.rest.error_answers import answer_to_any, send_error
 from stoker.rest.job_query import MAX_LIMIT, JobQuery, parse_query
+from stoker.rest.precedence import Precedence
 from stoker.rest.services import RestServices, services_in
 from stoker.rest.submission import accept_job
 
@@ -55,15 +56,17 @@ class ShortWays:
             answer = answer_to_any(error, http["method"], http["path"], services.ids)
             await send_error(answer, send)
         else:
-            await _answer(status, body, send)
+            await _answer(status, body, send, services_in(scope).looks.precedence)
 
 
-async def _answer(status: int, body: Body, send: Send) -> None:
+async def _answer(status: int, body: Body, send: Send, precedence: Precedence) -> None:
     """A long body in pieces that all answers share: to put them together would copy megabytes."""
     length = str(sum(map(len, body))).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", length)]
     await send({"type": "http.response.start", "status": status, "headers": headers})
+    patience = precedence.patience()
     for piece in body[:-1]:
+        await precedence.give_way(patience)
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": body[-1], "more_body": False})
 

@@ -77,7 +77,7 @@ async def _submit(
     ) as upload:
         graph = decode_graph(upload.graph, request.headers.get(IDEMPOTENCY_KEY))
         graph = await store_files(graph, upload, services.blobs)
-    submitted = await hand_over(graph, dispatcher, services.blobs)
+    submitted = await hand_over(graph, dispatcher, services)
     return JobSubmitted(
         job_url=f"/jobs/{submitted.job_id}",
         job_id=submitted.job_id,
@@ -120,9 +120,12 @@ async def store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobGr
     return msgspec.structs.replace(graph, artifacts=tuple(stored))
 
 
-async def hand_over(graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs) -> Submitted:
-    async with refused_leaves_nothing(graph, dispatcher, blobs):
-        return await dispatcher.submit_job(graph)
+async def hand_over(
+    graph: JobGraph, dispatcher: DispatcherGateway, services: RestServices
+) -> Submitted:
+    with services.looks.precedence.first():
+        async with refused_leaves_nothing(graph, dispatcher, services.blobs):
+            return await dispatcher.submit_job(graph)
 
 
 @asynccontextmanager

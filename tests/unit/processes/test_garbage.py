@@ -1,7 +1,18 @@
 """When a process looks for garbage in cycles; tried in another one, whose interpreter it is."""
 
+import asyncio
 import subprocess
 import sys
+
+import pytest
+
+from stoker.processes.garbage import (
+    LONGEST_DELAY_SECONDS,
+    QUIET_SECONDS,
+    ROUND_SECONDS,
+    collect_when_quiet,
+)
+from stoker.testing.virtual_time import run_virtual
 
 LOOK = """
 import gc
@@ -19,4 +30,39 @@ def test_what_is_loaded_is_looked_at_no_more_and_new_garbage_still_goes() -> Non
     looked = subprocess.run(
         [sys.executable, "-c", LOOK], capture_output=True, text=True, check=True
     )
-    assert looked.stdout.splitlines() == ["True 10000 10 10", "True"]
+    assert looked.stdout.splitlines() == ["True 2000 4 1000000", "True"]
+
+
+class Processor:
+    """Of a process that is busy until a certain moment."""
+
+    def __init__(self, busy_until: float) -> None:
+        self._busy_until = busy_until
+
+    def seconds(self) -> float:
+        return min(asyncio.get_running_loop().time(), self._busy_until)
+
+
+@pytest.mark.parametrize(
+    ("busy", "expected"),
+    [
+        (0.0, ROUND_SECONDS + QUIET_SECONDS),
+        (ROUND_SECONDS + 30.0, ROUND_SECONDS + 30.0 + QUIET_SECONDS),
+        (1e9, ROUND_SECONDS + LONGEST_DELAY_SECONDS),
+    ],
+)
+def test_all_is_looked_at_when_there_is_nothing_else_to_do_or_after_a_long_time(
+    busy: float, expected: float
+) -> None:
+    async def scenario() -> list[float]:
+        loop = asyncio.get_running_loop()
+        begin, looks = loop.time(), list[float]()
+        processor = Processor(begin + busy)
+        collecting = asyncio.create_task(
+            collect_when_quiet(processor.seconds, lambda: looks.append(loop.time() - begin))
+        )
+        await asyncio.sleep(expected + 1.0)
+        collecting.cancel()
+        return looks
+
+    assert run_virtual(scenario()) == [pytest.approx(expected, abs=QUIET_SECONDS)]
