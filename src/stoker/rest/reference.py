@@ -80,8 +80,9 @@ descending), `offset` and `limit`. When any of them is given the answer also say
 
 A list of jobs is never older than its request: a job that was accepted, by whomever, is in every
 list that is asked for afterwards. Those who ask at the same time share one look at the jobs, and
-between two looks is a pause of twenty times what the last one took, at most 50 ms; so a request may
-wait that long, and however many ask, the list takes little of the master's time
+between two looks is a pause of twenty times what the last one took, at most 50 ms; and while a job
+is being handed in, lists wait for up to 25 ms. So a request may wait a little, and however many
+ask, those who hand in jobs hardly notice
 ([why so](../decisions/shared-looks.md)).
 
 `POST /jobs` takes a header `Idempotency-Key`: the same submission again gives the first answer. A
