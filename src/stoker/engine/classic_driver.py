@@ -52,6 +52,7 @@ from stoker.engine.runner_protocol import (
     RunTask,
     StateReport,
 )
+from stoker.engine.session_ground import GivenSession
 from stoker.engine.warm_spark import WarmSpark
 
 _LOOK_SECONDS = 1.0
@@ -174,7 +175,11 @@ class Driver:
             session.conf.set(key, value)
         self._report_progress()
         run = RegionRun(
-            _ClassicSession(session), _for_session(self._task, session), self._tell, self._running
+            _ClassicSession(session),
+            GivenSession(),
+            _for_session(self._task, session),
+            self._tell,
+            self._running,
         )
         try:
             run.run()

@@ -29,6 +29,8 @@ from stoker.engine.places import checkpoint_place
 from stoker.engine.publishing import Publisher, publisher_for
 from stoker.engine.remote_position import check_remote_position, within_reach
 from stoker.engine.runner_protocol import RunTask
+from stoker.engine.session_ground import SessionGround
+from stoker.engine.sharing import sharing_of
 from stoker.engine.sink_position import check_sink_position
 from stoker.engine.state_plan_file import keep_state_plan
 from stoker.engine.state_position import check_state_keys
@@ -45,9 +47,15 @@ class RegionRun:
     """One attempt of one region, in the session of its runner."""
 
     def __init__(
-        self, session: Session, task: RunTask, report: Report, entered_running: Callable[[], None]
+        self,
+        session: Session,
+        ground: SessionGround,
+        task: RunTask,
+        report: Report,
+        entered_running: Callable[[], None],
     ) -> None:
         self._session = session
+        self._ground = ground
         self._task = task
         self._report = report
         self._entered_running = entered_running
@@ -68,7 +76,7 @@ class RegionRun:
             return
         if self._is_written_already():
             return
-        self._apply_configuration()
+        self._ground.choose(sharing_of(task), self._apply_configuration)
         place_artifacts(self._session, task.graph.artifacts, task.artifacts, Path(task.directory))
         compiler = RegionCompiler(self._session, task.graph, task.region, self._results)
         if any(_has_function(task.graph.vertex(name)) for name in task.region.vertices):
@@ -182,11 +190,13 @@ class RegionRun:
                 "remove the mark, or read the source without streaming=True",
             )
         frame = compiler.frame(name)
+        self._ground.settle(frame)
         self._begin_batch()
         with _Mismatch(frame, name, streaming=False):
             self._note(self._results.write(name, self._task.attempt, frame.write.parquet))
 
     def _run_batch(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
+        self._ground.settle(frame)
         self._begin_batch()
         with _Mismatch(frame, sink.name, streaming=False):
             match sink.write:

@@ -44,7 +44,9 @@ from stoker.engine.runner_protocol import (
     StateReport,
     WarmUp,
 )
-from stoker.engine.session_template import begin_as_copy, make_template
+from stoker.engine.session_ground import GivenSession
+from stoker.engine.session_template import begin_as_copy, make_templates
+from stoker.engine.shared_session import SharedSession
 from stoker.engine.spark_tasks import has_active_tasks
 from stoker.engine.strays import WORKER_MARK, kill_marked
 from stoker.engine.tether import SINGLE_THREADED
@@ -101,7 +103,7 @@ def _skip_a_question(client: Any) -> None:
 
 def _set_up(session: Any, prepare: Prepare) -> None:
     if prepare.template_is_new:
-        make_template(session.client, prepare.template, prepare.scheduler_pool)
+        make_templates(session.client, prepare.template, prepare.scheduler_pool)
     if prepare.template:
         begin_as_copy(session.client, prepare.template)
     elif prepare.scheduler_pool:
@@ -140,7 +142,10 @@ class Runner:
         )
         self._ending = threading.Lock()
         self._over = False
-        self._run = RegionRun(session, task, self._report, self._entered_running)
+        ground = (
+            SharedSession(session.client, prepare.template) if prepare.template else GivenSession()
+        )
+        self._run = RegionRun(session, ground, task, self._report, self._entered_running)
 
     def run(self) -> None:
         _move_into(Path(self._task.directory))

@@ -1,26 +1,39 @@
-"""A session at the server that others begin as a copy of, with settings that they cannot make.
+"""Sessions at the server that others begin as a copy of, with settings that they cannot make.
 
-Spark gives each session a class loader of its own, and compiles each query anew for each loader. A
-session that has added no classes does not need that; but whether it has one is settled before its
-client can say anything, unless it is the copy of a session whose settings say so.
+What a session keeps apart from others is settled before its client can say anything, unless it is
+the copy of a session whose settings say so. There are two of them for each of Spark's pools: one
+whose copies share everything, and one whose copies have Python workers and files of their own, and
+classes from the first added file on.
 """
 
+import uuid
 from typing import Any
 
 from pyspark.sql.connect.proto import base_pb2
 
 _OWN_CLASS_LOADER_ALWAYS = "spark.sql.artifact.isolation.alwaysApplyClassloader"
-"""Without it a session has one from its first added file on."""
+_ISOLATION = "spark.sql.artifact.isolation.enabled"
 _POOL = "spark.scheduler.pool"
 
 
-def make_template(client: Any, template: str, scheduler_pool: str) -> None:
-    """Leaves it as it is when it is there."""
-    request = base_pb2.ConfigRequest(session_id=template, client_type=client._builder.userAgent)
-    request.user_context.user_id = client._user_id
-    for key, value in ((_OWN_CLASS_LOADER_ALWAYS, "false"), (_POOL, scheduler_pool)):
-        request.operation.set.pairs.add(key=key, value=value)
-    client._stub.Config(request, metadata=client._builder.metadata())
+def own_template(template: str) -> str:
+    """The id of the other one of the two."""
+    return str(uuid.uuid5(uuid.UUID(template), "own"))
+
+
+def make_templates(client: Any, template: str, scheduler_pool: str) -> None:
+    """Leaves them as they are when they are there."""
+    for session, isolation in ((template, "false"), (own_template(template), "true")):
+        request = base_pb2.ConfigRequest(session_id=session, client_type=client._builder.userAgent)
+        request.user_context.user_id = client._user_id
+        settings = {
+            _OWN_CLASS_LOADER_ALWAYS: "false",
+            _ISOLATION: isolation,
+            _POOL: scheduler_pool,
+        }
+        for key, value in settings.items():
+            request.operation.set.pairs.add(key=key, value=value)
+        client._stub.Config(request, metadata=client._builder.metadata())
 
 
 def begin_as_copy(client: Any, template: str) -> None:
@@ -32,3 +45,17 @@ def begin_as_copy(client: Any, template: str) -> None:
     )
     request.user_context.user_id = client._user_id
     client._stub.CloneSession(request, metadata=client._builder.metadata())
+
+
+def begin_again_as_copy(client: Any, template: str) -> None:
+    """The same session under the same id, without anything that was in it."""
+    request = base_pb2.ReleaseSessionRequest(
+        session_id=client._session_id,
+        client_type=client._builder.userAgent,
+        allow_reconnect=True,
+    )
+    request.user_context.user_id = client._user_id
+    client._stub.ReleaseSession(request, metadata=client._builder.metadata())
+    # By which the server would notice that it is another one.
+    client._server_session_id = None
+    begin_as_copy(client, template)

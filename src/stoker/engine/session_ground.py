@@ -1,0 +1,26 @@
+"""What a task stands on: a session that it shares with others as far as it may, or a given one."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from stoker.engine.sharing import Sharing
+
+
+class SessionGround(Protocol):
+    def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
+        """`set_up` makes the task's settings in its session; called again in another one."""
+        ...
+
+    def settle(self, frame: Any) -> None:
+        """Before the one action of the task, on this frame."""
+        ...
+
+
+class GivenSession:
+    """A driver's own, or that of a runner which died: it stays as it is."""
+
+    def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
+        set_up()
+
+    def settle(self, frame: Any) -> None:
+        pass

@@ -1,0 +1,97 @@
+"""A session that shares what it can with those of other jobs, until its task needs its own."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql.connect.client import SparkConnectClient
+
+from stoker.engine.plain_plan import is_plain_plan
+from stoker.engine.session_template import begin_again_as_copy, own_template
+from stoker.engine.sharing import Sharing
+
+_BRINGS_SOMETHING = frozenset(
+    {"AddArtifacts", "AnalyzePlan", "ArtifactStatus", "CloneSession", "Config", "ExecutePlan"}
+)
+"""Calls after which the session is not as it was, or in which code of the job may run."""
+
+
+class SharedSession:
+    """`template`: the session that it is a copy of, and shares everything with.
+
+    While nothing is decided, the task's own code may say nothing to the server in the shared
+    session: its first word brings it into one of its own.
+    """
+
+    def __init__(self, client: Any, template: str) -> None:
+        self._client = client
+        self._template = template
+        self._once = threading.RLock()
+        self._is_open = False
+        self._stub: Any = None
+        self._set_up: Callable[[], None] = lambda: None
+
+    def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
+        if sharing is Sharing.OWN:
+            self._begin_own()
+        set_up()
+        if sharing is Sharing.OPEN:
+            self._set_up = set_up
+            self._watch()
+
+    def settle(self, frame: Any) -> None:
+        with self._once:
+            if not self._is_open:
+                return
+            plain = is_plain_plan(frame._plan.to_proto(self._client))
+            # To make the plan may have been the first word.
+            if self._is_open and not plain:
+                self._need_own()
+            elif self._is_open:
+                self._unwatch()
+
+    def _watch(self) -> None:
+        self._is_open = True
+        self._stub = self._client._stub
+        # Requests would name it, and it may not be the one that they reach.
+        self._client._server_session_id = None
+        self._client._stub = _WatchedStub(self._stub, self._need_own)
+        _when_another_client_is_made(self._need_own)
+
+    def _unwatch(self) -> None:
+        self._is_open = False
+        self._client._stub = self._stub
+
+    def _need_own(self) -> None:
+        with self._once:
+            if not self._is_open:
+                return
+            self._unwatch()
+            self._begin_own()
+            self._set_up()
+            self._client._server_session_id = None
+
+    def _begin_own(self) -> None:
+        begin_again_as_copy(self._client, own_template(self._template))
+
+
+class _WatchedStub:
+    def __init__(self, stub: Any, need_own: Callable[[], None]) -> None:
+        self._stub = stub
+        self._need_own = need_own
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _BRINGS_SOMETHING:
+            self._need_own()
+        return getattr(self._stub, name)
+
+
+def _when_another_client_is_made(act: Callable[[], None]) -> None:
+    """For the same session, by the URL in the environment; nobody watches what that one says."""
+    made: Any = SparkConnectClient.__init__
+
+    def make(self: Any, *args: Any, **named: Any) -> None:
+        act()
+        made(self, *args, **named)
+
+    SparkConnectClient.__init__ = make  # type: ignore[method-assign]

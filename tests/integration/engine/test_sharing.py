@@ -1,0 +1,183 @@
+"""What a task shares with those of other jobs, and what it has for itself, on real Spark."""
+
+# Functions that travel to a runner bring their own imports.
+# ruff: noqa: PLC0415
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from integration.engine.bench import TO_NOWHERE, Bench, Launched, function, job
+from integration.engine.processes import cancel_within_ten_seconds, until
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
+from stoker.core.states import ExecutionState
+from stoker.engine.connect_engine import ConnectEngine
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+_ISOLATION = "spark.sql.artifact.isolation.enabled"
+
+
+def by(body: Callable[..., Any]) -> JobGraph:
+    return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
+
+
+async def isolation_of(launched: Launched) -> str:
+    """Of the session of a task that runs, as another client of it is told."""
+    running = launched.running
+
+    def ask() -> str:
+        session: Any = SparkSession.builder.remote(running.server.url(running.session_id)).create()
+        try:
+            return str(session.conf.get(_ISOLATION))
+        finally:
+            session.client.close()
+
+    return await asyncio.to_thread(ask)
+
+
+# Of many short tasks: one that only counts does not notice that it was killed.
+def endless(spark):
+    return spark.range(0, 6 * 10**11, 1, 2000)
+
+
+def endless_after_a_question(spark):
+    assert spark.range(3).count() == 3
+    return spark.range(0, 6 * 10**11, 1, 2000)
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        (by(endless), "false"),
+        (by(endless_after_a_question), "true"),
+        (
+            job(
+                Source(
+                    name="numbers", read=Sql(query="SELECT * FROM range(0, 600000000000, 1, 2000)")
+                ),
+                TO_NOWHERE,
+            ),
+            "false",
+        ),
+    ],
+    ids=["a plain plan", "a plan after a question", "sql"],
+)
+async def test_a_task_without_code_for_spark_shares_and_others_do_not(
+    bench: Bench, graph: JobGraph, expected: str
+) -> None:
+    launched = await bench.launch(graph)
+    await until(lambda: "RUNNING" in launched.states, 20)
+    assert await isolation_of(launched) == expected
+    await cancel_within_ten_seconds(launched)
+
+
+async def test_tasks_with_python_code_for_spark_never_share_workers(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """The functions are found in the plan alone: nothing else tells of them."""
+
+    def telling(target: Path) -> JobGraph:
+        def rows(spark):
+            from pyspark.sql.functions import udf
+
+            @udf("string")
+            def whose(_value):
+                import os
+
+                seen = getattr(os, "seen_by_a_job", "nobody")
+                os.seen_by_a_job = "a job"
+                return f"{seen} {os.environ.get('SPARK_JOB_ARTIFACT_UUID', 'default')}"
+
+            return spark.range(1, numPartitions=1).select(whose("id").alias("whose"))
+
+        write = FormatWrite(format="json", path=target.as_uri())
+        return job(
+            Source(name="numbers", read=function(rows, "spark")),
+            Sink(name=target.name, input="numbers", write=write),
+        )
+
+    answers = []
+    for number in range(2):
+        target = tmp_path / f"out-{number}"
+        outcome = await bench.run(telling(target))
+        assert outcome.state is ExecutionState.FINISHED, outcome.failure
+        (file,) = target.glob("*.json")
+        answers.append(json.loads(file.read_text())["whose"].split())
+    assert [seen for seen, _ in answers] == ["nobody", "nobody"]
+    assert len({worker for _, worker in answers} | {"default"}) == 3
+
+
+async def test_settings_are_kept_when_a_task_turns_out_to_need_its_own(
+    bench: Bench, tmp_path: Path
+) -> None:
+    answer = tmp_path / "answer"
+
+    def rows(spark):
+        answer.write_text(spark.conf.get("spark.sql.session.timeZone"))
+        return spark.range(1)
+
+    source = Source(name="numbers", read=function(rows, "spark"))
+    configuration = {"spark.sql.session.timeZone": "Asia/Tokyo"}
+    outcome = await bench.run(job(source, TO_NOWHERE, configuration=configuration))
+    assert outcome.failure is None
+    assert answer.read_text() == "Asia/Tokyo"
+
+
+async def test_views_of_a_task_that_asks_first_are_there_in_its_action(bench: Bench) -> None:
+    def rows(spark):
+        spark.range(5).createOrReplaceTempView("mine")
+        return spark.table("mine").filter("id > 1")
+
+    assert (await bench.run(by(rows))).failure is None
+
+
+async def test_views_of_sql_between_files_are_there_in_a_shared_session(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "in.json").write_text('{"a": 1}\n{"a": 2}\n')
+    graph = job(
+        Source(
+            name="numbers",
+            read=FormatRead(format="json", path=(tmp_path / "in.json").as_uri()),
+        ),
+        Transform(name="large", inputs=("numbers",), compute=Sql(query="SELECT a FROM numbers")),
+        Sink(
+            name="out",
+            input="large",
+            write=FormatWrite(format="json", path=(tmp_path / "out").as_uri()),
+        ),
+    )
+    assert (await bench.run(graph)).failure is None
+    lines = [line for file in (tmp_path / "out").glob("*.json") for line in file.open()]
+    assert sorted(lines) == ['{"a":1}\n', '{"a":2}\n']
+
+
+async def test_a_task_in_its_own_session_is_ended_with_all_its_work(
+    bench: Bench, engine: ConnectEngine, tmp_path: Path
+) -> None:
+    """It has the id of the session that it left."""
+    begun = tmp_path / "begun"
+
+    def rows(spark):
+        from pyspark.sql.functions import udf
+
+        @udf("long")
+        def asleep(value):
+            import time
+
+            begun.touch()
+            time.sleep(3600)
+            return value
+
+        return spark.range(2).select(asleep("id").alias("id"))
+
+    launched = await bench.launch(by(rows))
+    await until(begun.exists)
+    assert await isolation_of(launched) == "true"
+    await cancel_within_ten_seconds(launched)

@@ -1,0 +1,136 @@
+"""A session that shares what it can, until its task needs its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql.connect.client import SparkConnectClient
+from pyspark.sql.connect.proto import base_pb2, relations_pb2
+
+from stoker.engine.session_template import own_template
+from stoker.engine.shared_session import SharedSession
+from stoker.engine.sharing import Sharing
+
+TEMPLATE = "0a1b2c3d-0a1b-4a1b-8a1b-0a1b2c3d4e5f"
+SESSION = "11111111-0a1b-4a1b-8a1b-0a1b2c3d4e5f"
+PLAIN = relations_pb2.Relation(range=relations_pb2.Range(end=10, step=1))
+WITH_CODE = relations_pb2.Relation(map_partitions=relations_pb2.MapPartitions())
+
+
+class Stub:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(request: Any, **_named: Any) -> None:
+            session = getattr(request, "session_id", "")
+            self.calls.append(f"{name} {session}" if session != SESSION else name)
+
+        return call
+
+
+class Client:
+    """As much of PySpark's as is touched."""
+
+    class _Builder:
+        userAgent = "test"
+
+        def metadata(self) -> tuple[()]:
+            return ()
+
+    def __init__(self) -> None:
+        self.stub = Stub()
+        self._stub: Any = self.stub
+        self._builder = self._Builder()
+        self._session_id = SESSION
+        self._user_id = "stoker"
+        self._server_session_id: str | None = "seen"
+
+    def say(self, name: str) -> None:
+        getattr(self._stub, name)(base_pb2.ConfigRequest(session_id=SESSION))
+
+
+class Frame:
+    def __init__(self, root: relations_pb2.Relation, says: str | None = None) -> None:
+        self._root = root
+        self._says = says
+        self._plan = self
+
+    def to_proto(self, client: Client) -> base_pb2.Plan:
+        if self._says is not None:
+            client.say(self._says)
+        return base_pb2.Plan(root=self._root)
+
+
+OWN = ["ReleaseSession", f"CloneSession {own_template(TEMPLATE)}"]
+SETTINGS = ["Config"]
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    made = SparkConnectClient.__init__
+    yield
+    SparkConnectClient.__init__ = made  # type: ignore[method-assign]
+
+
+def begun(sharing: Sharing) -> tuple[SharedSession, Client]:
+    client = Client()
+    session = SharedSession(client, TEMPLATE)
+    session.choose(sharing, lambda: client.say("Config"))
+    return session, client
+
+
+def test_what_shares_stays_and_what_needs_its_own_has_it_before_its_settings() -> None:
+    for sharing, calls in ((Sharing.SHARED, SETTINGS), (Sharing.OWN, [*OWN, *SETTINGS])):
+        session, client = begun(sharing)
+        session.settle(Frame(WITH_CODE))
+        client.say("ExecutePlan")
+        assert client.stub.calls == [*calls, "ExecutePlan"]
+
+
+def test_an_open_one_is_shared_when_its_plan_is_plain() -> None:
+    session, client = begun(Sharing.OPEN)
+    session.settle(Frame(PLAIN))
+    client.say("ExecutePlan")
+    assert client.stub.calls == [*SETTINGS, "ExecutePlan"]
+
+
+def test_an_open_one_has_its_own_when_its_plan_has_code() -> None:
+    session, client = begun(Sharing.OPEN)
+    session.settle(Frame(WITH_CODE))
+    # Else the server would miss the session that it was.
+    assert client._server_session_id is None
+    client.say("ExecutePlan")
+    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, "ExecutePlan"]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["AddArtifacts", "AnalyzePlan", "ArtifactStatus", "CloneSession", "Config", "ExecutePlan"],
+)
+def test_the_first_word_of_the_task_s_code_brings_it_into_its_own(word: str) -> None:
+    session, client = begun(Sharing.OPEN)
+    client.say(word)
+    client.say(word)
+    session.settle(Frame(PLAIN))
+    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, word, word]
+
+
+def test_a_word_that_making_the_plan_takes_counts_too() -> None:
+    session, client = begun(Sharing.OPEN)
+    session.settle(Frame(PLAIN, says="AnalyzePlan"))
+    client.say("ExecutePlan")
+    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, "AnalyzePlan", "ExecutePlan"]
+
+
+def test_another_client_of_the_session_is_not_made_before_it_has_its_own() -> None:
+    _, client = begun(Sharing.OPEN)
+    with pytest.raises(TypeError):
+        SparkConnectClient(no_such_argument=1)  # type: ignore[call-arg]
+    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS]
+
+
+def test_to_cancel_an_open_one_is_no_word_of_its_code() -> None:
+    _, client = begun(Sharing.OPEN)
+    client.say("Interrupt")
+    assert client.stub.calls == [*SETTINGS, "Interrupt"]
