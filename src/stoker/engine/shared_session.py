@@ -1,5 +1,6 @@
 """A session that shares what it can with those of other jobs, until its task needs its own."""
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from pyspark.sql.connect.client import SparkConnectClient
 
 from stoker.engine.plain_plan import is_plain_plan
+from stoker.engine.process_tree import children_of
 from stoker.engine.session_template import begin_again_as_copy, own_template
 from stoker.engine.sharing import Sharing
 
@@ -29,6 +31,8 @@ class SharedSession:
         self._once = threading.RLock()
         self._is_open = False
         self._stub: Any = None
+        self._threads: frozenset[threading.Thread] = frozenset()
+        """Those that were there before the task's code."""
         self._set_up: Callable[[], None] = lambda: None
 
     def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
@@ -43,15 +47,20 @@ class SharedSession:
         with self._once:
             if not self._is_open:
                 return
-            plain = is_plain_plan(frame._plan.to_proto(self._client))
+            plain = self._is_alone() and is_plain_plan(frame._plan.to_proto(self._client))
             # To make the plan may have been the first word.
             if self._is_open and not plain:
                 self._need_own()
             elif self._is_open:
                 self._unwatch()
 
+    def _is_alone(self) -> bool:
+        """Nothing that the task's code has started could speak to the server meanwhile."""
+        return self._threads.issuperset(threading.enumerate()) and not children_of(os.getpid())
+
     def _watch(self) -> None:
         self._is_open = True
+        self._threads = frozenset(threading.enumerate())
         self._stub = self._client._stub
         # Requests would name it, and it may not be the one that they reach.
         self._client._server_session_id = None

@@ -1,5 +1,8 @@
 """A session that shares what it can, until its task needs its own."""
 
+import os
+import subprocess
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +10,8 @@ import pytest
 from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.proto import base_pb2, relations_pb2
 
+from stoker.engine import shared_session
+from stoker.engine.process_tree import children_of
 from stoker.engine.session_template import own_template
 from stoker.engine.shared_session import SharedSession
 from stoker.engine.sharing import Sharing
@@ -67,7 +72,10 @@ SETTINGS = ["Config"]
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Other tests of this process may have processes of their own."""
+    others = set(children_of(os.getpid()))
+    monkeypatch.setattr(shared_session, "children_of", lambda pid: set(children_of(pid)) - others)
     made = SparkConnectClient.__init__
     yield
     SparkConnectClient.__init__ = made  # type: ignore[method-assign]
@@ -127,6 +135,24 @@ def test_another_client_of_the_session_is_not_made_before_it_has_its_own() -> No
     _, client = begun(Sharing.OPEN)
     with pytest.raises(TypeError):
         SparkConnectClient(no_such_argument=1)  # type: ignore[call-arg]
+    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS]
+
+
+def test_threads_and_processes_that_the_task_s_code_left_may_speak_later() -> None:
+    over = threading.Event()
+    session, client = begun(Sharing.OPEN)
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    try:
+        session.settle(Frame(PLAIN))
+    finally:
+        over.set()
+        thread.join()
+    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS]
+    session, client = begun(Sharing.OPEN)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        session.settle(Frame(PLAIN))
+        process.kill()
     assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS]
 
 
