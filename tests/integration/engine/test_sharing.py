@@ -43,12 +43,12 @@ async def isolation_of(launched: Launched) -> str:
 
 # Of many short tasks: one that only counts does not notice that it was killed.
 def endless(spark):
-    return spark.range(0, 6 * 10**11, 1, 2000)
+    return spark.range(0, 2 * 10**10, 1, 2000)
 
 
 def endless_after_a_question(spark):
     assert spark.range(3).count() == 3
-    return spark.range(0, 6 * 10**11, 1, 2000)
+    return spark.range(0, 2 * 10**10, 1, 2000)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def endless_after_a_question(spark):
         (
             job(
                 Source(
-                    name="numbers", read=Sql(query="SELECT * FROM range(0, 600000000000, 1, 2000)")
+                    name="numbers", read=Sql(query="SELECT * FROM range(0, 20000000000, 1, 2000)")
                 ),
                 TO_NOWHERE,
             ),
@@ -72,9 +72,9 @@ async def test_a_task_without_code_for_spark_shares_and_others_do_not(
     bench: Bench, graph: JobGraph, expected: str
 ) -> None:
     launched = await bench.launch(graph)
-    await until(lambda: "RUNNING" in launched.states, 20)
+    await until(lambda: "RUNNING" in launched.states)
     assert await isolation_of(launched) == expected
-    await cancel_within_ten_seconds(launched)
+    await launched.running.cancel()
 
 
 async def test_tasks_with_python_code_for_spark_never_share_workers(
