@@ -14,7 +14,6 @@ from stoker.core.graph import (
     FormatRead,
     FormatWrite,
     JobGraph,
-    Program,
     PythonFunction,
     Sink,
     Source,
@@ -67,8 +66,7 @@ def sharing_of(task: TaskToRun) -> Sharing:
     if region.streaming or graph.artifacts or task.python_path:
         # A stream outlives its runner, so what it may turn out to need later counts as well.
         return Sharing.OWN
-    vertices = [graph.vertex(name) for name in (*region.vertices, region.id)]
-    needs = {_needs(vertex) for vertex in vertices}
+    needs = {_needs(graph.vertex(name)) for name in region.vertices}
     if Sharing.OWN in needs:
         return Sharing.OWN
     return Sharing.OPEN if Sharing.OPEN in needs else Sharing.SHARED
@@ -86,9 +84,8 @@ def _needs(vertex: Vertex) -> Sharing:
             return _if(is_plain_format(write.format) or write.table is not None)
         case SqlScript():
             return _if(all(map(is_plain_sql, vertex.statements)))
-        case Sink() | Program():
-            return Sharing.OWN
         case _:
+            # Programs, sinks that are functions, and whatever is new.
             return Sharing.OWN
 
 

@@ -56,10 +56,10 @@ class ShortWays:
             answer = answer_to_any(error, http["method"], http["path"], services.ids)
             await send_error(answer, send)
         else:
-            await _answer(status, body, send, services_in(scope).looks.precedence)
+            await answer_in_pieces(status, body, send, services_in(scope).looks.precedence)
 
 
-async def _answer(status: int, body: Body, send: Send, precedence: Precedence) -> None:
+async def answer_in_pieces(status: int, body: Body, send: Send, precedence: Precedence) -> None:
     """A long body in pieces that all answers share: to put them together would copy megabytes."""
     length = str(sum(map(len, body))).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", length)]

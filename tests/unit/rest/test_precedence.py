@@ -1,6 +1,7 @@
 """Those who hand in jobs go before those who ask for lists."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from stoker.core.graph import JobGraph
 from stoker.core.ids import SessionId
 from stoker.gateways.dispatcher import JobsSince, Submitted
 from stoker.rest.precedence import LONGEST_WAIT_SECONDS, Precedence
+from stoker.rest.short_ways import answer_in_pieces
 from stoker.testing.virtual_time import run_virtual
 
 
@@ -100,3 +102,28 @@ async def test_a_list_is_not_made_while_a_job_is_being_handed_in() -> None:
         assert (await http.get("/jobs/overview")).status_code == 200
         assert (await handing_in).status_code == 202
     assert dispatcher.order == ["accepted", "listed"]
+
+
+def test_a_long_answer_lets_jobs_pass_between_its_pieces() -> None:
+    async def scenario() -> None:
+        precedence = Precedence()
+        begin = asyncio.get_running_loop().time()
+        sent: list[tuple[bytes, float]] = []
+
+        async def send(message: Any) -> None:
+            sent.append((message.get("body", b""), asyncio.get_running_loop().time() - begin))
+            if message.get("body") == b"one":
+                handing_in.append(asyncio.create_task(hand_in()))
+                await asyncio.sleep(0)
+
+        async def hand_in() -> None:
+            with precedence.first():
+                await asyncio.sleep(0.01)
+
+        handing_in: list[asyncio.Task[None]] = []
+        await answer_in_pieces(200, [b"one", b"two", b"three"], send, precedence)
+        pieces = {body: at for body, at in sent if body}
+        assert pieces[b"one"] == 0
+        assert pieces[b"two"] == pytest.approx(0.01)
+
+    run_virtual(scenario())
