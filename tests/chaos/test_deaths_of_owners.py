@@ -72,11 +72,12 @@ asyncio.run(main())
 ENGINE = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
+from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
-from stoker.engine.contract import Progressed, Task
+from stoker.engine.contract import Progressed, StateChanged, Task
 from stoker.engine.options import EngineOptions
 from stoker.engine.process_tree import children_of
 
@@ -125,6 +126,19 @@ async def main():
         await running.wait()
         await stream.cancel()
         # That was the one task of the server, which is replaced now.
+        running.clear()
+        deaf = await engine.launch(
+            task(
+                folder,
+                "deaf",
+                Source(name="many", read=Sql(query="SELECT * FROM range(1000000000000000)")),
+                Sink(name="out", input="many", write=FormatWrite(format="noop")),
+            ),
+            lambda event: running.set() if event == StateChanged(ExecutionState.RUNNING) else None,
+        )
+        await running.wait()
+        await asyncio.sleep(5)
+        await deaf.cancel()
         await asyncio.sleep(600)
 
 asyncio.run(main())

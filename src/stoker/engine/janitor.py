@@ -32,6 +32,13 @@ _ENDED_STATES = frozenset(
 )
 
 
+class TasksAreDeaf(TimeoutError):
+    """Spark asks a task to end, but it is the task's code that must look whether it was asked."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"tasks of Spark go on {seconds:.0f} s after they were interrupted")
+
+
 def serve_as_janitor(connection: socket.socket) -> None:
     end = RunnerEnd(connection)
     while (message := end.receive()) is not None:
@@ -40,21 +47,29 @@ def serve_as_janitor(connection: socket.socket) -> None:
         workers = ""
         try:
             session = SparkSession.builder.remote(message.url).create()
-            end_all_work(session, message.ui)
+            end_all_work(session, message.ui, message.deaf_after)
             workers = workers_of(session, message.server_pid)
             session.stop()
         except (PySparkException, grpc.RpcError, OSError) as error:
             if not _is_closed_already(error):
-                reason = f"{type(error).__name__}: {error}"
-                end.send(SessionNotEnded(session_id=message.session_id, reason=reason))
+                end.send(not_ended(message.session_id, error))
                 continue
         end.send(SessionEnded(session_id=message.session_id, workers=workers))
     os._exit(0)
 
 
-def end_all_work(session: Any, ui: str) -> None:
+def not_ended(session_id: str, error: BaseException) -> SessionNotEnded:
+    return SessionNotEnded(
+        session_id=session_id,
+        reason=f"{type(error).__name__}: {error}",
+        deaf=isinstance(error, TasksAreDeaf),
+    )
+
+
+def end_all_work(session: Any, ui: str, deaf_after: float) -> None:
     """Interrupt operations and stop streams of the session; returns when none is left."""
-    deadline = time.monotonic() + _LONGEST_WAIT_SECONDS
+    began = time.monotonic()
+    deadline = began + _LONGEST_WAIT_SECONDS
     session.interruptAll()
     run_ids = _stop_streams(session)
     doubtful_since = time.monotonic() + _UNTIL_A_THREAD_IS_MISSED_SECONDS
@@ -71,6 +86,8 @@ def end_all_work(session: Any, ui: str) -> None:
     # Operations end before the last of their tasks do: Spark looks only every two seconds for
     # Python workers that it must kill.
     while has_active_tasks(ui, {session.session_id, *run_ids}):
+        if time.monotonic() > began + deaf_after:
+            raise TasksAreDeaf(deaf_after)
         if time.monotonic() > deadline:
             raise TimeoutError("tasks of Spark go on although they were interrupted")
         time.sleep(_POLL_SECONDS)

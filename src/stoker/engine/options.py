@@ -64,6 +64,12 @@ class EngineOptions:
         "How long a cancelled task may take to end by itself before its process is killed",
         timedelta(seconds=5),
     )
+    cancellation_timeout: timedelta = option(
+        "task.cancellation.timeout",
+        "When tasks of Spark go on for so long after their cancel, their Spark server is killed, "
+        "and what else runs there begins again at another; 0: never",
+        timedelta(seconds=7),
+    )
     runner_memory: ByteSize | None = option(
         "runner.memory",
         "Memory that a task's own processes may take beyond that of a warm runner, Spark's not "

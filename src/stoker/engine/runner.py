@@ -23,7 +23,7 @@ from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.classic_udfs import let_classic_udfs_run_on_connect
 from stoker.engine.failures import failure_of, is_loss_of_server
-from stoker.engine.janitor import end_all_work
+from stoker.engine.janitor import end_all_work, not_ended
 from stoker.engine.lease import LeaseStep, lease_ran_out
 from stoker.engine.lease_watch import LeaseWatch
 from stoker.engine.limits import let_go, naming_its_limit, take_on
@@ -162,10 +162,11 @@ class Runner:
         sys.stdout.flush()
         sys.stderr.flush()
         self._end.send(ended)
-        if ended.state is ExecutionState.FINISHED or self._end_leftovers():
+        going_on = None if ended.state is ExecutionState.FINISHED else self._end_leftovers()
+        if going_on is None:
             self._release_session()
         else:
-            self._wait_for_the_end()
+            self._wait_for_the_end(going_on)
 
     def _begin(self) -> None:
         # Its threads do not count as the task's memory.
@@ -176,10 +177,9 @@ class Runner:
         if self._task.resumed is None:
             self._state(ExecutionState.INITIALIZING)
 
-    def _wait_for_the_end(self) -> None:
+    def _wait_for_the_end(self, going_on: SessionNotEnded) -> None:
         """The janitor goes on, after this process has gone; if nobody calls it, the lease ends."""
-        session = self._session.session_id
-        self._end.send(SessionNotEnded(session_id=session, reason="Spark's work goes on"))
+        self._end.send(going_on)
         threading.Event().wait()
 
     def _run_task(self) -> Ended:
@@ -212,12 +212,12 @@ class Runner:
         failure = lease_ran_out() if self._lease_ran_out and not self._attended else None
         return Ended(state=ExecutionState.CANCELED, failure=failure, progress=self._run.progress)
 
-    def _end_leftovers(self) -> bool:
+    def _end_leftovers(self) -> SessionNotEnded | None:
         try:
-            end_all_work(self._session, self._ui)
-        except (PySparkException, grpc.RpcError, OSError):
-            return False
-        return True
+            end_all_work(self._session, self._ui, self._task.deaf_after)
+        except (PySparkException, grpc.RpcError, OSError) as error:
+            return not_ended(self._session.session_id, error)
+        return None
 
     def _release_session(self) -> None:
         try:
@@ -274,7 +274,7 @@ class Runner:
 
     def _end_by_force(self) -> None:
         """The main thread may wait for a task executor that reads nothing, or for user code."""
-        if not self._attended and self._end_leftovers():
+        if not self._attended and self._end_leftovers() is None:
             with suppress(PySparkException, grpc.RpcError):
                 self._close_session()
                 os.killpg(0, signal.SIGKILL)

@@ -5,6 +5,7 @@ over a socket that keeps messages apart, so that a file descriptor can travel wi
 """
 
 import asyncio
+import math
 import socket
 import struct
 import threading
@@ -64,6 +65,8 @@ class RunTask(Value, tag="run"):
     resumed: Progress | None = None
     """The task's query runs already: watch it on, from what was known of it."""
     lease: Lease = FOREVER
+    deaf_after: float = math.inf
+    """Seconds after which Spark's tasks that go on are said to be deaf to their cancel."""
 
 
 class Cancel(Value, tag="cancel"):
@@ -81,6 +84,7 @@ class EndSession(Value, tag="end-session"):
     session_id: str
     ui: str = ""
     server_pid: int = 0
+    deaf_after: float = math.inf
 
 
 class Ready(Value, tag="ready"):
@@ -119,6 +123,8 @@ class SessionEnded(Value, tag="session-ended"):
 class SessionNotEnded(Value, tag="session-not-ended"):
     session_id: str
     reason: str
+    deaf: bool = False
+    """Spark's tasks do not heed their cancel, and nothing but their process's end will end them."""
 
 
 ToRunner = Prepare | WarmUp | RunTask | Cancel | LeaseRenewed | EndSession

@@ -1,6 +1,7 @@
 """A task at its runner, from launch to the proof that nothing of it is left."""
 
 import asyncio
+import math
 from dataclasses import dataclass
 
 import msgspec
@@ -29,7 +30,7 @@ from stoker.engine.runner_protocol import (
 )
 from stoker.engine.runner_watch import until_limit_broken
 from stoker.engine.server import exit_code_in
-from stoker.engine.sessions import SessionEnder
+from stoker.engine.sessions import SessionEnder, put_down_for
 from stoker.engine.strays import WORKER_MARK, kill_marked
 from stoker.engine.waiting import Stopped, unless
 
@@ -70,6 +71,7 @@ class ConnectTask:
             means.options, means.machine_memory, task.graph.profile.memory_bytes
         )
         self._cancel_asked = False
+        self._cancel_at: float | None = None
         self._work_over = asyncio.Event()
         self._session_ended: SessionEnded | None = None
         self._last_progress = Progress()
@@ -100,7 +102,7 @@ class ConnectTask:
             # Nothing is left to cancel, but the runner learns that it is attended to.
             self._runner.process.post(Cancel())
         if not self._cancel_asked and not self._work_over.is_set():
-            self._cancel_asked = True
+            self._cancel_asked, self._cancel_at = True, asyncio.get_running_loop().time()
             await self._runner.process.send(Cancel())
             try:
                 async with asyncio.timeout(self._grace()):
@@ -228,6 +230,7 @@ class ConnectTask:
                 limits=self._limits,
                 resumed=resumed,
                 lease=self._lease,
+                deaf_after=self._deaf_after(),
             )
         )
         if self._cancel_asked:
@@ -295,24 +298,36 @@ class ConnectTask:
 
     async def _clean_up(self) -> None:
         """Returns when the runner's processes and the session's work are gone."""
-        runner = self._runner
+        runner, deaf_at = self._runner, self._ending_since() + self._deaf_after()
+        going_on: SessionNotEnded | None = None
         if runner.process.is_alive and not self.server.died.done():
             try:
                 async with asyncio.timeout(_RELEASE_SECONDS):
-                    await unless(self.server.died, self._wait_for_release())
+                    going_on = await unless(self.server.died, self._wait_for_release())
             except (TimeoutError, Stopped):
                 pass
         await runner.process.kill()
+        if going_on is not None and going_on.deaf:
+            await put_down_for(self.server, going_on)
         if self._session_ended is None:
-            self._session_ended = await self._means.sessions.end(self.server, runner.session_id)
+            self._session_ended = await self._means.sessions.end(
+                self.server, runner.session_id, deaf_at=deaf_at
+            )
         if self._session_ended is not None and self._session_ended.workers:
             # Spark keeps them for as long as it lives itself: hundreds, in a day.
             await asyncio.to_thread(kill_marked, WORKER_MARK, self._session_ended.workers)
 
-    async def _wait_for_release(self) -> None:
+    async def _wait_for_release(self) -> SessionNotEnded | None:
         while (message := await self._runner.process.receive()) is not None:
             if isinstance(message, SessionEnded):
                 self._session_ended = message
-                return
+                return None
             if isinstance(message, SessionNotEnded):
-                return
+                return message
+        return None
+
+    def _ending_since(self) -> float:
+        return self._cancel_at or asyncio.get_running_loop().time()
+
+    def _deaf_after(self) -> float:
+        return self._means.options.cancellation_timeout.total_seconds() or math.inf

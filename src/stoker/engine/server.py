@@ -16,6 +16,7 @@ from stoker.core.errors import StartupFailed
 from stoker.core.failpoints import failpoint
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
+from stoker.engine.process_tree import kill_tree
 from stoker.engine.server_config import (
     STARTED_MARK,
     ServerFiles,
@@ -33,6 +34,12 @@ _UI_STARTED = re.compile(r"started service 'SparkUI' on port (\d+)")
 _FOREIGN_SETTINGS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
+@dataclass(eq=False)
+class Verdict:
+    reason: str = ""
+    """Why the server was killed by its own task executor; empty when it was not."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SparkServer:
     pid: int
@@ -44,6 +51,12 @@ class SparkServer:
     """Address of Spark's own web page, empty when that is off."""
     died: "asyncio.Task[str]"
     """Gives the reason in words once the process is gone."""
+    verdict: Verdict
+
+    def put_down(self, reason: str) -> None:
+        """With all tasks at it, which hear the reason."""
+        self.verdict.reason = self.verdict.reason or reason
+        kill_tree(self.pid)
 
     def url(self, session_id: str) -> str:
         # Only for this very name does PySpark send a token over a channel without TLS.
@@ -91,12 +104,17 @@ async def _server_process(
     failpoint("server.before-launch")
     process, warden = await start_guarded(_command(home, files), environment, place)
     failpoint("server.after-launch")
-    died = asyncio.create_task(_reason_of_death(process, files.log, log_start), name="spark-server")
+    verdict = Verdict()
+    died = asyncio.create_task(
+        _reason_of_death(process, files.log, log_start, verdict), name="spark-server"
+    )
     try:
         pid = await warden.started(died)
         port = await _wait_until_listening(options, files.log, log_start, died)
         ui = _ui_in(_read_from(files.log, log_start), files.log)
-        yield SparkServer(pid=pid, warden=warden, port=port, token=token, ui=ui, died=died)
+        yield SparkServer(
+            pid=pid, warden=warden, port=port, token=token, ui=ui, died=died, verdict=verdict
+        )
     finally:
         await _stop(process)
         await died
@@ -174,9 +192,11 @@ def _read_from(log: Path, start: int) -> str:
         return file.read().decode(errors="replace")
 
 
-async def _reason_of_death(process: asyncio.subprocess.Process, log: Path, log_start: int) -> str:
+async def _reason_of_death(
+    process: asyncio.subprocess.Process, log: Path, log_start: int, verdict: Verdict
+) -> str:
     code = await process.wait()
-    return death_in_words(code, _read_from(log, log_start))
+    return verdict.reason or death_in_words(code, _read_from(log, log_start))
 
 
 def death_in_words(code: int, log_tail: str) -> str:

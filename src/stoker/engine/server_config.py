@@ -116,9 +116,27 @@ def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> 
         "spark.ui.killEnabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    if not options.master.startswith("local"):
+        properties |= _reaper(options.cancellation_timeout.total_seconds())
     if is_on_this_machine(options.master):
         properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return properties | options.spark_properties | _WITNESS
+
+
+def _reaper(seconds: float) -> dict[str, str]:
+    """Executors whose tasks do not heed their cancel end, and others take over what they had.
+
+    In good time before the server itself would be ended for it, as one that is its own executor is:
+    Spark's own reaper does not do that.
+    """
+    if seconds == 0:
+        return {}
+    return {
+        "spark.task.reaper.enabled": "true",
+        "spark.task.reaper.killTimeout": f"{max(seconds * 500, 1):.0f}ms",
+        "spark.task.reaper.pollingInterval": f"{max(seconds * 100, 1):.0f}ms",
+        "spark.task.reaper.threadDump": "false",
+    }
 
 
 def is_on_this_machine(master: str) -> bool:

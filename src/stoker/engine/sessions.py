@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from stoker.core.errors import StokerError
+from stoker.core.failpoints import failpoint
 from stoker.engine.kept import Kept
 from stoker.engine.runner_protocol import EndSession, SessionEnded, SessionNotEnded
 from stoker.engine.server import SparkServer
@@ -14,6 +15,20 @@ logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
+_LEAST_HEARING_SECONDS = 4.0
+"""Spark itself looks only every two seconds for Python workers that it must kill."""
+
+
+async def put_down_for(server: SparkServer, deaf: SessionNotEnded) -> None:
+    """Its tasks would keep Spark's cores from all others for as long as they like."""
+    logger.warning("the Spark server of session %s is killed: %s", deaf.session_id, deaf.reason)
+    failpoint("deaf-tasks.before-killing-the-server")
+    server.put_down(
+        "it was killed, because tasks of a job that had been cancelled or had failed went on at it "
+        "(see task.cancellation.timeout)"
+    )
+    await asyncio.wait([server.died])
+    failpoint("deaf-tasks.after-killing-the-server")
 
 
 class SessionEnder:
@@ -24,30 +39,47 @@ class SessionEnder:
         self._janitor: ForkedProcess | None = None
         self._one_at_a_time = asyncio.Lock()
 
-    async def end(self, server: SparkServer, session_id: str) -> SessionEnded | None:
-        """Returns when the server says that the session is over; None when it is dead itself."""
+    async def end(
+        self, server: SparkServer, session_id: str, *, deaf_at: float
+    ) -> SessionEnded | None:
+        """Returns when the server says that the session is over; None when it is dead itself.
+
+        By the loop's time `deaf_at`, tasks of Spark that still go on are its death.
+        """
         while not server.died.done():
             # Only for one try: a session that will not end must not keep others from ending.
             async with self._one_at_a_time:
                 try:
-                    ended = await unless(server.died, self._try_to_end(server, session_id))
-                    if ended is not None:
-                        return ended
+                    answer = await unless(
+                        server.died, self._try_to_end(server, session_id, deaf_at)
+                    )
+                    if isinstance(answer, SessionEnded):
+                        return answer
+                    if answer is not None and answer.deaf:
+                        await put_down_for(server, answer)
                 except Stopped:
                     await self._dismiss()
                     return None
             await asyncio.sleep(_RETRY_SECONDS)
         return None
 
-    async def _try_to_end(self, server: SparkServer, session_id: str) -> SessionEnded | None:
+    async def _try_to_end(
+        self, server: SparkServer, session_id: str, deaf_at: float
+    ) -> SessionEnded | SessionNotEnded | None:
         try:
             janitor = await self._ready_janitor()
         except StokerError as error:
             logger.warning("no janitor for session %s yet: %s", session_id, error)
             return None
-        url = server.url(session_id)
+        left = deaf_at - asyncio.get_running_loop().time()
         await janitor.send(
-            EndSession(url=url, session_id=session_id, ui=server.ui, server_pid=server.pid)
+            EndSession(
+                url=server.url(session_id),
+                session_id=session_id,
+                ui=server.ui,
+                server_pid=server.pid,
+                deaf_after=max(left, _LEAST_HEARING_SECONDS),
+            )
         )
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
@@ -59,6 +91,7 @@ class SessionEnder:
                 return answer
             case SessionNotEnded(reason=reason):
                 logger.warning("session %s still runs: %s", session_id, reason)
+                return answer
             case _:
                 await self._dismiss()
         return None

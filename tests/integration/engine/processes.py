@@ -4,7 +4,9 @@
 # ruff: noqa: ASYNC110
 
 import asyncio
+import json
 import os
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +41,20 @@ def runner_of(engine: ConnectEngine, launched: Launched) -> int:
         except OSError:
             continue
     raise LookupError("no runner works in the directory of the task")
+
+
+def is_writing(engine: ConnectEngine) -> bool:
+    """Whether a task of Spark, wherever it runs, hands rows to the sink that goes nowhere."""
+    with urllib.request.urlopen(f"{engine.description['web-ui']}/api/v1/applications") as answer:
+        [application] = json.load(answer)
+    root = f"{engine.description['web-ui']}/api/v1/applications/{application['id']}/executors"
+    with urllib.request.urlopen(root) as answer:
+        executors = [each["id"] for each in json.load(answer)]
+    for executor in executors:
+        with urllib.request.urlopen(f"{root}/{executor}/threads") as answer:
+            if b"NoopWriter" in answer.read():
+                return True
+    return False
 
 
 async def cancel_within_ten_seconds(launched: Launched) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function, job
-from integration.engine.processes import is_gone, until
+from integration.engine.bench import DEAF, OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function, job
+from integration.engine.processes import cancel_within_ten_seconds, is_gone, is_writing, until
 from stoker.core.errors import StartupFailed
 from stoker.core.graph import JobGraph, Source, Sql
 from stoker.core.options import ByteSize
@@ -78,6 +78,24 @@ async def test_a_server_out_of_memory_is_named_and_another_comes_up(
     assert outcome.failure.error == "SparkServerDied"
     assert "java.lang.OutOfMemoryError" in outcome.failure.message
     assert "taskmanager.memory.spark-heap" in outcome.failure.message
+    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+
+
+async def test_tasks_that_are_deaf_to_their_cancel_end_with_their_server(
+    short_lived: ConnectEngine, tmp_path: Path
+) -> None:
+    """Whoever else was there learns why, and the next task finds a server."""
+    bench = Bench(short_lived, tmp_path)
+    neighbour = await bench.launch(waits_for(tmp_path / "never"))
+    deaf = await bench.launch(job(DEAF, TO_NOWHERE))
+    assert deaf.running.server is neighbour.running.server
+    await until(lambda: is_writing(short_lived))
+    await cancel_within_ten_seconds(deaf)
+    assert is_gone(deaf.running.server.pid)
+    outcome = await neighbour.running.outcome()
+    assert outcome.failure is not None
+    assert outcome.failure.error == "SparkServerDied"
+    assert "task.cancellation.timeout" in outcome.failure.message
     assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
 
 

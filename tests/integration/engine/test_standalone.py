@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from integration.engine.bench import OPTIONS, TO_NOWHERE, Bench, function, job
+from integration.engine.bench import DEAF, OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function, job
+from integration.engine.processes import cancel_within_ten_seconds, is_writing, until
 from integration.engine.standalone import spark_cluster
 from stoker.core.graph import Artifact, ArtifactKind, Program, Source
 from stoker.core.options import ByteSize
@@ -158,3 +159,17 @@ async def test_requirements_of_a_program_reach_the_executors_of_a_cluster(
 def is_of_an_executor(path: str) -> bool:
     """Below the directory of a Spark worker: `work/app-…/0`."""
     return any(part.startswith("app-") for part in Path(path).parts)
+
+
+async def test_executors_whose_tasks_are_deaf_to_a_cancel_end_and_the_server_lives(
+    master: str, tmp_path: Path
+) -> None:
+    options = options_for(master)
+    async with ConnectEngine.open(options, tmp_path / "engine", tmp_path / "logs") as engine:
+        bench = Bench(engine, tmp_path)
+        deaf = await bench.launch(job(DEAF, TO_NOWHERE))
+        await until(lambda: is_writing(engine))
+        await cancel_within_ten_seconds(deaf)
+        assert not deaf.running.server.died.done()
+        outcome = await bench.run(job(TEN_ROWS, TO_NOWHERE))
+    assert outcome.failure is None, "executors took the place of those that ended"

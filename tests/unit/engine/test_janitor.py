@@ -53,5 +53,20 @@ def test_a_query_that_an_interrupted_operation_has_just_begun_is_stopped(
         return len(waited_for) == 1
 
     monkeypatch.setattr(janitor, "has_active_tasks", has_active_tasks)
-    janitor.end_all_work(session, "http://127.0.0.1:1")
+    janitor.end_all_work(session, "http://127.0.0.1:1", deaf_after=60)
     assert waited_for == [{"session", "early", "late"}] * 2
+
+
+def test_tasks_that_do_not_heed_their_cancel_are_called_deaf(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(janitor, "has_active_tasks", lambda _ui, _owners: True)
+    with pytest.raises(janitor.TasksAreDeaf, match="go on 0 s after") as caught:
+        janitor.end_all_work(Session(), "http://127.0.0.1:1", deaf_after=0.2)
+    answer = janitor.not_ended("session", caught.value)
+    assert answer.deaf
+    assert "TasksAreDeaf" in answer.reason
+
+
+def test_other_reasons_why_a_session_goes_on_call_nobody_deaf() -> None:
+    assert not janitor.not_ended("session", TimeoutError("nobody answers")).deaf

@@ -26,6 +26,7 @@ from stoker.engine.runner_protocol import (
     ProgressReport,
     RunTask,
     SessionEnded,
+    SessionNotEnded,
     StateReport,
     ToRunner,
 )
@@ -102,13 +103,17 @@ class Scene:
     ended: list[str] = field(default_factory=list)
     lease_seconds: float = math.inf
     warden: FakeWarden = field(default_factory=FakeWarden)
+    deaf_at: float | None = None
 
     async def attach(self, server: Any, session_id: str) -> WarmRunner | StokerError:
         if not self.runners:
             return Unavailable("no runner")
         return replace(self.runner, process=self.runners.pop(0))  # type: ignore[arg-type]
 
-    async def end(self, server: Any, session_id: str) -> SessionEnded:
+    async def end(self, server: Any, session_id: str, *, deaf_at: float) -> SessionEnded | None:
+        if server.died.done():
+            return None
+        self.deaf_at = deaf_at
         assert None not in self.warden.told, "released before its work was ended"
         self.ended.append(session_id)
         return RELEASED
@@ -118,6 +123,7 @@ class Scene:
         server.died = asyncio.get_running_loop().create_future()
         server.ui = "http://spark"
         server.warden = self.warden
+        server.put_down = server.died.set_result
         first: Any = self.runners.pop(0)
         self.server = server
         self.runner = WarmRunner(
@@ -297,7 +303,7 @@ def test_a_task_that_has_finished_is_released_before_its_session_is_tidied_up() 
     runner = run_virtual(_make(RUNNING, FINISHED))
     scene = Scene([runner], lease_seconds=10)
 
-    async def late_end(server: Any, session_id: str) -> SessionEnded:
+    async def late_end(server: Any, session_id: str, *, deaf_at: float) -> SessionEnded:
         assert scene.warden.told[-1] is None
         return RELEASED
 
@@ -319,6 +325,41 @@ def test_a_cancel_at_the_end_of_a_lease_leaves_time_to_end_the_work_at_spark() -
 
     scene.outcome(cancel)
     assert took == [4.5], "half of the margin of a second is left"
+
+
+@pytest.mark.parametrize("deaf", [True, False])
+def test_only_tasks_of_spark_that_are_deaf_to_their_cancel_end_the_server(deaf: bool) -> None:
+    going_on = SessionNotEnded(session_id="session", reason="nobody answers", deaf=deaf)
+    runner = run_virtual(_make(RUNNING, Ended(state=ExecutionState.CANCELED), going_on))
+    scene = Scene([runner])
+
+    async def cancel(running: ConnectTask) -> None:
+        await running.cancel()
+
+    assert scene.outcome(cancel).state is ExecutionState.CANCELED
+    assert scene.server.died.done() is deaf
+    assert scene.ended == ([] if deaf else ["session"])
+    if deaf:
+        assert "task.cancellation.timeout" in scene.server.died.result()
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(7, 7), (0, math.inf)])
+def test_the_time_that_a_runner_took_to_be_killed_counts(timeout: int, seconds: float) -> None:
+    runner = run_virtual(_make(RUNNING))
+    options = EngineOptions(
+        cancellation_grace=timedelta(seconds=5), cancellation_timeout=timedelta(seconds=timeout)
+    )
+    scene, asked = Scene([runner], options=options), []
+
+    async def cancel(running: ConnectTask) -> None:
+        await asyncio.sleep(2)
+        asked.append(asyncio.get_running_loop().time())
+        await running.cancel()
+
+    scene.outcome(cancel)
+    assert scene.deaf_at == asked[0] + seconds
+    [task] = [message for message in runner.heard if isinstance(message, RunTask)]
+    assert task.deaf_after == seconds
 
 
 async def _process(*says: FromRunner, dies: bool = False) -> FakeProcess:

@@ -1,5 +1,6 @@
 """How the Spark server is told where it belongs."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,20 @@ def test_two_lives_of_a_server_share_no_file() -> None:
     first, second = (ServerFiles(work=Path("/w"), logs=Path("/l"), life=life) for life in (1, 2))
     for name in ("own", "mark", "properties", "log4j", "log"):
         assert getattr(first, name) != getattr(second, name)
+
+
+@pytest.mark.parametrize("master", ["yarn", "spark://127.0.0.1:7077", "k8s://https://cluster:6443"])
+def test_executors_of_a_cluster_end_when_their_tasks_are_deaf_to_a_cancel(master: str) -> None:
+    """Spark looks for them only every ten seconds, unless it is told otherwise."""
+    properties = properties_for(master)
+    assert properties["spark.task.reaper.enabled"] == "true"
+    assert properties["spark.task.reaper.killTimeout"] == "3500ms"
+    assert properties["spark.task.reaper.pollingInterval"] == "700ms"
+    spared = properties_for(master, **{"spark.task.reaper.enabled": "false"})
+    assert spared["spark.task.reaper.enabled"] == "false"
+
+
+def test_nobody_is_deaf_where_the_time_for_a_cancel_is_endless() -> None:
+    options = EngineOptions(master="yarn", cancellation_timeout=timedelta(0))
+    properties = spark_properties(options, ServerFiles(work=Path("/w"), logs=Path("/l")), cores=2)
+    assert not any("reaper" in name for name in properties)
