@@ -20,11 +20,12 @@ from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids
 
 CONNECTIONS = 16
+NAME = "small"
 _ACCEPTED = b"202"
 
 
 def small_job(ids: Ids) -> JobGraph:
-    pipeline = Pipeline("small")
+    pipeline = Pipeline(NAME)
     pipeline.source("rows", format="json", path="/in")
     pipeline.sink("rows", name="out", format="noop", mode="overwrite")
     return pipeline.build(job_id=ids.job())
