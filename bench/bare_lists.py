@@ -6,6 +6,7 @@ to others beside a server that holds one answer ready and sends it, no master ca
 
 import asyncio
 import multiprocessing
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ from typing import cast
 import uvloop
 
 from bench.steady_requests import Question
+
+_UNTIL_SETTLED = 10
+"""A master packs what it is asked for again and again."""
 
 
 class _SendsOneAnswer(asyncio.Protocol):
@@ -38,8 +42,12 @@ class _SendsOneAnswer(asyncio.Protocol):
 @contextmanager
 def bare_server_of(question: Question) -> Iterator[Question]:
     """The question to ask there, whose answer is the one of the master as it is now."""
-    with urllib.request.urlopen(f"{question.url}{question.path}") as response:
-        body = response.read()
+    headers = {"accept-encoding": question.encoding}
+    request = urllib.request.Request(f"{question.url}{question.path}", headers=headers)
+    for _ in range(_UNTIL_SETTLED):
+        with urllib.request.urlopen(request) as response:
+            body = response.read()
+        time.sleep(0.1)
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(body, there))
     process.start()

@@ -42,6 +42,11 @@ LISTS = (
     ("running ones", "/jobs/overview?state=RUNNING&sort=-last-modification", "identity"),
     ("whole, gzip accepted", WHOLE, "gzip"),
 )
+BESIDE = {
+    "list in pages": (PAGE, "identity", 50),
+    "whole list": (WHOLE, "identity", ENDED),
+    "whole list, gzip": (WHOLE, "gzip", ENDED),
+}
 CONFIGURATION = (
     f"{{rest.bind-port: '0', taskmanager.numberOfTaskSlots: {RUNNING}, "
     f"job-result-store.max-count: {10 * ENDED}, slot.request.timeout: 1 h}}"
@@ -51,17 +56,13 @@ CONFIGURATION = (
 def run() -> list[Verdict]:
     with _master(0) as master:
         verdicts = [_asked(master, *each) for each in LISTS]
-    for (name, (servers, aim, offered)), (list_name, path, least) in product(
-        AIMS.items(), (("list in pages", PAGE, 50), ("whole list", WHOLE, ENDED))
+    for (name, (servers, aim, offered)), (list_name, (path, encoding, least)) in product(
+        AIMS.items(), BESIDE.items()
     ):
-        for manner in (
-            lambda beside, offered=offered: beside.offered(offered),
-            lambda beside, aim=aim: beside.at_most(aim),
-        ):
-            # Each on a master of its own: the jobs of those before would still wait there.
-            with _master(servers) as master:
-                question = Question(master.url, path, A_SECOND, least=least)
-                verdicts += manner(BesideLists(f"{name}, {list_name}", master, question))
+        with _master(servers) as master:
+            question = Question(master.url, path, A_SECOND, encoding, least)
+            beside = BesideLists(f"{name}, {list_name}", master, question)
+            verdicts += beside.offered(offered) + beside.at_most(aim)
     return verdicts
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stoker.core.ids import JobId, SessionId
 from stoker.core.results import JobSummary, Millis
-from stoker.rest.listed_jobs import ListedJob, ListedJobs, listed, place_of
+from stoker.rest.listed_jobs import ListedJob, ListedJobs, Piece, listed, place_of
 
 if TYPE_CHECKING:
     from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
@@ -100,11 +100,9 @@ class JobList:
         """Of some that are in the list."""
         return b"[%b]" % b",".join([self._listed[job.job_id].encoded(now) for job in jobs])
 
-    def encoded_whole(
-        self, now: Millis, before: bytes = b"", after: bytes = b""
-    ) -> tuple[bytes, ...]:
+    def pieces(self, now: Millis) -> list[Piece]:
         """As `encoded(all())`, for a list of thousands that is asked for many times a second.
 
-        In pieces, with what stands before and after it, since every copy of megabytes is felt.
+        Every copy of megabytes is felt: whoever sends them shares them.
         """
-        return self._order.encoded(now, before, after)
+        return self._order.pieces(now)

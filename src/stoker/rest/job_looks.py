@@ -13,6 +13,8 @@ from stoker.rest import compression
 from stoker.rest.job_list import JobList
 from stoker.rest.job_query import JobQuery, chosen
 from stoker.rest.job_views import job_ids
+from stoker.rest.list_packer import ListPacker
+from stoker.rest.listed_jobs import json_array
 from stoker.rest.precedence import Precedence
 
 FindDispatcher = Callable[[], Awaitable[DispatcherGateway]]
@@ -24,6 +26,7 @@ more than about a twentieth of the time from those who hand in jobs."""
 LONGEST_PAUSE_SECONDS = 0.05
 LONG = compression.MAXIMUM
 """What is shorter may be compressed, and is sent at once."""
+_AROUND = (b'{"jobs":', b"}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -48,22 +51,29 @@ class Pace:
 class Look:
     """What was there at one moment; every answer that it gives is made once."""
 
-    def __init__(self, jobs: JobList, now: Millis, pace: Pace) -> None:
+    def __init__(self, jobs: JobList, packer: ListPacker, now: Millis, pace: Pace) -> None:
         self.jobs = jobs
+        self._packer = packer
         self._now = now
         self._pace = pace
-        self._bodies: dict[JobQuery | None, tuple[bytes, ...]] = {}
+        self._bodies: dict[JobQuery | str, tuple[bytes, ...]] = {}
 
     def body(self, query: JobQuery) -> tuple[bytes, ...]:
         """In one piece unless it is long; the pieces are shared by all answers."""
         return self._once(query, lambda: self._made(query))
 
+    def compressed_body(self, query: JobQuery) -> tuple[bytes, ...] | None:
+        """Of a list that is too long to be compressed as a whole; None for others."""
+        if not query.is_plain or len(self.body(query)) == 1:
+            return None
+        return self._once("gzip", self._made_compressed)
+
     def ids(self) -> tuple[bytes, ...]:
         """The body that tells nothing but ids and states."""
-        return self._once(None, lambda: (_encode(job_ids(self.jobs.all())),))
+        return self._once("ids", lambda: (_encode(job_ids(self.jobs.all())),))
 
     def _once(
-        self, key: JobQuery | None, make: Callable[[], tuple[bytes, ...]]
+        self, key: JobQuery | str, make: Callable[[], tuple[bytes, ...]]
     ) -> tuple[bytes, ...]:
         found = self._bodies.get(key)
         if found is None:
@@ -75,11 +85,14 @@ class Look:
 
     def _made(self, query: JobQuery) -> tuple[bytes, ...]:
         if query.is_plain:
-            pieces = self.jobs.encoded_whole(self._now, b'{"jobs":', b"}")
+            pieces = json_array(self.jobs.pieces(self._now), *_AROUND)
             return pieces if sum(map(len, pieces)) > LONG else (b"".join(pieces),)
         jobs = self.jobs.living() if query.wants_living_alone else self.jobs.all()
         page, total = chosen(jobs, query, self._now)
         return (b'{"jobs":%b,"total":%d}' % (self.jobs.encoded(page, self._now), total),)
+
+    def _made_compressed(self) -> tuple[bytes, ...]:
+        return self._packer.stream(self.jobs.pieces(self._now), *_AROUND)
 
 
 class JobLooks:
@@ -93,6 +106,7 @@ class JobLooks:
     def __init__(self, pace: Pace | None = None) -> None:
         self.precedence = Precedence()
         self._jobs = JobList()
+        self._packer = ListPacker()
         self._pace = pace or Pace()
         self._next: asyncio.Task[Look] | None = None
         self._begun = 0
@@ -121,7 +135,7 @@ class JobLooks:
             self._latest = number
             self._jobs.apply(news)
         self._pace.spend(loop.time() - begin)
-        return Look(self._jobs, clock(), self._pace)
+        return Look(self._jobs, self._packer, clock(), self._pace)
 
 
 def _seen(look: "asyncio.Task[Look]") -> None:

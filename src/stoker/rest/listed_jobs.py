@@ -5,12 +5,13 @@ them are put together once and sent as they are, by every answer.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from stoker.core.results import JobSummary, Millis
+from stoker.rest.gzip_stream import Part
 from stoker.rest.job_views import job_overview
 
 MOST_IN_A_BLOCK = 1000
@@ -52,12 +53,28 @@ def _place_of_listed(job: ListedJob) -> tuple[int, str]:
     return place_of(job.summary)
 
 
+class Piece:
+    """What is said of some that follow each other, each with a comma before it."""
+
+    def __init__(self, content: bytes, *, lasts: bool) -> None:
+        self.content = content
+        self.lasts = lasts
+        """All of them have ended: as long as none comes or goes, it is the same piece."""
+        self.asked = 0
+        self.part: Part | None = None
+        """Of a compressed answer, without the first comma, once it was worth making."""
+
+    @property
+    def without_comma(self) -> memoryview:
+        return memoryview(self.content)[1:]
+
+
 class _Block:
     """Some that follow each other, never none."""
 
     def __init__(self, jobs: list[ListedJob]) -> None:
         self.jobs = jobs
-        self._ready: bytes | None = None
+        self._ready: Piece | None = None
 
     @property
     def first(self) -> tuple[int, str]:
@@ -76,15 +93,15 @@ class _Block:
         middle = len(self.jobs) // 2
         return [_Block(self.jobs[:middle]), _Block(self.jobs[middle:])]
 
-    def encoded(self, now: Millis) -> bytes:
-        """Each with a comma before it."""
+    def piece(self, now: Millis) -> Piece:
         if self._ready is not None:
             return self._ready
-        pieces = [job.head if job.tail is None else job.encoded(now) for job in self.jobs]
-        encoded = b"," + b",".join(pieces)
-        if all(job.tail is None for job in self.jobs):
-            self._ready = encoded
-        return encoded
+        each = [job.head if job.tail is None else job.encoded(now) for job in self.jobs]
+        lasts = all(job.tail is None for job in self.jobs)
+        piece = Piece(b"," + b",".join(each), lasts=lasts)
+        if lasts:
+            self._ready = piece
+        return piece
 
 
 class ListedJobs:
@@ -123,9 +140,13 @@ class ListedJobs:
         after = bisect_right(self._blocks, _place_of_listed(job), key=lambda block: block.first)
         return max(0, after - 1)
 
-    def encoded(self, now: Millis, before: bytes, after: bytes) -> tuple[bytes, ...]:
-        """The JSON array of all, in pieces that nobody has to put together."""
-        if not self._blocks:
-            return (before + b"[]" + after,)
-        first, *others = [block.encoded(now) for block in self._blocks]
-        return (before + b"[" + first[1:], *others, b"]" + after)
+    def pieces(self, now: Millis) -> list[Piece]:
+        return [block.piece(now) for block in self._blocks]
+
+
+def json_array(pieces: Sequence[Piece], before: bytes, after: bytes) -> tuple[bytes, ...]:
+    """Of all of them, in pieces that nobody has to put together."""
+    if not pieces:
+        return (before + b"[]" + after,)
+    first, *others = [piece.content for piece in pieces]
+    return (before + b"[" + first[1:], *others, b"]" + after)

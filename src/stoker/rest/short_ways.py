@@ -8,6 +8,7 @@ long one, and is understood or refused there. All of them have passed the border
 import functools
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -17,6 +18,7 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from stoker.api.jobs import JobStatusAnswer
 from stoker.core.errors import InvalidInput
 from stoker.core.ids import JobId
+from stoker.rest.compression import accepts_gzip
 from stoker.rest.error_answers import answer_to_any, send_error
 from stoker.rest.job_query import MAX_LIMIT, JobQuery, parse_query
 from stoker.rest.precedence import Precedence
@@ -31,9 +33,20 @@ _LONGEST_QUERY = 200
 """Of those that are remembered."""
 _PARAMETERS = frozenset({"state", "type", "name", "sort", "offset", "limit"})
 
-Body = Sequence[bytes]
-Way = Callable[[], Awaitable[tuple[int, Body]]]
-"""Finds the answer: its status, and its body in pieces."""
+Headers = Sequence[tuple[bytes, bytes]]
+_GZIP: Headers = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: Sequence[bytes]
+    """In pieces, which other answers may share."""
+    headers: Headers = ()
+
+
+Way = Callable[[], Awaitable[Answer]]
+"""Finds the answer."""
 
 
 class ShortWays:
@@ -49,26 +62,26 @@ class ShortWays:
             await self._app(scope, receive, send)
             return
         try:
-            status, body = await way()
+            found = await way()
         # The border of a request, as the framework has it too.
         except Exception as error:
             http, services = cast("HTTPScope", scope), services_in(scope)
             answer = answer_to_any(error, http["method"], http["path"], services.ids)
             await send_error(answer, send)
         else:
-            await answer_in_pieces(status, body, send, services_in(scope).looks.precedence)
+            await answer_in_pieces(found, send, services_in(scope).looks.precedence)
 
 
-async def answer_in_pieces(status: int, body: Body, send: Send, precedence: Precedence) -> None:
+async def answer_in_pieces(answer: Answer, send: Send, precedence: Precedence) -> None:
     """A long body in pieces that all answers share: to put them together would copy megabytes."""
-    length = str(sum(map(len, body))).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    length = str(sum(map(len, answer.body))).encode()
+    told = [(b"content-type", b"application/json"), (b"content-length", length), *answer.headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": told})
     patience = precedence.patience()
-    for piece in body[:-1]:
+    for piece in answer.body[:-1]:
         await precedence.give_way(patience)
         await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": body[-1], "more_body": False})
+    await send({"type": "http.response.body", "body": answer.body[-1], "more_body": False})
 
 
 def _way(scope: HTTPScope, receive: Receive, send: Send) -> Way | None:
@@ -82,7 +95,7 @@ def _way(scope: HTTPScope, receive: Receive, send: Send) -> Way | None:
         wanted = _query(query) if len(query) <= _LONGEST_QUERY else None
         if wanted is None:
             return None
-        return functools.partial(_overview, wanted, services_in(scope))
+        return functools.partial(_overview, wanted, scope, services_in(scope))
     if path == "/jobs" and not query:
         return functools.partial(_ids, services_in(scope))
     if not query and (found := _STATUS.fullmatch(path)):
@@ -90,21 +103,27 @@ def _way(scope: HTTPScope, receive: Receive, send: Send) -> Way | None:
     return None
 
 
-async def _overview(query: JobQuery, services: RestServices) -> tuple[int, Body]:
-    return 200, (await services.look()).body(query)
+async def _overview(query: JobQuery, scope: HTTPScope, services: RestServices) -> Answer:
+    look = await services.look()
+    if query.is_plain and accepts_gzip(dict(scope["headers"]).get(b"accept-encoding")):
+        compressed = look.compressed_body(query)
+        if compressed is not None:
+            return Answer(200, compressed, _GZIP)
+    return Answer(200, look.body(query))
 
 
-async def _ids(services: RestServices) -> tuple[int, Body]:
-    return 200, (await services.look()).ids()
+async def _ids(services: RestServices) -> Answer:
+    return Answer(200, (await services.look()).ids())
 
 
-async def _status(job_id: JobId, services: RestServices) -> tuple[int, Body]:
+async def _status(job_id: JobId, services: RestServices) -> Answer:
     dispatcher = await services.dispatcher()
-    return 200, [_encode(JobStatusAnswer(status=await dispatcher.job_status(job_id)))]
+    status = await dispatcher.job_status(job_id)
+    return Answer(200, [_encode(JobStatusAnswer(status=status))])
 
 
-async def _accepted(request: Request[Any, Any, Any], services: RestServices) -> tuple[int, Body]:
-    return 202, [_encode(await accept_job(request, services))]
+async def _accepted(request: Request[Any, Any, Any], services: RestServices) -> Answer:
+    return Answer(202, [_encode(await accept_job(request, services))])
 
 
 @functools.lru_cache(maxsize=256)

@@ -14,6 +14,7 @@ from stoker.dispatcher.ended_jobs import EndedJobs
 from stoker.gateways.dispatcher import JobsSince
 from stoker.rest.job_list import JobList
 from stoker.rest.job_query import JobQuery, chosen, parse_query
+from stoker.rest.listed_jobs import json_array
 
 LEADER = SessionId("leader")
 
@@ -98,7 +99,7 @@ def test_a_list_that_follows_by_differences_is_the_list_itself(
     expected.sort(key=lambda each: (-each.start, each.job_id))
     assert followed.all() == expected
     assert followed.living() == [each for each in expected if each.job_id in lives]
-    whole = b"".join(followed.encoded_whole(500))
+    whole = b"".join(json_array(followed.pieces(500), b"", b""))
     assert whole == followed.encoded(expected, 500)
     assert [each["jid"] for each in msgspec.json.decode(whole)] == [
         each.job_id for each in expected

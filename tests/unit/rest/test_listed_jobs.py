@@ -8,7 +8,7 @@ from stoker.core.graph import JobType
 from stoker.core.ids import JobId
 from stoker.core.results import JobSummary
 from stoker.core.states import JobStatus
-from stoker.rest.listed_jobs import ListedJob, ListedJobs, listed, place_of
+from stoker.rest.listed_jobs import ListedJob, ListedJobs, json_array, listed, place_of
 
 
 def job(number: int, start: int = 0, *, lives: bool = False) -> ListedJob:
@@ -25,7 +25,7 @@ def job(number: int, start: int = 0, *, lives: bool = False) -> ListedJob:
 
 
 def encoded(jobs: ListedJobs, now: int = 500) -> bytes:
-    return b"".join(jobs.encoded(now, b'{"jobs":', b"}"))
+    return b"".join(json_array(jobs.pieces(now), b'{"jobs":', b"}"))
 
 
 @given(
@@ -54,7 +54,7 @@ def test_blocks_are_the_sorted_list_whatever_comes_and_goes(
 
 def test_what_has_ended_is_put_together_once() -> None:
     jobs = ListedJobs([job(1, 9, lives=True), *(job(number) for number in range(2, 9))], most=2)
-    before, after = jobs.encoded(500, b"", b""), jobs.encoded(600, b"", b"")
+    before, after = (json_array(jobs.pieces(now), b"", b"") for now in (500, 600))
     assert len(before) == len(after) == 5
     assert before[0] != after[0], "one that lives is older now"
     assert all(one is other for one, other in zip(before[1:4], after[1:4], strict=True))

@@ -11,7 +11,7 @@ from stoker.core.graph import JobGraph
 from stoker.core.ids import SessionId
 from stoker.gateways.dispatcher import JobsSince, Submitted
 from stoker.rest.precedence import LONGEST_WAIT_SECONDS, Precedence
-from stoker.rest.short_ways import answer_in_pieces
+from stoker.rest.short_ways import Answer, answer_in_pieces
 from stoker.testing.virtual_time import run_virtual
 
 
@@ -121,7 +121,7 @@ def test_a_long_answer_lets_jobs_pass_between_its_pieces() -> None:
                 await asyncio.sleep(0.01)
 
         handing_in: list[asyncio.Task[None]] = []
-        await answer_in_pieces(200, [b"one", b"two", b"three"], send, precedence)
+        await answer_in_pieces(Answer(200, [b"one", b"two", b"three"]), send, precedence)
         pieces = {body: at for body, at in sent if body}
         assert pieces[b"one"] == 0
         assert pieces[b"two"] == pytest.approx(0.01)
