@@ -9,6 +9,10 @@ Millis = int
 """Milliseconds since 1970, UTC."""
 
 
+NEIGHBOUR = "neighbour"
+"""As the label `cause`: what was ended for the sake of another job is begun again at no charge."""
+
+
 class Failure(Value):
     """Why something failed, in words for people."""
 

@@ -67,7 +67,7 @@ class EngineOptions:
     cancellation_timeout: timedelta = option(
         "task.cancellation.timeout",
         "When tasks of Spark go on for so long after their cancel, their Spark server is killed, "
-        "and what else runs there begins again at another; 0: never",
+        "and what else runs there begins again, whatever its restart strategy; 0: never",
         timedelta(seconds=7),
     )
     runner_memory: ByteSize | None = option(

@@ -9,7 +9,7 @@ import msgspec
 from stoker.aio.clock import WallClock
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import Program
-from stoker.core.results import AttemptOutcome, Failure, Progress
+from stoker.core.results import NEIGHBOUR, AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import Finished, Listener, Progressed, StateChanged, Task
 from stoker.engine.lease import Lease, LeaseStep, lease_ran_out
@@ -275,7 +275,8 @@ class ConnectTask:
     def _server_died(self) -> _End:
         reason = self.server.died.result()
         message = f"the Spark server of the task died: {reason}"
-        return self._failed(Failure(error="SparkServerDied", message=message))
+        labels = {"cause": NEIGHBOUR} if self.server.verdict.reason else {}
+        return self._failed(Failure(error="SparkServerDied", message=message, labels=labels))
 
     def _runner_died(self, ending: str) -> _End:
         hint = ""

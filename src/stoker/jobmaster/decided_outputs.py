@@ -1,7 +1,8 @@
-"""Whether the output of a region was decided before its attempt died.
+"""Ends of attempts for which their job need not answer, whatever its restart strategy says.
 
-Then a part of it may already stand at its target, and the region is begun again whatever the
-restart strategy says: the next attempt finishes the publication and computes nothing.
+If the output of a region was decided before its attempt died, a part of it may already stand at its
+target: the next attempt finishes the publication and computes nothing. And an attempt that was
+ended because of another job's tasks is begun again.
 """
 
 import logging
@@ -11,7 +12,7 @@ from stoker.aio.retry import Backoff, retry
 from stoker.core.errors import CorruptContent, StorageUnavailable
 from stoker.core.graph import FormatWrite, JobGraph, Sink
 from stoker.core.ids import RegionId
-from stoker.core.results import Failure
+from stoker.core.results import NEIGHBOUR, Failure
 from stoker.ha.stores.publications import PublicationStore
 from stoker.storage.contract import Storage
 
@@ -23,10 +24,16 @@ _DEATHS = frozenset({"RunnerDied", "SparkServerDied", "TaskExecutorLost", "Attem
 """Ends of processes. A failure that an attempt reports itself would come again."""
 
 
-def may_be_decided(graph: JobGraph, region: RegionId, failure: Failure | None) -> bool:
+def may_be_excused(graph: JobGraph, region: RegionId, failure: Failure | None) -> bool:
+    if failure is None or _is_of_a_neighbour(failure):
+        return failure is not None
     end = graph.vertex(region)
-    died = failure is not None and failure.error in _DEATHS
+    died = failure.error in _DEATHS
     return died and isinstance(end, Sink) and isinstance(end.write, FormatWrite)
+
+
+def _is_of_a_neighbour(failure: Failure) -> bool:
+    return failure.labels.get("cause") == NEIGHBOUR
 
 
 class DecidedOutputs:
@@ -35,9 +42,11 @@ class DecidedOutputs:
         self._store = PublicationStore.of_job(storage, graph.job_id)
 
     async def interrupted(self, region: RegionId, failure: Failure | None) -> bool:
-        """The attempt died with this failure, and its region's output was decided by then."""
-        if not may_be_decided(self._graph, region, failure):
+        """The attempt died with this failure, and the job need not answer for it."""
+        if failure is None or not may_be_excused(self._graph, region, failure):
             return False
+        if _is_of_a_neighbour(failure):
+            return True
         try:
             decided = await retry(
                 lambda: self._store.read(region), on=StorageUnavailable, backoff=BACKOFF

@@ -220,7 +220,7 @@ class ExecutionGraph:
     def attempt_interrupted(
         self, attempt_id: AttemptId, failure: Failure, now: Millis
     ) -> list[Command]:
-        """It died when its output was already decided: the next one only has to finish that."""
+        """It died when its output was already decided, or for another job's sake."""
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state.terminal:
             return []

@@ -33,7 +33,7 @@ from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.attempts import SlotHandle
 from stoker.jobmaster.checkpoints import CheckpointHistory
 from stoker.jobmaster.commands import CancelAttempt, Command, Deploy, ReleaseSlots, RestartAfter
-from stoker.jobmaster.decided_outputs import BACKOFF, DecidedOutputs, may_be_decided
+from stoker.jobmaster.decided_outputs import BACKOFF, DecidedOutputs, may_be_excused
 from stoker.jobmaster.enrichers import Enrichers
 from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.executors import KnownExecutor, ReachedExecutors
@@ -326,7 +326,7 @@ class LiveJob:
             known = self.graph.attempt(outcome.attempt) is not None
             self.act(self.graph.deployment_refused(outcome.attempt, self.now))
             return known
-        if may_be_decided(self.graph.graph, outcome.region, outcome.failure):
+        if may_be_excused(self.graph.graph, outcome.region, outcome.failure):
             return self._conclude_later(outcome)
         return self._conclude(outcome)
 

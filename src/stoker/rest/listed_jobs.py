@@ -7,6 +7,7 @@ them are put together once and sent as they are, by every answer.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import msgspec
 
@@ -17,6 +18,8 @@ from stoker.rest.job_views import job_overview
 MOST_IN_A_BLOCK = 1000
 """A few hundred kilobytes: worth a call to the kernel, and soon made again when one of them
 changes."""
+LEAST_TOGETHER = 50
+"""So many jobs that have ended, one after the other, are worth a piece of their own."""
 _encode = msgspec.json.Encoder().encode
 _DURATION = b'"duration":'
 """As a key: inside of a text its quotes would have a backslash before them."""
@@ -72,9 +75,11 @@ class Piece:
 class _Block:
     """Some that follow each other, never none."""
 
-    def __init__(self, jobs: list[ListedJob]) -> None:
+    def __init__(self, jobs: list[ListedJob], least: int) -> None:
         self.jobs = jobs
-        self._ready: Piece | None = None
+        self._least = least
+        self._runs: list[_Run] = []
+        self._changed = True
 
     @property
     def first(self) -> tuple[int, str]:
@@ -83,36 +88,71 @@ class _Block:
     def add(self, job: ListedJob) -> None:
         place = bisect_left(self.jobs, _place_of_listed(job), key=_place_of_listed)
         self.jobs.insert(place, job)
-        self._ready = None
+        self._changed = True
 
     def remove(self, job: ListedJob) -> None:
         del self.jobs[bisect_left(self.jobs, _place_of_listed(job), key=_place_of_listed)]
-        self._ready = None
+        self._changed = True
 
     def split(self) -> "list[_Block]":
         middle = len(self.jobs) // 2
-        return [_Block(self.jobs[:middle]), _Block(self.jobs[middle:])]
+        return [_Block(jobs, self._least) for jobs in (self.jobs[:middle], self.jobs[middle:])]
 
-    def piece(self, now: Millis) -> Piece:
-        if self._ready is not None:
-            return self._ready
-        each = [job.head if job.tail is None else job.encoded(now) for job in self.jobs]
-        lasts = all(job.tail is None for job in self.jobs)
-        piece = Piece(b"," + b",".join(each), lasts=lasts)
-        if lasts:
-            self._ready = piece
-        return piece
+    def pieces(self, now: Millis) -> list[Piece]:
+        if self._changed:
+            self._runs = self._runs_now()
+            self._changed = False
+        return [run.piece or _piece(run.jobs, now) for run in self._runs]
+
+    def _runs_now(self) -> "list[_Run]":
+        """Those that have ended by themselves, where enough of them follow each other."""
+        runs: list[_Run] = []
+        for has_ended, group in groupby(self.jobs, key=_has_ended):
+            jobs = list(group)
+            if has_ended and len(jobs) >= min(self._least, len(self.jobs)):
+                runs.append(_Run(jobs, self._kept_piece(jobs) or _piece(jobs, 0, lasts=True)))
+            elif runs and runs[-1].piece is None:
+                runs[-1].jobs.extend(jobs)
+            else:
+                runs.append(_Run(jobs))
+        return runs
+
+    def _kept_piece(self, jobs: list[ListedJob]) -> Piece | None:
+        # Where nothing has happened they are the same objects, which is seen at once.
+        return next((run.piece for run in self._runs if run.piece and run.jobs == jobs), None)
+
+
+@dataclass(frozen=True)
+class _Run:
+    jobs: list[ListedJob]
+    piece: Piece | None = None
+    """Of those that have all ended."""
+
+
+def _has_ended(job: ListedJob) -> bool:
+    return job.tail is None
+
+
+def _piece(jobs: list[ListedJob], now: Millis, *, lasts: bool = False) -> Piece:
+    each = [job.head if job.tail is None else job.encoded(now) for job in jobs]
+    return Piece(b"," + b",".join(each), lasts=lasts)
 
 
 class ListedJobs:
     """Newest first, in blocks."""
 
-    def __init__(self, jobs: Iterable[ListedJob] = (), most: int = MOST_IN_A_BLOCK) -> None:
+    def __init__(
+        self,
+        jobs: Iterable[ListedJob] = (),
+        most: int = MOST_IN_A_BLOCK,
+        least: int = LEAST_TOGETHER,
+    ) -> None:
         """`jobs` are in their order."""
         self._most = most
+        self._least = least
         ordered = list(jobs)
         self._blocks = [
-            _Block(ordered[begin : begin + most]) for begin in range(0, len(ordered), most)
+            _Block(ordered[begin : begin + most], least) for begin in range(0, len(ordered), most)
         ]
 
     def __iter__(self) -> Iterator[ListedJob]:
@@ -120,7 +160,7 @@ class ListedJobs:
 
     def add(self, job: ListedJob) -> None:
         if not self._blocks:
-            self._blocks = [_Block([job])]
+            self._blocks = [_Block([job], self._least)]
             return
         place = self._block_of(job)
         block = self._blocks[place]
@@ -141,7 +181,7 @@ class ListedJobs:
         return max(0, after - 1)
 
     def pieces(self, now: Millis) -> list[Piece]:
-        return [block.piece(now) for block in self._blocks]
+        return [piece for block in self._blocks for piece in block.pieces(now)]
 
 
 def json_array(pieces: Sequence[Piece], before: bytes, after: bytes) -> tuple[bytes, ...]:

@@ -17,8 +17,8 @@ Every path is served as it stands and under `/v1`. Bodies are JSON; an error has
 `{"errors": ["…"]}` and one of these states: 400 the request cannot be understood, 401 and 403 not
 allowed, 404 there is no such thing (also for a method that a path has not), 409 the state does not
 allow it, 413 too large, 429 too often, 503 ask again (`Retry-After` says when). Answers of 1 KiB to
-1 MiB are compressed for clients that accept gzip. A master that does not lead forwards to the one
-that does.
+1 MiB, and the list of all jobs whatever its size, are compressed for clients that accept gzip. A
+master that does not lead forwards to the one that does.
 
 `/openapi.json` describes every operation, and `/docs` (also `/`) is a page to read and to try them;
 it needs nothing from the network. Neither wants a token: they tell of the API and of its version,

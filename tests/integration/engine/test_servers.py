@@ -19,6 +19,7 @@ from integration.engine.processes import cancel_within_ten_seconds, is_gone, is_
 from stoker.core.errors import StartupFailed
 from stoker.core.graph import JobGraph, Source, Sql
 from stoker.core.options import ByteSize
+from stoker.core.results import NEIGHBOUR
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.strays import OWNER, kill_orphans, owner_mark
@@ -96,6 +97,7 @@ async def test_tasks_that_are_deaf_to_their_cancel_end_with_their_server(
     assert outcome.failure is not None
     assert outcome.failure.error == "SparkServerDied"
     assert "task.cancellation.timeout" in outcome.failure.message
+    assert outcome.failure.labels == {"cause": NEIGHBOUR}
     assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
 
 

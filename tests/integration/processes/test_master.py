@@ -168,3 +168,21 @@ def test_a_master_that_cannot_start_ends_with_1_and_says_why(tmp_path: Path) -> 
     assert process.returncode == 1
     assert "Error:" in errors
     assert "Traceback" not in errors
+
+
+async def test_a_master_looks_for_garbage_when_it_is_quiet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, seldom = asyncio.Event(), []
+
+    async def look() -> None:
+        looked.set()
+
+    monkeypatch.setattr(master, "look_seldom_for_garbage", lambda: seldom.append("said"))
+    monkeypatch.setattr(master, "collect_when_quiet", look)
+    running = asyncio.create_task(master.run_master(configured(tmp_path)))
+    async with asyncio.timeout(PATIENCE):
+        await looked.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == 0
+    assert seldom == ["said"]

@@ -31,6 +31,7 @@ from stoker.engine.runner_protocol import (
     ToRunner,
 )
 from stoker.engine.running_task import ConnectTask, TaskMeans
+from stoker.engine.server import Verdict
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 
 RUNNING = StateReport(state=ExecutionState.RUNNING)
@@ -123,6 +124,7 @@ class Scene:
         server.died = asyncio.get_running_loop().create_future()
         server.ui = "http://spark"
         server.warden = self.warden
+        server.verdict = Verdict()
         server.put_down = server.died.set_result
         first: Any = self.runners.pop(0)
         self.server = server

@@ -6,10 +6,11 @@ import pytest
 
 from stoker.core.errors import NotFound
 from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId
+from stoker.core.results import NEIGHBOUR, AttemptOutcome, Failure
 from stoker.core.states import ExecutionState
 from stoker.gateways.jobmaster import HeldAttempt
 from stoker.gateways.resourcemanager import Declined
-from unit.jobmaster.stage import SLOT, Stage, play
+from unit.jobmaster.stage import JOB, SLOT, Stage, play
 
 
 def test_an_executor_with_another_jobs_id_is_declined_for_good() -> None:
@@ -162,5 +163,29 @@ def test_a_silent_executor_is_replaced_only_after_the_lease_that_was_acknowledge
         assert stage.failures == []
         await asyncio.sleep(2)
         assert stage.failures == ["TaskExecutorLost"]
+
+    play(story)
+
+
+@pytest.mark.parametrize(("labels", "restarts"), [({"cause": NEIGHBOUR}, 0), ({}, 1)])
+def test_an_attempt_that_was_ended_for_another_jobs_sake_begins_again_at_no_charge(
+    labels: dict[str, str], restarts: int
+) -> None:
+    async def story(stage: Stage) -> None:
+        attempt = await stage.deploy()
+        failure = Failure(error="SparkServerDied", message="it was killed", labels=labels)
+        outcome = AttemptOutcome(
+            job_id=JOB,
+            region=RegionId("out"),
+            attempt=attempt,
+            state=ExecutionState.FAILED,
+            at=1,
+            failure=failure,
+        )
+        assert stage.job.ended(outcome)
+        await asyncio.sleep(3)
+        assert len(stage.executor.has) == 2
+        assert stage.job.graph.restarts == restarts
+        assert stage.failures == ["SparkServerDied"], "the history tells of it all the same"
 
     play(story)

@@ -42,7 +42,7 @@ async def test_what_was_asked_for_a_few_times_is_packed() -> None:
     assert lengths[-1] < lengths[0] / 5
 
 
-async def test_only_blocks_without_a_change_are_packed_and_each_once(
+async def test_only_what_stays_as_it_is_is_packed_and_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[Part] = []
@@ -53,14 +53,18 @@ async def test_only_blocks_without_a_change_are_packed_and_each_once(
 
     monkeypatch.setattr(list_packer, "packed", counting)
     living = [job(number, 9, lives=True) for number in range(2)]
-    jobs = ListedJobs([*living, *(job(number) for number in range(2, 300))], most=100)
+    jobs = ListedJobs([*living, *(job(number) for number in range(2, 82))], most=100)
     packer = ListPacker()
     await packings(packer, jobs, 3 * LASTING)
-    assert len(made) == 2, "the block with those that live is another at each look"
-    for number in range(100, 100 + 2 * LASTING):
+    assert [part.size > 30_000 for part in made] == [True], "those that live are apart"
+    for number in range(300, 300 + 2 * LASTING):
+        jobs.add(job(number, 10, lives=True))
+        await packings(packer, jobs, 1)
+    assert len(made) == 1, "they stay packed when another one comes before them"
+    for number in range(10, 10 + 2 * LASTING):
         jobs.remove(job(number))
         await packings(packer, jobs, 1)
-    assert len(made) == 2, "a block that changes all the time is not worth it"
+    assert len(made) == 1, "what changes all the time is not worth it"
 
 
 async def test_a_list_without_jobs_is_a_list() -> None:

@@ -31,12 +31,14 @@ def encoded(jobs: ListedJobs, now: int = 500) -> bytes:
 @given(
     first=st.lists(st.integers(0, 30), unique=True),
     steps=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5), st.booleans())),
+    most=st.integers(2, 9),
+    least=st.integers(1, 4),
 )
 def test_blocks_are_the_sorted_list_whatever_comes_and_goes(
-    first: list[int], steps: list[tuple[int, int, bool]]
+    first: list[int], steps: list[tuple[int, int, bool]], most: int, least: int
 ) -> None:
     known = {number: job(number) for number in first}
-    jobs = ListedJobs(sorted(known.values(), key=lambda each: place_of(each.summary)), most=3)
+    jobs = ListedJobs(sorted(known.values(), key=lambda each: place_of(each.summary)), most, least)
     for number, start, lives in steps:
         if number in known:
             jobs.remove(known.pop(number))
@@ -66,3 +68,16 @@ def test_a_change_is_seen_in_a_block_that_was_ready() -> None:
     jobs.remove(job(3))
     jobs.add(job(3, lives=True))
     assert b"RUNNING" in encoded(jobs)
+
+
+def test_those_that_have_ended_stay_as_they_are_when_others_come_before_them() -> None:
+    ended = [job(number) for number in range(2, 9)]
+    jobs = ListedJobs([job(1, 9, lives=True), *ended], most=20, least=3)
+    [_, before] = jobs.pieces(500)
+    jobs.add(job(10, 12, lives=True))
+    jobs.add(job(11, 13))
+    [living, after] = jobs.pieces(600)
+    assert after is before
+    assert after.lasts
+    assert not living.lasts
+    assert living.content.count(b'"jid"') == 3, "one that has ended alone is not worth a piece"
