@@ -1,4 +1,4 @@
-"""The resource manager with a provider: starts, losses, releases (RM-18, RM-19, RM-20, SM-11)."""
+"""The resource manager with a provider: starts, losses, releases (RM-17 to RM-20, SM-11)."""
 
 import asyncio
 from datetime import timedelta
@@ -127,6 +127,27 @@ def test_one_that_does_not_register_in_time_is_stopped_and_replaced() -> None:
         await asyncio.sleep(70)
         assert provider.stopped == ["local-0"]
         assert provider.started == ["local-0", "local-1"]
+
+    play(story, provider, start_timeout=timedelta(seconds=60))
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_those_of_an_earlier_leader_are_counted_on_until_they_come_or_their_time_is_over(
+    comes: bool,
+) -> None:
+    """RM-17"""
+    provider = FakeProvider(limit=3)
+    provider._living.append(ResourceId("former"))
+
+    async def story(stage: Stage) -> None:
+        await need(stage, 2)
+        assert provider.started == [], "nobody is started beside one that is about to register"
+        if comes:
+            await stage.gateway.register_task_executor(stage.registration(name="former"))
+        await asyncio.sleep(0.1)
+        assert len(stage.executor.requests) == (2 if comes else 0)
+        await asyncio.sleep(70)
+        assert provider.started == ([] if comes else ["local-0"])
 
     play(story, provider, start_timeout=timedelta(seconds=60))
 
