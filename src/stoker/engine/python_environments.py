@@ -12,10 +12,12 @@ import shutil
 import signal
 import sys
 import sysconfig
+import tempfile
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from stoker.core.errors import StokerError
 from stoker.core.failpoints import failpoint
@@ -24,6 +26,7 @@ from stoker.core.ids import Ids
 from stoker.engine.contract import Task
 from stoker.engine.packing import forget_packed
 from stoker.engine.requirement_lists import relative_paths
+from stoker.engine.server import exit_in_words
 from stoker.engine.tether import tethered
 
 _LOOK_SECONDS = 0.1
@@ -88,16 +91,28 @@ class PythonEnvironments:
     async def _install(self, target: Path, requirements: Path | None, wheels: list[Path]) -> None:
         wanted = ["-r", str(requirements)] if requirements is not None else []
         command = [*_installer(), "--target", str(target), *wanted, *map(str, wheels)]
+        # A file keeps what was said, whenever it is read.
+        with tempfile.TemporaryFile() as output:
+            code = await self._run(tethered(*command), output)
+            if code != 0:
+                output.seek(0)
+                said = output.read().decode(errors="replace").strip()[-_KEPT_OUTPUT:]
+                raise RequirementsNotInstalled(
+                    f"the job's requirements cannot be installed; correct them and submit the job "
+                    f"again:\n{said or exit_in_words(code)}"
+                )
+
+    async def _run(self, command: list[str], output: BinaryIO) -> int:
         process = await asyncio.create_subprocess_exec(
-            *tethered(*command),
+            *command,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=output,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
         )
         try:
             async with asyncio.timeout(self._timeout.total_seconds()):
-                output, _ = await process.communicate()
+                return await process.wait()
         except TimeoutError:
             raise RequirementsNotInstalled(
                 f"the job's requirements were not installed within {self._timeout} "
@@ -107,12 +122,6 @@ class PythonEnvironments:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-        if process.returncode != 0:
-            said = output.decode(errors="replace").strip()[-_KEPT_OUTPUT:]
-            raise RequirementsNotInstalled(
-                f"the job's requirements cannot be installed; correct them and submit the job "
-                f"again:\n{said}"
-            )
 
     def _forget_old(self, newest: Path) -> None:
         places = [p for p in self._root.iterdir() if p.is_dir() and not p.name.endswith(".partial")]

@@ -12,6 +12,7 @@ from stoker.core.failpoints import armed
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Program
 from stoker.core.ids import AttemptId, Ids, JobId
 from stoker.core.regions import regions_of
+from stoker.engine import python_environments
 from stoker.engine.contract import Task
 from stoker.engine.python_environments import PythonEnvironments, RequirementsNotInstalled
 
@@ -112,6 +113,16 @@ async def test_what_cannot_be_installed_is_said_in_the_words_of_the_installer(
     with pytest.raises(RequirementsNotInstalled, match="no-such-thing"):
         await environments.install_for(task(tmp_path, requirements=listed))
     assert whole(tmp_path) == []
+
+
+async def test_an_installer_that_ends_without_a_word_is_named_by_its_end(
+    tmp_path: Path, environments: PythonEnvironments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        python_environments, "_installer", lambda: ["/bin/sh", "-c", "kill -KILL $$", "sh"]
+    )
+    with pytest.raises(RequirementsNotInstalled, match="killed by SIGKILL"):
+        await environments.install_for(task(tmp_path, wheel(tmp_path, "1.0")))
 
 
 async def test_a_half_built_environment_is_never_used(
