@@ -167,6 +167,9 @@ def _parse_mapping(raw: Raw) -> dict[str, str]:
     pairs = [item.partition(":") for item in _parse_list(raw)]
     if any(not separator or not key.strip() for key, separator, _ in pairs):
         raise Unreadable
+    if any(mark in key for key, _, _ in pairs for mark in "{}[]\"'"):
+        # YAML on the command line, which would be taken for names that nobody knows.
+        raise Unreadable
     return {key.strip(): text.strip() for key, _, text in pairs}
 
 

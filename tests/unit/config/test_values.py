@@ -81,6 +81,8 @@ def test_a_home_folder_is_expanded() -> None:
         (tuple[str, ...], {"a": "b"}),
         (dict[str, str], "a"),
         (dict[str, str], ":1"),
+        (dict[str, str], '{a: "1", b: 2}'),
+        (dict[str, str], '"a": 1'),
     ],
 )
 def test_what_is_no_value_is_refused(kind: Any, text: Any) -> None:
