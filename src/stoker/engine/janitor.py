@@ -21,6 +21,7 @@ from stoker.engine.spark_tasks import executing_operations, has_active_tasks
 
 _POLL_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 20.0
+_LEAST_HEARING_SECONDS = 4.0
 _UNTIL_A_THREAD_IS_MISSED_SECONDS = 1.0
 _ENDED_STATES = frozenset(
     {
@@ -84,10 +85,11 @@ def end_all_work(session: Any, ui: str, deaf_after: float) -> None:
     # An operation that was interrupted may just have begun one.
     run_ids |= _stop_streams(session)
     # Operations end before the last of their tasks do: Spark looks only every two seconds for
-    # Python workers that it must kill.
+    # Python workers that it must kill. So tasks have a while, however long operations took.
+    deaf_at = max(began + deaf_after, time.monotonic() + _LEAST_HEARING_SECONDS)
     while has_active_tasks(ui, {session.session_id, *run_ids}):
-        if time.monotonic() > began + deaf_after:
-            raise TasksAreDeaf(deaf_after)
+        if time.monotonic() > deaf_at:
+            raise TasksAreDeaf(time.monotonic() - began)
         if time.monotonic() > deadline:
             raise TimeoutError("tasks of Spark go on although they were interrupted")
         time.sleep(_POLL_SECONDS)

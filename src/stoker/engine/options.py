@@ -68,7 +68,7 @@ class EngineOptions:
         "task.cancellation.timeout",
         "When tasks of Spark go on for so long after their cancel, their Spark server is killed, "
         "and what else runs there begins again, whatever its restart strategy; 0: never",
-        timedelta(seconds=7),
+        timedelta(seconds=6),
     )
     runner_memory: ByteSize | None = option(
         "runner.memory",

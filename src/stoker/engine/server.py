@@ -54,7 +54,10 @@ class SparkServer:
     verdict: Verdict
 
     def put_down(self, reason: str) -> None:
-        """With all tasks at it, which hear the reason."""
+        """With all tasks at it, which hear the reason; nothing if it is gone already."""
+        if self.died.done():
+            # Its process id may be somebody else's by now.
+            return
         self.verdict.reason = self.verdict.reason or reason
         kill_tree(self.pid)
 

@@ -15,8 +15,6 @@ logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
-_LEAST_HEARING_SECONDS = 4.0
-"""Spark itself looks only every two seconds for Python workers that it must kill."""
 
 
 async def put_down_for(server: SparkServer, deaf: SessionNotEnded) -> None:
@@ -78,7 +76,7 @@ class SessionEnder:
                 session_id=session_id,
                 ui=server.ui,
                 server_pid=server.pid,
-                deaf_after=max(left, _LEAST_HEARING_SECONDS),
+                deaf_after=max(left, 0.0),
             )
         )
         try:

@@ -61,6 +61,7 @@ def test_tasks_that_do_not_heed_their_cancel_are_called_deaf(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(janitor, "has_active_tasks", lambda _ui, _owners: True)
+    monkeypatch.setattr(janitor, "_LEAST_HEARING_SECONDS", 0.1)
     with pytest.raises(janitor.TasksAreDeaf, match="go on 0 s after") as caught:
         janitor.end_all_work(Session(), "http://127.0.0.1:1", deaf_after=0.2)
     answer = janitor.not_ended("session", caught.value)
@@ -70,3 +71,18 @@ def test_tasks_that_do_not_heed_their_cancel_are_called_deaf(
 
 def test_other_reasons_why_a_session_goes_on_call_nobody_deaf() -> None:
     assert not janitor.not_ended("session", TimeoutError("nobody answers")).deaf
+
+
+def test_tasks_have_a_while_to_end_even_if_all_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark looks only every two seconds for Python workers that it must kill."""
+    looks: list[str] = []
+
+    def has_active_tasks(_ui: str, _owners: set[str]) -> bool:
+        looks.append("look")
+        return len(looks) < 5
+
+    monkeypatch.setattr(janitor, "has_active_tasks", has_active_tasks)
+    janitor.end_all_work(Session(), "http://127.0.0.1:1", deaf_after=0)
+    assert len(looks) == 5

@@ -64,8 +64,8 @@ def test_executors_of_a_cluster_end_when_their_tasks_are_deaf_to_a_cancel(master
     """Spark looks for them only every ten seconds, unless it is told otherwise."""
     properties = properties_for(master)
     assert properties["spark.task.reaper.enabled"] == "true"
-    assert properties["spark.task.reaper.killTimeout"] == "3500ms"
-    assert properties["spark.task.reaper.pollingInterval"] == "700ms"
+    assert properties["spark.task.reaper.killTimeout"] == "3000ms"
+    assert properties["spark.task.reaper.pollingInterval"] == "600ms"
     spared = properties_for(master, **{"spark.task.reaper.enabled": "false"})
     assert spared["spark.task.reaper.enabled"] == "false"
 
