@@ -13,7 +13,7 @@ from stoker.core.errors import StokerError, Unavailable
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
-from stoker.core.results import AttemptOutcome, Progress
+from stoker.core.results import NEIGHBOUR, AttemptOutcome, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import StateChanged, Task, TaskEvent
 from stoker.engine.options import EngineOptions
@@ -362,6 +362,23 @@ def test_the_time_that_a_runner_took_to_be_killed_counts(timeout: int, seconds: 
     assert scene.deaf_at == asked[0] + seconds
     [task] = [message for message in runner.heard if isinstance(message, RunTask)]
     assert task.deaf_after == seconds
+
+
+@pytest.mark.parametrize(("verdict", "labels"), [("", {}), ("for others", {"cause": NEIGHBOUR})])
+def test_a_server_that_was_ended_for_others_is_not_the_tasks_fault(
+    verdict: str, labels: dict[str, str]
+) -> None:
+    scene = Scene([run_virtual(_make(RUNNING))])
+
+    async def end_server(running: ConnectTask) -> None:
+        await asyncio.sleep(2)
+        scene.server.verdict.reason = verdict
+        scene.server.died.set_result(verdict or "exit code 1")
+
+    failure = scene.outcome(end_server).failure
+    assert failure is not None
+    assert failure.error == "SparkServerDied"
+    assert failure.labels == labels
 
 
 async def _process(*says: FromRunner, dies: bool = False) -> FakeProcess:
