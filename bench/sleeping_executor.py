@@ -16,9 +16,9 @@ from stoker.ha.embedded.coordinator import EmbeddedCoordinator
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.storage.open import open_storage
-from stoker.taskexecutor.endpoint import TaskExecutorServices
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
+from stoker.taskexecutor.services import TaskExecutorServices
 from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History

@@ -20,7 +20,7 @@ from stoker.core.states import ExecutionState, JobStatus
 
 MASTER, EXECUTOR = "master-1", "task-executor-1"
 
-OF_EXECUTORS = {name for name in FAILPOINTS if name.startswith(("task.", "outcomes."))}
+OF_EXECUTORS = {name for name in FAILPOINTS if name.startswith(("slots.", "task.", "outcomes."))}
 OF_CANCELS = {name for name in FAILPOINTS if name.startswith(("wishes.", "cancel."))}
 AT_RETENTION = {name for name in FAILPOINTS if "pruning" in name}
 

@@ -38,6 +38,8 @@ FAILPOINTS: Final = frozenset(
         "attempts.after-removing-records",
         "deployment.before-submitting",
         "deployment.after-submitting",
+        "slots.before-keeping",
+        "slots.after-keeping",
         "task.before-launch",
         "task.after-launch",
         "task.before-outcome-is-told",

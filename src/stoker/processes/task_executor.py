@@ -38,9 +38,11 @@ from stoker.processes.uncaught import uncaught_errors
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.options import RegistrationOptions, RpcOptions
 from stoker.storage.open import open_storage
-from stoker.taskexecutor.endpoint import TaskExecutor, TaskExecutorServices
+from stoker.taskexecutor.endpoint import TaskExecutor
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
+from stoker.taskexecutor.services import TaskExecutorServices
+from stoker.taskexecutor.slot_memory import FileSlotMemory
 from stoker.taskexecutor.tasks import TaskServices
 
 log = logging.getLogger(__name__)
@@ -133,6 +135,7 @@ async def task_executor_process(
                     cores=machine.cores(),
                     memory_bytes=machine.memory_bytes(),
                     on_demand=options.on_demand,
+                    slot_memory=FileSlotMemory(directories.work / "slots"),
                     options=configuration.of(TaskExecutorOptions),
                     heartbeat=configuration.of(HeartbeatOptions),
                     lease=configuration.of(LeaseOptions),

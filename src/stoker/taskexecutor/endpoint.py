@@ -3,15 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, Unavailable
-from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
+from stoker.core.ids import AllocationId, AttemptId, JobId
 from stoker.core.tokens import FencingToken
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.jobmaster import job_component
-from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import SlotReport, TaskExecutorRegistration
 from stoker.gateways.taskexecutor import (
     SlotRequest,
@@ -19,44 +17,23 @@ from stoker.gateways.taskexecutor import (
     TaskDeployment,
     TaskExecutorGateway,
 )
-from stoker.ha.coordinator import Coordinator
 from stoker.ha.masters import MasterDirectory
 from stoker.ha.retrieval import LeaderRetrieval
-from stoker.heartbeat.options import HeartbeatOptions
-from stoker.rpc.options import RegistrationOptions
-from stoker.rpc.service import Endpoint, RpcService
+from stoker.rpc.service import Endpoint
 from stoker.taskexecutor.draining import Draining
 from stoker.taskexecutor.held_task import HeldTask
 from stoker.taskexecutor.job_link import Acquaintance, Identity, JobLink
+from stoker.taskexecutor.lasting_slots import LastingSlots
 from stoker.taskexecutor.leases import LeaseKeeper, earliest
-from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.resource_manager_link import ResourceManagerLink
-from stoker.taskexecutor.slot_table import SlotTable, SlotUse
+from stoker.taskexecutor.services import TaskExecutorServices
+from stoker.taskexecutor.slot_table import SlotUse
 from stoker.taskexecutor.suspensions import Suspensions
-from stoker.taskexecutor.tasks import TaskRuns, TaskServices
+from stoker.taskexecutor.tasks import TaskRuns
 
 log = logging.getLogger(__name__)
 
 TASK_EXECUTOR = "task_executor"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskExecutorServices:
-    rpc: RpcService
-    coordinator: Coordinator
-    tasks: TaskServices
-    resource_id: ResourceId
-    instance: InstanceId
-    host: str = "localhost"
-    pid: int = 0
-    cores: int = 0
-    memory_bytes: int = 0
-    on_demand: bool = False
-    """Started by a provider, which starts others when they are needed."""
-    options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
-    heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
-    lease: LeaseOptions = field(default_factory=LeaseOptions)
-    registration: RegistrationOptions = field(default_factory=RegistrationOptions)
 
 
 class TaskExecutor(Endpoint):
@@ -69,7 +46,7 @@ class TaskExecutor(Endpoint):
         self.scope = TaskScope("task-executor")
         self.task_scope = TaskScope("tasks")
         """Apart from the rest: when that fails, tasks are still ended in good order."""
-        self._slots = SlotTable(services.options.slots)
+        self._slots = LastingSlots(services.options.slots, services.slot_memory)
         self._tasks: dict[AttemptId, HeldTask] = {}
         self._links: dict[JobId, JobLink] = {}
         self._link_tasks: dict[JobId, asyncio.Task[None]] = {}
@@ -271,6 +248,16 @@ class TaskExecutor(Endpoint):
     async def begin(self) -> None:
         """Before anybody can send a task."""
         await self._runs.begin()
+
+    def restore_slots(self) -> None:
+        """Before it registers, so that its report says whose they are (TM-22)."""
+        for job_id in self._slots.restore(self._loop_time()):
+            log.info("a slot of job %s is offered to it again", job_id)
+            self._link_to(job_id)
+
+    def forget_slots(self) -> None:
+        """It leaves in good order: its jobs go on elsewhere."""
+        self._slots.forget_all()
 
     async def end_tasks(self, reason: str) -> None:
         """Nothing runs here any more when this returns, and nothing will."""

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import StartupFailed
-from stoker.taskexecutor.endpoint import TaskExecutor, TaskExecutorServices
+from stoker.taskexecutor.endpoint import TaskExecutor
+from stoker.taskexecutor.services import TaskExecutorServices
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator
 async def _register_when_ready(executor: TaskExecutor, services: TaskExecutorServices) -> None:
     """A slot is promised only where a task would begin at once."""
     await services.tasks.engine.wait_until_ready()
+    executor.restore_slots()
     await executor.manager.run()
 
 
@@ -71,6 +73,7 @@ async def _leave(executor: TaskExecutor) -> None:
             await executor.outcomes_on_record()
     except TimeoutError:
         log.error("outcomes are not on record after %.0f s: their jobs wait", RECORDING_SECONDS)
+    executor.forget_slots()
     try:
         async with asyncio.timeout(LEAVING_SECONDS):
             await executor.manager.leave("it was stopped")

@@ -71,6 +71,9 @@ class SlotTable:
     def free(self, allocation: AllocationId) -> bool:
         return self._allocations.pop(allocation, None) is not None
 
+    def held(self, allocation: AllocationId) -> Allocation | None:
+        return self._allocations.get(allocation)
+
     def job_of(self, allocation: AllocationId) -> JobId | None:
         held = self._allocations.get(allocation)
         return held.job_id if held else None

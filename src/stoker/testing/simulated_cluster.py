@@ -38,14 +38,16 @@ from stoker.processes.shutdown import first_of
 from stoker.rpc.memory import MemoryNetwork
 from stoker.rpc.options import RegistrationOptions
 from stoker.storage.memory import MemoryStorage
-from stoker.taskexecutor.endpoint import TaskExecutorServices
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
+from stoker.taskexecutor.services import TaskExecutorServices
+from stoker.taskexecutor.slot_memory import KeptSlot
 from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History
 from stoker.testing.network_faults import RandomFaults
 from stoker.testing.process_coordinator import ProcessCoordinator
+from stoker.testing.process_slots import ProcessSlots
 from stoker.testing.process_storage import ProcessStorage
 from stoker.testing.slowness import Slowness
 from stoker.testing.virtual_time import VirtualTimeLoop, running_process, virtual_wall_clock
@@ -64,6 +66,7 @@ class Process:
     storage: ProcessStorage
     task: "asyncio.Task[None]"
     engine: FakeEngine | None = None
+    slots: ProcessSlots | None = None
 
 
 class _ObservedOutcomes(OutcomeStore):
@@ -112,6 +115,8 @@ class SimulatedCluster:
         self.processes: dict[str, Process] = {}
         self._scope = TaskScope("simulated cluster")
         self._lives = 0
+        self._disks: dict[str, dict[int, KeptSlot]] = {}
+        """What task executors keep of their slots, by the name of their machine."""
 
     @asynccontextmanager
     async def running(self, *, masters: int = 2, executors: int = 3) -> AsyncIterator[None]:
@@ -175,6 +180,7 @@ class SimulatedCluster:
         engine = FakeEngine(name, self.history, self.wall_clock)
         self._lives += 1
         folder = self.folder / f"{name}-{self._lives}"
+        slots = ProcessSlots(self._disks.setdefault(name, {}))
         blobs = BlobCache(folder / "artifacts", BlobOptions(), storage=storage, off_loop=inline)
         services = TaskExecutorServices(
             rpc=self.network.service(name),
@@ -190,6 +196,7 @@ class SimulatedCluster:
             ),
             resource_id=ResourceId(resource_id or name),
             instance=self.ids.instance(),
+            slot_memory=slots,
             options=TaskExecutorOptions(slots=self.slots),
             heartbeat=HEARTBEAT,
             registration=RETRY,
@@ -197,7 +204,7 @@ class SimulatedCluster:
         task = self._scope.spawn(
             name, self._live(name, lambda: self._run_executor(services, blobs, engine))
         )
-        self.processes[name] = Process(name, session, storage, task, engine)
+        self.processes[name] = Process(name, session, storage, task, engine, slots)
 
     async def _run_executor(
         self, services: TaskExecutorServices, blobs: BlobCache, engine: FakeEngine
@@ -232,6 +239,8 @@ class SimulatedCluster:
         process.storage.is_cut = True
         if process.engine is not None:
             process.engine.vanish()
+        if process.slots is not None:
+            process.slots.is_cut = True
         process.task.cancel()
         self._loop.thaw(name)
         return process

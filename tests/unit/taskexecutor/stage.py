@@ -22,13 +22,15 @@ from stoker.ha.memory import MemoryCoordination
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage
-from stoker.taskexecutor.endpoint import TaskExecutorServices
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
+from stoker.taskexecutor.services import TaskExecutorServices
+from stoker.taskexecutor.slot_memory import KeptSlot
 from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History
 from stoker.testing.leadership import seize_leadership
+from stoker.testing.process_slots import ProcessSlots
 from stoker.testing.simulated_cluster import HEARTBEAT, RETRY
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 from unit.fake_parts import JOB, FakeManager, FakeMaster
@@ -59,6 +61,8 @@ class Stage:
     folder: Path
     manager_kind: type[FakeManager] = FakeManager
     options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
+    kept: dict[int, KeptSlot] = field(default_factory=dict)
+    """What it keeps of its slots, and what a former life left."""
 
     def __post_init__(self) -> None:
         self.network = MemoryNetwork()
@@ -110,6 +114,7 @@ class Stage:
             ),
             resource_id=ResourceId("executor"),
             instance=InstanceId("life"),
+            slot_memory=ProcessSlots(self.kept),
             options=self.options,
             heartbeat=HEARTBEAT,
             registration=RETRY,

@@ -1,0 +1,33 @@
+"""What a task executor is given."""
+
+from dataclasses import dataclass, field
+
+from stoker.core.ids import InstanceId, ResourceId
+from stoker.gateways.leases import LeaseOptions
+from stoker.ha.coordinator import Coordinator
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.rpc.options import RegistrationOptions
+from stoker.rpc.service import RpcService
+from stoker.taskexecutor.options import TaskExecutorOptions
+from stoker.taskexecutor.slot_memory import NoSlotMemory, SlotMemory
+from stoker.taskexecutor.tasks import TaskServices
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskExecutorServices:
+    rpc: RpcService
+    coordinator: Coordinator
+    tasks: TaskServices
+    resource_id: ResourceId
+    instance: InstanceId
+    host: str = "localhost"
+    pid: int = 0
+    cores: int = 0
+    memory_bytes: int = 0
+    on_demand: bool = False
+    """Started by a provider, which starts others when they are needed."""
+    slot_memory: SlotMemory = field(default_factory=NoSlotMemory)
+    options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
+    heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
+    lease: LeaseOptions = field(default_factory=LeaseOptions)
+    registration: RegistrationOptions = field(default_factory=RegistrationOptions)

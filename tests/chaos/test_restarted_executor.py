@@ -1,0 +1,58 @@
+"""A task executor is killed and started again: its jobs have their slots back (TM-22)."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from chaos.real_cluster import eventually, real_cluster
+from chaos.workload import ROWS, batch_job, rows_in
+from stoker.client.blocking import BlockingClient
+from stoker.core.ids import Ids, JobId
+from stoker.core.results import AttemptDetails
+from stoker.core.states import ExecutionState, JobStatus
+
+pytestmark = pytest.mark.timeout(600)
+
+EXECUTOR = "task-executor-1"
+SLOTS = 3
+
+
+def attempt_of(client: BlockingClient, job_id: JobId) -> AttemptDetails:
+    (region,) = client.job(job_id).regions
+    return region.current
+
+
+def test_jobs_have_their_slots_again_before_one_of_higher_priority(tmp_path: Path) -> None:
+    ids = Ids()
+    long = [
+        batch_job(ids, tmp_path / f"long-{number}", seconds=600, restarts=3)
+        for number in range(SLOTS)
+    ]
+    short = msgspec.structs.replace(batch_job(ids, tmp_path / "short"), priority=9)
+    with real_cluster(tmp_path / "cluster", masters=1, task_executors=1) as cluster:
+        client = cluster.client
+
+        def have_begun(number: int) -> bool:
+            attempts = [attempt_of(client, graph.job_id) for graph in long]
+            return all(
+                attempt.number == number and attempt.state is ExecutionState.INITIALIZING
+                for attempt in attempts
+            )
+
+        for graph in long:
+            client.submit(graph)
+        eventually(lambda: have_begun(0), "the long jobs have begun")
+        client.submit(short)
+        cluster.kill(EXECUTOR)
+        cluster.restart_the_dead()
+        eventually(lambda: have_begun(1), "they have begun again", 120)
+        assert attempt_of(client, short.job_id).state is ExecutionState.SCHEDULED
+        for graph in long:
+            client.cancel(graph.job_id)
+        assert client.wait(short.job_id) is JobStatus.FINISHED
+        assert rows_in(tmp_path / "short") == ROWS
+        for graph in long:
+            assert client.wait(graph.job_id) is JobStatus.CANCELED
+        kept = cluster.directory / "work" / EXECUTOR / "slots"
+        eventually(lambda: not list(kept.iterdir()), "nothing is kept of slots that are free")

@@ -1,0 +1,60 @@
+"""A task executor that dies and is started again on its machine (TM-22)."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from stoker.core.ids import JobId
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.testing.simulated_cluster import SimulatedCluster
+
+
+async def states_of(cluster: SimulatedCluster, job_id: JobId) -> set[ExecutionState]:
+    details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
+    return {region.current.state for region in details.regions}
+
+
+def test_a_job_has_its_slots_again_before_those_who_came_later(tmp_path: Path) -> None:
+    """TM-22: without that, the one of higher priority would get them."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=FOREVER, sinks=2, streaming=True, restart=AGAIN_AND_AGAIN)
+        runs = await cluster.submit(graph)
+        await asyncio.sleep(5)
+        waiting = msgspec.structs.replace(job(cluster, seconds=1, sinks=2), priority=9)
+        waits = await cluster.submit(waiting)
+        await asyncio.sleep(5)
+        assert await states_of(cluster, waits) == {ExecutionState.SCHEDULED}
+        await cluster.kill("executor-0")
+        await asyncio.sleep(3)
+        cluster.start_executor("executor-0")
+        await asyncio.sleep(60)
+        assert await states_of(cluster, runs) == {ExecutionState.RUNNING}
+        assert await states_of(cluster, waits) == {ExecutionState.SCHEDULED}
+        await cluster.cancel(runs)
+        assert await cluster.wait_for_end(waits) is JobStatus.FINISHED
+
+    simulate(tmp_path, story, masters=1, executors=1)
+
+
+def test_a_job_that_went_on_elsewhere_gives_its_former_slot_up(tmp_path: Path) -> None:
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
+        runs = await cluster.submit(graph)
+        await asyncio.sleep(5)
+        details = await cluster.ask(lambda dispatcher: dispatcher.job_details(runs))
+        name = details.regions[0].current.task_executor
+        assert name is not None
+        await cluster.kill(name)
+        await asyncio.sleep(60)
+        assert await states_of(cluster, runs) == {ExecutionState.RUNNING}
+        cluster.start_executor(name)
+        await asyncio.sleep(5)
+        overview = await cluster.ask(lambda dispatcher: dispatcher.cluster_overview())
+        assert overview.resources.slots_free == 3
+        await cluster.cancel(runs)
+        assert await cluster.wait_for_end(runs) is JobStatus.CANCELED
+
+    simulate(tmp_path, story, masters=1, executors=2)
