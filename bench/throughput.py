@@ -1,8 +1,9 @@
-"""A large batch and a stream at full speed, against the same in bare PySpark.
+"""A large batch, a stream at full speed and one of many small batches, against bare PySpark.
 
 The size of the batch is STOKER_BENCH_MEGABYTES, 2000 without it.
 """
 
+import functools
 import os
 import shutil
 import tempfile
@@ -22,6 +23,7 @@ MEGABYTES = int(os.environ.get("STOKER_BENCH_MEGABYTES", "2000"))
 ROUNDS = rounds(3)
 ROWS_IN_A_MEGABYTE = 16_000
 """Of 64 bytes: a key and a text that hardly compresses."""
+SMALL_BATCHES = 40
 AIM = 0.97
 AGGREGATION = (
     "SELECT key, count(*) AS n, max(text) AS text, sum(length(text)) AS total FROM {} GROUP BY key"
@@ -42,7 +44,13 @@ def batch_pipeline(source: str, target: str) -> Pipeline:
     return pipeline
 
 
-def stream_pipeline(source: str) -> Pipeline:
+def generate_small(spark: Any, target: str) -> None:
+    """A few rows in each of many files."""
+    rows = spark.range(0, 10 * SMALL_BATCHES, 1, SMALL_BATCHES)
+    rows.selectExpr("id % 10 AS key", "cast(id AS string) AS text").write.parquet(target)
+
+
+def stream_pipeline(source: str, files_a_batch: int) -> Pipeline:
     pipeline = Pipeline("stream")
     pipeline.source(
         "rows",
@@ -50,7 +58,7 @@ def stream_pipeline(source: str) -> Pipeline:
         path=source,
         schema="key LONG, text STRING",
         streaming=True,
-        options={"maxFilesPerTrigger": "4"},
+        options={"maxFilesPerTrigger": str(files_a_batch)},
     )
     pipeline.transform("totals", sql=AGGREGATION.format("rows"))
     pipeline.sink("totals", name="out", format="noop", mode="update", trigger="available-now")
@@ -67,20 +75,21 @@ def run() -> list[Verdict]:
     ids = Ids()
     rows = MEGABYTES * ROWS_IN_A_MEGABYTE
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
-        source, target = f"{folder}/in", f"{folder}/out"
+        source, small, target = f"{folder}/in", f"{folder}/small", f"{folder}/out"
         with bare_session() as spark, whole_cluster() as cluster:
             client = BlockingClient(cluster.masters)
             generate(spark, rows, source)
+            generate_small(spark, small)
 
             def bare_batch() -> None:
                 spark.read.parquet(source).createOrReplaceTempView("rows")
                 totals = spark.sql(AGGREGATION.format("rows"))
                 totals.write.mode("overwrite").parquet(target)
 
-            def bare_stream() -> None:
+            def bare_stream(source: str, files_a_batch: int) -> None:
                 checkpoint = Path(folder) / "checkpoint"
                 reader = spark.readStream.schema("key LONG, text STRING")
-                frame = reader.option("maxFilesPerTrigger", "4").parquet(source)
+                frame = reader.option("maxFilesPerTrigger", str(files_a_batch)).parquet(source)
                 frame.createOrReplaceTempView("stream")
                 writer = spark.sql(AGGREGATION.format("stream")).writeStream.format("noop")
                 query = (
@@ -101,22 +110,30 @@ def run() -> list[Verdict]:
                 return submit_and_wait
 
             verdicts = []
-            for name, bare, ours in (
-                ("batch", bare_batch, job(batch_pipeline(source, target))),
-                ("streaming aggregation", bare_stream, job(stream_pipeline(source))),
+            ours = job(batch_pipeline(source, target))
+            verdicts.append(compare("batch", (rows, "rows/s"), bare_batch, ours))
+            for name, amount, files, files_a_batch in (
+                ("streaming aggregation", (rows, "rows/s"), source, 4),
+                ("stream of small batches", (SMALL_BATCHES, "batches/s"), small, 1),
             ):
-                verdicts.append(compare(name, rows, bare, ours))
+                bare = functools.partial(bare_stream, files, files_a_batch)
+                ours = job(stream_pipeline(files, files_a_batch))
+                verdicts.append(compare(name, amount, bare, ours))
     return verdicts
 
 
 def compare(
-    name: str, rows: int, bare: Callable[[], object], ours: Callable[[], object]
+    name: str,
+    work: tuple[int, str],
+    bare: Callable[[], object],
+    ours: Callable[[], object],
 ) -> Verdict:
+    amount, unit = work
     seconds(bare)
     seconds(ours)
-    pairs = [(rows / seconds(bare), rows / seconds(ours)) for _ in range(ROUNDS)]
-    reference = Sample(f"{name}, bare PySpark", tuple(pair[0] for pair in pairs), "rows/s")
-    jobs = Sample(f"{name}, stoker job", tuple(pair[1] for pair in pairs), "rows/s")
+    pairs = [(amount / seconds(bare), amount / seconds(ours)) for _ in range(ROUNDS)]
+    reference = Sample(f"{name}, bare PySpark", tuple(pair[0] for pair in pairs), unit)
+    jobs = Sample(f"{name}, stoker job", tuple(pair[1] for pair in pairs), unit)
     print(f"{reference}\n{jobs}", flush=True)
     ratio = jobs.median / reference.median
     return Verdict(f"{name}, share of bare throughput", ratio, AIM, "", at_least=True)

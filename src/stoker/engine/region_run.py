@@ -20,6 +20,7 @@ from stoker.core.graph import (
 from stoker.core.manifests import Manifest
 from stoker.core.parallelism import SHUFFLE_PARTITIONS, shuffle_partitions
 from stoker.core.results import Progress
+from stoker.engine.checkpoint_files import choose_file_manager
 from stoker.engine.compile import DataFrame, RegionCompiler, Session, run_sql
 from stoker.engine.connect_program import run_on_connect
 from stoker.engine.environment import check_versions, place_artifacts
@@ -241,6 +242,7 @@ class RegionRun:
                 check_remote_position(self._session, sink, checkpoint)
                 check_state_keys(sink.name, frame, checkpoint)
             keep_state_plan(sink.name, frame, checkpoint, restored=restored)
+            choose_file_manager(self._session, checkpoint)
             writer = frame.writeStream.queryName(sink.name).option(
                 "checkpointLocation", checkpoint.url
             )

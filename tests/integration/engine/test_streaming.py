@@ -8,6 +8,11 @@ import pytest
 from integration.engine.bench import Bench, function, job
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
+from stoker.engine.checkpoint_files import FILE_MANAGER
+
+_MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
+FILE_CONTEXT = f"{_MANAGERS}.FileContextBasedCheckpointFileManager"
+WITHOUT_LINKS = f"{_MANAGERS}.FileSystemBasedCheckpointFileManager"
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -93,3 +98,26 @@ async def test_a_batch_frame_with_a_trigger_is_explained(bench: Bench) -> None:
     assert failure.error == "StreamingMismatch"
     assert "remove the trigger" in failure.message
     assert not failure.retriable
+
+
+@pytest.mark.parametrize("chosen", [None, FILE_CONTEXT])
+async def test_checkpoints_are_written_without_a_process_for_each_look_at_a_name(
+    bench: Bench, tmp_path: Path, chosen: str | None
+) -> None:
+    """What the query itself was started with; a job's own choice is kept."""
+    told = str(tmp_path / "told")
+
+    def tell(df, batch_id):
+        key = "spark.sql.streaming.checkpointFileManagerClass"
+        with open(told, "a") as file:
+            file.write(df.sparkSession.conf.get(key) + "\n")
+
+    source = words(tmp_path / "in")
+    write_words(tmp_path / "in", "1.json", "ash")
+    sink = Sink(
+        name="out", input="words", write=function(tell, "df", "batch_id"), trigger="available-now"
+    )
+    configuration = {} if chosen is None else {FILE_MANAGER: chosen}
+    outcome = await bench.run(job(source, sink, configuration=configuration))
+    assert outcome.failure is None, outcome.failure
+    assert Path(told).read_text().split() == [chosen or WITHOUT_LINKS]
