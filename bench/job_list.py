@@ -32,6 +32,8 @@ ENDED = int(os.environ.get("STOKER_BENCH_ENDED", "10000"))
 RUNNING = 4
 A_SECOND = 50
 SECONDS = 10
+SETTLING_SECONDS = 40
+"""Until then Java compiles what the streams do again and again, and takes all processors for it."""
 AIMS = {"embedded": (0, 100.0, 50.0), "ZooKeeper, 3 servers": (3, 50.0, 25.0)}
 """Servers, how many jobs a second shall be accepted, and how many are offered at a steady rate."""
 PAGE = "/jobs/overview?limit=50&offset=5000"
@@ -115,6 +117,7 @@ def _run_streams(url: str) -> None:
         time.sleep(0.2)
     assert states.count("FINISHED") == ENDED, len(states)
     print(f"{RUNNING} streaming jobs run on Spark", flush=True)
+    time.sleep(SETTLING_SECONDS)
 
 
 def _stream() -> JobGraph:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from statistics import median_low
 from typing import Protocol
 
 from bench.raw_line import RawLine, place_of
@@ -28,6 +29,7 @@ _SAMPLE_EVERY = 25
 class Answered:
     milliseconds: tuple[float, ...]
     bytes_each: int
+    """Of half of them at most."""
     seconds: float
     """From the first that was due to the last answer."""
     processor_seconds: float
@@ -195,7 +197,8 @@ class _Asker:
         used = time.process_time() - self._processor
         for body in self.samples:
             self.steady.check(body)
-        return Answered(tuple(self.took), max(self.sizes), max(self.ends) - self.begin, used)
+        size = median_low(self.sizes)
+        return Answered(tuple(self.took), size, max(self.ends) - self.begin, used)
 
     def _keep_asking(self, place: int, line: RawLine, requests: Iterator[bytes]) -> None:
         try:

@@ -5,6 +5,7 @@ plainest form of a request goes a short way; whatever is written in another way,
 long one, and is understood or refused there. All of them have passed the border.
 """
 
+import asyncio
 import functools
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -81,6 +82,8 @@ async def answer_in_pieces(answer: Answer, send: Send, precedence: Precedence) -
     for piece in answer.body[:-1]:
         await precedence.give_way(patience)
         await send({"type": "http.response.body", "body": piece, "more_body": True})
+        # Whoever comes meanwhile is heard now, not when megabytes have been handed to the kernel.
+        await asyncio.sleep(0)
     await send({"type": "http.response.body", "body": answer.body[-1], "more_body": False})
 
 

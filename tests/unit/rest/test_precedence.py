@@ -127,3 +127,19 @@ def test_a_long_answer_lets_jobs_pass_between_its_pieces() -> None:
         assert pieces[b"two"] == pytest.approx(0.01)
 
     run_virtual(scenario())
+
+
+def test_others_have_their_turn_between_two_pieces_of_an_answer() -> None:
+    """Who comes to hand in a job must be heard before anybody can give way."""
+    seen: list[str] = []
+
+    async def send(message: Any) -> None:
+        if "body" in message:
+            seen.append(message["body"].decode())
+            asyncio.get_running_loop().call_soon(seen.append, "another")
+
+    async def scenario() -> None:
+        await answer_in_pieces(Answer(200, [b"one", b"two", b"three"]), send, Precedence())
+
+    run_virtual(scenario())
+    assert seen[:5] == ["one", "another", "two", "another", "three"]
