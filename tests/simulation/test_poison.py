@@ -1,4 +1,4 @@
-"""Five kinds of poison at once, while twenty other jobs are recovered and go on (RUN-12)."""
+"""Six kinds of poison at once, while twenty other jobs are recovered and go on (RUN-12)."""
 
 import asyncio
 import errno
@@ -55,12 +55,14 @@ def with_file(cluster: SimulatedCluster, graph: JobGraph) -> tuple[JobGraph, str
 def test_twenty_jobs_recover_beside_every_kind_of_poison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Corrupt bytes, content that is gone, a huge graph, permission denied, a missing file."""
+    """Corrupt bytes, one damaged byte in a text, content that is gone, a huge graph, permission
+    denied, a missing file.
+    """
     permissions = Permissions(monkeypatch)
 
     async def story(cluster: SimulatedCluster) -> None:
         good = [await cluster.submit(job(cluster, seconds=30)) for _ in range(20)]
-        bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(4)]
+        bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(5)]
         graph, file = with_file(cluster, job(cluster))
         without_file = await cluster.submit(graph)
         await asyncio.sleep(1)
@@ -69,6 +71,8 @@ def test_twenty_jobs_recover_beside_every_kind_of_poison(
         del files[graph_of(cluster, bad[1])]
         files[graph_of(cluster, bad[2])] = HUGE
         permissions.denied.add(graph_of(cluster, bad[3]))
+        damaged = graph_of(cluster, bad[4])
+        files[damaged] = files[damaged].replace(b"simulated", b"simu\xffated")
         del files[file]
         leader = cluster.leader()
         assert leader is not None

@@ -20,6 +20,7 @@ from stoker.core.errors import (
     TooLarge,
     Unavailable,
 )
+from stoker.core.json_text import decode_json
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ def value_of(call: Call[T], status: int, body: bytes) -> T:
 
 def error_of(status: int, body: bytes) -> StokerError:
     try:
-        message = "; ".join(msgspec.json.decode(body, type=Errors).errors)
+        message = "; ".join(decode_json(body, Errors).errors)
     except msgspec.DecodeError:
         message = f"HTTP status {status}: {body[:200].decode(errors='replace')}"
     return _BY_STATUS.get(status, RemoteError)(message, status=status)

@@ -28,6 +28,7 @@ from stoker.api.submission import JobSubmitted
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, RemoteError
 from stoker.core.ids import AttemptId, JobId, ResourceId, is_hex_id
+from stoker.core.json_text import decode_json
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
@@ -315,7 +316,7 @@ def _get(path: str, kind: type[S], pick: Callable[[S], T]) -> Call[T]:
 
 def _decoded(body: bytes, kind: type[S]) -> S:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decode_json(body, kind)
     except msgspec.DecodeError as error:
         raise RemoteError(
             f"the answer is not one of a Stoker master ({error}); check the URL and the versions"

@@ -20,6 +20,7 @@ from stoker.core.graph import (
     inputs_of,
     is_materialized,
 )
+from stoker.core.json_text import decode_json
 from stoker.core.plan import description_of, kind_of
 from stoker.core.regions import Region, regions_of
 
@@ -35,8 +36,8 @@ def to_json(graph: JobGraph, *, indent: int | None = None) -> bytes:
 
 def from_json(data: bytes | str) -> JobGraph:
     try:
-        return msgspec.json.decode(data, type=JobGraph)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return decode_json(data, JobGraph)
+    except msgspec.DecodeError as error:
         raise InvalidJobGraph([f"graph: it is not a job graph in JSON: {error}"]) from error
 
 

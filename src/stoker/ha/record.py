@@ -6,6 +6,7 @@ import msgspec
 
 from stoker.core.errors import CorruptContent
 from stoker.core.graph import Value
+from stoker.core.json_text import decode_json
 
 RECORD_VERSION = 1
 
@@ -36,6 +37,6 @@ def decode_record(content: bytes, kind: type[R], where: str) -> R:
 
 def decode_value(content: bytes, kind: type[V], where: str) -> V:
     try:
-        return msgspec.json.decode(content, type=kind)
+        return decode_json(content, kind)
     except msgspec.MsgspecError as error:
         raise CorruptContent(f"{where} cannot be understood: {error}", where=where) from error

@@ -8,6 +8,7 @@ import msgspec
 
 from stoker.core.errors import StartupFailed
 from stoker.core.graph import Value
+from stoker.core.json_text import decode_json
 from stoker.processes.local_cluster_process import ProcessRecord
 
 STATE_FILE = "cluster.json"
@@ -38,7 +39,7 @@ def read_state(directory: Path) -> ClusterState | None:
     """None when there is no cluster, not even a dead one."""
     path = directory / STATE_FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=ClusterState)
+        return decode_json(path.read_bytes(), ClusterState)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError) as error:

@@ -6,6 +6,7 @@ import msgspec
 from litestar import Request
 
 from stoker.core.errors import InvalidInput
+from stoker.core.json_text import decode_json
 
 T = TypeVar("T")
 
@@ -21,6 +22,6 @@ async def read_body(request: Request[Any, Any, Any], kind: type[T], otherwise: t
     if not content.strip():
         return otherwise()
     try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return decode_json(content, kind)
+    except msgspec.DecodeError as error:
         raise InvalidInput(f"the body of the request is not as expected: {error}") from error

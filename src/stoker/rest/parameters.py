@@ -8,6 +8,7 @@ from litestar.params import PathParameter, SkipValidation
 
 from stoker.core.errors import InvalidInput
 from stoker.core.ids import JobId, is_hex_id
+from stoker.core.json_text import decode_json
 from stoker.core.states import JobStatus
 from stoker.rest.services import RestServices
 
@@ -70,7 +71,7 @@ class _Expiry(msgspec.Struct, rename="camel"):
 def parse_expiry(body: bytes) -> int:
     """Until when the client of a job counts as present, in milliseconds since 1970."""
     try:
-        return msgspec.json.decode(body, type=_Expiry).expired_timestamp
+        return decode_json(body, _Expiry).expired_timestamp
     except msgspec.MsgspecError as error:
         raise InvalidInput(
             f'say ?seconds=N, or send {{"expiredTimestamp": milliseconds}}: {error}'

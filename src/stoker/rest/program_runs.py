@@ -16,6 +16,7 @@ import msgspec
 from stoker.core.errors import InvalidInput, StorageUnavailable
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId
+from stoker.core.json_text import decode_json
 from stoker.rest.options import RestOptions
 from stoker.rest.program_compiler import (
     ANSWER,
@@ -115,9 +116,9 @@ async def _run(directory: Path, program: StoredProgram, seconds: float) -> None:
 
 def _result(directory: Path, program: StoredProgram) -> CompiledProgram:
     try:
-        answer = msgspec.json.decode((directory / ANSWER).read_bytes(), type=CompileAnswer)
+        answer = decode_json((directory / ANSWER).read_bytes(), CompileAnswer)
         if answer.error is None:
-            graph = msgspec.json.decode((directory / GRAPH).read_bytes(), type=JobGraph)
+            graph = decode_json((directory / GRAPH).read_bytes(), JobGraph)
             files = {sha256: Path(path) for sha256, path in answer.files.items()}
             return CompiledProgram(graph=graph, files=files)
     except (OSError, msgspec.DecodeError):

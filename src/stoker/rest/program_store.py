@@ -13,6 +13,7 @@ from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import Value
 from stoker.core.ids import Ids
+from stoker.core.json_text import decode_json
 from stoker.core.results import Millis
 from stoker.storage.contract import Storage
 
@@ -74,7 +75,7 @@ class ProgramStore:
 
     async def _read(self, path: str) -> StoredProgram | None:
         try:
-            return msgspec.json.decode(await self.storage.read(path), type=StoredProgram)
+            return decode_json(await self.storage.read(path), StoredProgram)
         except (NotFound, msgspec.DecodeError):
             return None
 

@@ -20,6 +20,7 @@ from stoker.core.errors import (
 )
 from stoker.core.graph import GRAPH_VERSION, JobGraph
 from stoker.core.ids import is_hex_id
+from stoker.core.json_text import decode_json
 from stoker.gateways.dispatcher import DispatcherGateway, Submitted
 from stoker.rest.artifacts import match_artifacts
 from stoker.rest.parameters import Services
@@ -27,7 +28,6 @@ from stoker.rest.services import JobBlobs, RestServices
 from stoker.rest.uploads import Upload, received_upload
 
 _DRAIN_SECONDS = 10
-_graph_decoder = msgspec.json.Decoder(JobGraph)
 
 
 @post("/jobs", status_code=202, request_max_body_size=None, summary="Submit a job")
@@ -93,7 +93,7 @@ def length_of(request: Request[Any, Any, Any]) -> int | None:
 
 def decode_graph(content: bytes, idempotency_key: str | None) -> JobGraph:
     try:
-        graph = _graph_decoder.decode(content)
+        graph = decode_json(content, JobGraph)
     except msgspec.DecodeError as error:
         raise InvalidInput(f"the job graph cannot be read: {error}") from error
     if graph.version != GRAPH_VERSION:

@@ -187,7 +187,7 @@ class EndpointHost:
         """Begin to answer a frame; `respond` is called once, now or later."""
         try:
             request = decode_request(frame)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             unreadable = HandshakeFailed(f"{self.address} cannot read the request: {error}")
             respond(encode_error(unreadable, self._frame_limit))
             return

@@ -6,6 +6,7 @@ from stoker.core.checkpoints import Millis, SavepointSummary
 from stoker.core.errors import UnusableSavepoint
 from stoker.core.graph import JobGraph, Value
 from stoker.core.ids import JobId, RegionId
+from stoker.core.json_text import decode_json
 
 MANIFEST = "manifest.json"
 GRAPH = "graph.json"
@@ -100,14 +101,14 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(content: bytes, path: str) -> Manifest:
     try:
-        version = msgspec.json.decode(content, type=_Version).version
+        version = decode_json(content, _Version).version
         if version > MANIFEST_VERSION:
             raise UnusableSavepoint(
                 path,
                 f"its manifest has version {version}, and this Stoker reads up to "
                 f"{MANIFEST_VERSION}; use the Stoker that wrote it, or a later one",
             )
-        manifest = msgspec.json.decode(content, type=Manifest)
+        manifest = decode_json(content, Manifest)
     except msgspec.DecodeError as error:
         raise UnusableSavepoint(
             path, f"its manifest is cut off or not a manifest ({error}); use another savepoint"
@@ -124,7 +125,7 @@ def encode_graph(graph: JobGraph) -> bytes:
 
 def decode_graph(content: bytes, path: str) -> JobGraph:
     try:
-        return msgspec.json.decode(content, type=JobGraph)
+        return decode_json(content, JobGraph)
     except msgspec.DecodeError as error:
         raise UnusableSavepoint(path, f"its {GRAPH} cannot be read: {error}") from error
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from stoker.core.graph import Value
+from stoker.core.json_text import decode_json
 
 STATE_PLAN = "stoker-state-plan.json"
 """In the directory of a checkpoint."""
@@ -66,7 +67,7 @@ def encode_plan(plan: StatePlan) -> bytes:
 def decode_plan(content: bytes) -> StatePlan | None:
     """None for what another release wrote, or what is cut off: it tells nothing."""
     try:
-        plan = msgspec.json.decode(content, type=StatePlan)
+        plan = decode_json(content, StatePlan)
     except msgspec.MsgspecError:
         return None
     return plan if plan.version == 1 else None

@@ -12,6 +12,7 @@ import msgspec
 
 from stoker.core.errors import InvalidInput, InvalidOption, NotFound
 from stoker.core.graph import Value
+from stoker.core.json_text import decode_json
 from stoker.security.roles import Role
 
 VERSION = 1
@@ -134,7 +135,7 @@ class TokenFile:
 
 def _read(path: Path) -> tuple[Token, ...]:
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=_File)
+        content = decode_json(path.read_bytes(), _File)
     except msgspec.DecodeError as error:
         raise InvalidOption(f"{path} is not a file of tokens: {error}") from error
     if content.version > VERSION:

@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from stoker.core.ids import AllocationId, JobId
+from stoker.core.json_text import decode_json
 
 log = logging.getLogger(__name__)
 
@@ -79,11 +80,11 @@ class FileSlotMemory:
 
     def _read(self, file: Path) -> KeptSlot | None:
         try:
-            slot = msgspec.json.decode(file.read_bytes(), type=KeptSlot)
+            slot = decode_json(file.read_bytes(), KeptSlot)
             if file == self._file(slot.index):
                 return slot
             reason = f"it tells of slot {slot.index}"
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (OSError, msgspec.DecodeError) as error:
             reason = str(error)
         log.warning("%s is of no use and removed, its slot begins free: %s", file, reason)
         try:

@@ -78,6 +78,8 @@ async def test_two_artifacts_of_the_same_content_need_one_file(master: Master) -
         (parts(new_graph()) * 2, "'graph' occurs twice"),
         ([*parts(new_graph()), ("jar", ("a.jar", b"x"))], "unknown part 'jar'"),
         (parts(b"{"), "the job graph cannot be read"),
+        (parts(b'{"name": "\xff"}'), "the job graph cannot be read: it is not UTF-8"),
+        (parts(b'{"more": ' + b"[" * 100_000), "cannot be read: it is nested too deeply"),
         (parts(b'{"job_id": 3}'), "cannot be read: Expected `str`, got `int` - at `$.job_id`"),
         (parts(new_graph(version=99)), "has version 99, this master reads 1"),
         (parts(new_graph(job_id="../../etc")), "32 lower-case hexadecimal digits"),

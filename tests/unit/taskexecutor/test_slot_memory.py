@@ -30,7 +30,17 @@ def test_nothing_was_kept_and_nothing_is_there_to_forget(tmp_path: Path) -> None
     memory.forget(3)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b'{"index": "x"}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b'{"index": "x"}',
+        b'{"index": 0, "job_id": "\xff", "allocation": "a"}',
+    ],
+)
 def test_what_is_damaged_is_removed_and_its_slot_begins_free(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,22 @@
+"""JSON that somebody else wrote, or that a disk has kept."""
+
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+def decode_json(content: bytes | str, kind: type[T]) -> T:
+    """What is wrong with it, whatever that is, comes as a `msgspec.DecodeError`.
+
+    By itself msgspec has errors of other kinds for bytes that are no text inside of a string, and
+    for brackets in brackets without end. Who forgets one of them lets a single damaged byte through
+    to where nobody expects it.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"it is not UTF-8 ({error.reason})") from error
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deeply") from error

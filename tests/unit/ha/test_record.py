@@ -1,0 +1,49 @@
+"""Whatever a disk does to a record, it is read or named as damaged, never anything else."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.core.errors import CorruptContent
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.ids import JobId
+from stoker.ha.record import decode_record, decode_value, encode
+from stoker.ha.stores.job_graphs import JobRecord
+
+GRAPH = JobGraph(
+    job_id=JobId("1" * 32),
+    name="größer",
+    vertices=(
+        Source(name="numbers", read=FormatRead(format="parquet", path="/in")),
+        Sink(name="out", input="numbers", write=FormatWrite(format="noop")),
+    ),
+    configuration={"spark.ui.enabled": "false"},
+)
+RECORD = JobRecord(
+    job_id=GRAPH.job_id, name="größer", pointer="p", digest="d", nonce="n", submitted_at=1
+)
+
+
+@given(st.integers(min_value=0), st.binary(max_size=3))
+def test_damage_at_any_place_is_named_as_such(place: int, put: bytes) -> None:
+    for value, kind in ((GRAPH, JobGraph), (RECORD, JobRecord)):
+        content = encode(value)
+        at = place % len(content)
+        damaged = content[:at] + put + content[at + 1 :]
+        with suppress(CorruptContent):
+            decode_value(damaged, kind, "here")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "truncated"),
+        (encode(RECORD).replace("größer".encode(), b"gr\xffer"), "it is not UTF-8"),
+        (b'{"more": ' + b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_the_reason_is_told(content: bytes, reason: str) -> None:
+    with pytest.raises(CorruptContent, match=reason):
+        decode_record(content, JobRecord, "here")
