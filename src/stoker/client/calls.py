@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -224,7 +224,7 @@ def disposal_outcome(trigger_id: str) -> Call[SavepointOutcome]:
 
 
 def _operation(body: bytes) -> SavepointOutcome:
-    return outcome_of(msgspec.json.decode(body))
+    return outcome_of(_decoded(body, dict[str, Any]))
 
 
 def upgrade(job_id: JobId, trigger_id: str, wanted: Replacing, length: int) -> Call[None]:
@@ -314,7 +314,7 @@ def _get(path: str, kind: type[S], pick: Callable[[S], T]) -> Call[T]:
     return Call(method="GET", path=path, read=lambda body: pick(_decoded(body, kind)))
 
 
-def _decoded(body: bytes, kind: type[S]) -> S:
+def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return decode_json(body, kind)
     except msgspec.DecodeError as error:

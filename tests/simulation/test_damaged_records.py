@@ -1,0 +1,87 @@
+"""Whatever record or file of a job is damaged, others lead and other jobs go on (RUN-12)."""
+
+import asyncio
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job
+from stoker.core.ids import JobId
+from stoker.core.states import JobStatus
+from stoker.testing.simulated_cluster import SimulatedCluster
+from stoker.testing.virtual_time import run_virtual
+
+Damage = Callable[[bytes], bytes]
+
+DAMAGES: dict[str, Damage] = {
+    "another file": lambda _: b"\x00 garbage",
+    "bytes that are no text": lambda content: re.sub(rb':"[^"]', b':"\xff', content),
+    "cut off": lambda content: content[: len(content) // 2],
+    "nothing": lambda _: b"",
+}
+
+
+class Victims:
+    """One job that runs, one that has ended and one that is being cancelled."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.jobs: list[JobId] = []
+
+    async def prepare(self) -> None:
+        cluster = self.cluster
+        endless = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
+        slow = job(cluster, seconds=FOREVER, streaming=True, cancel_seconds=200)
+        self.jobs = [await cluster.submit(each) for each in (endless, job(cluster), slow)]
+        assert await cluster.wait_for_end(self.jobs[1]) is JobStatus.FINISHED
+        await cluster.cancel(self.jobs[2])
+        await asyncio.sleep(3)
+
+    def places(self) -> list[str]:
+        """Keys at the coordinator, then paths in the storage."""
+        kept = [*self.cluster.coordination.all_keys(), *sorted(self.cluster.storage.files)]
+        return [place for place in kept if any(each in place for each in self.jobs)]
+
+    def damage(self, place: str, damage: Damage) -> None:
+        records, files = self.cluster.coordination.tree().records, self.cluster.storage.files
+        if place in files:
+            files[place] = damage(files[place])
+        else:
+            record = records[place]
+            records[place] = dataclasses.replace(record, value=damage(record.value))
+
+
+def play(folder: Path, number: int, damage: Damage) -> int:
+    """Damages one place; answers how many there are."""
+    places: list[str] = []
+
+    async def story() -> None:
+        cluster = SimulatedCluster(1, folder)
+        async with cluster.running():
+            good = await cluster.submit(job(cluster, seconds=60))
+            victims = Victims(cluster)
+            await victims.prepare()
+            places.extend(victims.places())
+            victims.damage(places[number], damage)
+            leader = cluster.leader()
+            assert leader is not None
+            await cluster.kill(leader)
+            async with asyncio.timeout(300):
+                assert await cluster.wait_for_end(good) is JobStatus.FINISHED
+                later = await cluster.submit(job(cluster))
+                assert await cluster.wait_for_end(later) is JobStatus.FINISHED
+
+    run_virtual(story, seed=1)
+    return len(places)
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_record_of_one_job_harms_no_other(tmp_path: Path, kind: str) -> None:
+    number, there_are = 0, 1
+    while number < there_are:
+        there_are = play(tmp_path / str(number), number, DAMAGES[kind])
+        number += 1
+    assert there_are > 8, "records, a wish, launch intents, graphs, a result and what it points to"
