@@ -17,6 +17,7 @@ import pytest
 from stoker import __version__
 from stoker.core.errors import CorruptContent
 from stoker.core.graph import JobGraph, Value
+from stoker.core.json_text import decode_value
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.core.validation import validate
@@ -26,7 +27,7 @@ from stoker.ha.coordinator import Create
 from stoker.ha.election import Candidacy
 from stoker.ha.masters import MasterRecord
 from stoker.ha.publication import LeaderAddress
-from stoker.ha.record import StoredRecord, decode_record, decode_value, encode
+from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.attempts import AttemptRecord
 from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
 from stoker.ha.stores.job_results import ResultRecord, _AcceptedJob

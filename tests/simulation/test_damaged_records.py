@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job
+from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
+from stoker.jobmaster.savepoint_records import savepoints_record_path, stop_record_path
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
 
@@ -85,3 +86,27 @@ def test_a_damaged_record_of_one_job_harms_no_other(tmp_path: Path, kind: str) -
         there_are = play(tmp_path / str(number), number, DAMAGES[kind])
         number += 1
     assert there_are > 8, "records, a wish, launch intents, graphs, a result and what it points to"
+
+
+@pytest.mark.parametrize("path_of", [stop_record_path, savepoints_record_path])
+def test_a_job_whose_own_record_is_damaged_is_put_aside_with_the_reason(
+    tmp_path: Path, path_of: Callable[[JobId], str]
+) -> None:
+    """Not begun again and again in the hope that it will be read at last."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        graph = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
+        job_id = await cluster.submit(graph)
+        await asyncio.sleep(3)
+        cluster.storage.files[path_of(job_id)] = b'{"path": "\xff'
+        leader = cluster.leader()
+        assert leader is not None
+        await cluster.kill(leader)
+        await asyncio.sleep(30)
+        (aside,) = await cluster.ask(lambda dispatcher: dispatcher.quarantined())
+        assert aside.job_id == job_id
+        assert f"{path_of(job_id)} cannot be understood" in aside.reason
+        await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(job_id))
+        assert await cluster.wait_for_end(job_id) is JobStatus.FAILED
+
+    simulate(tmp_path, story)

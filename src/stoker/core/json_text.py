@@ -4,6 +4,8 @@ from typing import TypeVar
 
 import msgspec
 
+from stoker.core.errors import CorruptContent
+
 T = TypeVar("T")
 
 
@@ -20,3 +22,11 @@ def decode_json(content: bytes | str, kind: type[T]) -> T:
         raise msgspec.DecodeError(f"it is not UTF-8 ({error.reason})") from error
     except RecursionError as error:
         raise msgspec.DecodeError("it is nested too deeply") from error
+
+
+def decode_value(content: bytes, kind: type[T], where: str) -> T:
+    """Of a record that is kept there."""
+    try:
+        return decode_json(content, kind)
+    except msgspec.DecodeError as error:
+        raise CorruptContent(f"{where} cannot be understood: {error}", where=where) from error

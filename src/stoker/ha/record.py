@@ -6,7 +6,7 @@ import msgspec
 
 from stoker.core.errors import CorruptContent
 from stoker.core.graph import Value
-from stoker.core.json_text import decode_json
+from stoker.core.json_text import decode_value
 
 RECORD_VERSION = 1
 
@@ -16,7 +16,6 @@ class StoredRecord(Value, frozen=True, kw_only=True):
 
 
 R = TypeVar("R", bound=StoredRecord)
-V = TypeVar("V", bound=Value)
 
 
 def encode(value: Value) -> bytes:
@@ -33,10 +32,3 @@ def decode_record(content: bytes, kind: type[R], where: str) -> R:
             where=where,
         )
     return record
-
-
-def decode_value(content: bytes, kind: type[V], where: str) -> V:
-    try:
-        return decode_json(content, kind)
-    except msgspec.MsgspecError as error:
-        raise CorruptContent(f"{where} cannot be understood: {error}", where=where) from error

@@ -7,6 +7,7 @@ from stoker.core.errors import NotFound
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import Value
 from stoker.core.ids import JobId
+from stoker.core.json_text import decode_value
 from stoker.storage.contract import Storage
 
 
@@ -35,11 +36,12 @@ def savepoints_record_path(job_id: JobId) -> str:
 
 
 async def stopped_before(storage: Storage, job_id: JobId) -> StopRecord | None:
+    path = stop_record_path(job_id)
     try:
-        content = await storage.read(stop_record_path(job_id))
+        content = await storage.read(path)
     except NotFound:
         return None
-    return msgspec.json.decode(content, type=StopRecord)
+    return decode_value(content, StopRecord, path)
 
 
 async def record_stop(storage: Storage, job_id: JobId, record: StopRecord) -> None:
@@ -49,11 +51,12 @@ async def record_stop(storage: Storage, job_id: JobId, record: StopRecord) -> No
 
 
 async def savepoints_before(storage: Storage, job_id: JobId) -> SavepointsRecord:
+    path = savepoints_record_path(job_id)
     try:
-        content = await storage.read(savepoints_record_path(job_id))
+        content = await storage.read(path)
     except NotFound:
         return SavepointsRecord()
-    return msgspec.json.decode(content, type=SavepointsRecord)
+    return decode_value(content, SavepointsRecord, path)
 
 
 async def record_savepoints(storage: Storage, job_id: JobId, record: SavepointsRecord) -> None:

@@ -12,6 +12,7 @@ from stoker.core.errors import NotFound, UnusableSavepoint
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import Value
 from stoker.core.ids import JobId
+from stoker.core.json_text import decode_value
 from stoker.savepoints.copying import checksum, copy_file, for_all
 from stoker.savepoints.locations import Location
 from stoker.savepoints.logs import moved_operator
@@ -40,11 +41,12 @@ def restore_record_path(job_id: JobId) -> str:
 
 
 async def restored_before(storage: Storage, job_id: JobId) -> RestoreRecord | None:
+    path = restore_record_path(job_id)
     try:
-        content = await storage.read(restore_record_path(job_id))
+        content = await storage.read(path)
     except NotFound:
         return None
-    return msgspec.json.decode(content, type=RestoreRecord)
+    return decode_value(content, RestoreRecord, path)
 
 
 async def restore(

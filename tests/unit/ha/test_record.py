@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from stoker.core.errors import CorruptContent
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.ids import JobId
-from stoker.ha.record import decode_record, decode_value, encode
+from stoker.core.json_text import decode_value
+from stoker.ha.record import decode_record, encode
 from stoker.ha.stores.job_graphs import JobRecord
 
 GRAPH = JobGraph(

@@ -16,11 +16,12 @@ from stoker.core.errors import (
 )
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, JobId, is_hex_id
+from stoker.core.json_text import decode_value
 from stoker.core.results import Failure, JobDetails, JobResult, Millis
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Op, Put
 from stoker.ha.leadership import Leadership
-from stoker.ha.record import StoredRecord, decode_record, decode_value, encode
+from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.fenced import commit_or_read_back
 from stoker.ha.stores.unreadable import Unreadable
 from stoker.storage.contract import Storage

@@ -6,11 +6,12 @@ from stoker.core.errors import CorruptContent, NoSuchKey, NotFound, StorageUnava
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
+from stoker.core.json_text import decode_value
 from stoker.core.replacements import Replacement
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Put
 from stoker.ha.leadership import Leadership
-from stoker.ha.record import StoredRecord, decode_record, decode_value, encode
+from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.fenced import commit_or_read_back
 from stoker.storage.contract import Storage
 
