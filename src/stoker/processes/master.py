@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
 from stoker import __version__
 from stoker.aio.clock import system_wall_clock
 from stoker.aio.scope import TaskScope

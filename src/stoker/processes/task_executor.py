@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
+import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
 from stoker.aio.clock import system_wall_clock
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache

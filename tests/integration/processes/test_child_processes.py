@@ -1,0 +1,56 @@
+"""Processes that a master or task executor starts while it calls others."""
+
+import subprocess
+import sys
+
+import pytest
+
+STARTED = 150
+"""One in ten ended by a signal, so a hundred and fifty do not all get through by luck."""
+
+SCRIPT = f"""
+import asyncio, collections, importlib, os, sys
+importlib.import_module(sys.argv[1])
+import grpc
+from stoker.aio.loop import run
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, _call):
+        async def answer(request, _context):
+            return request
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+async def main():
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Echo(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    channel = grpc.aio.insecure_channel(f"127.0.0.1:{{port}}")
+    call = channel.unary_unary("/echo/echo")
+
+    async def keep_calling():
+        while True:
+            await call(b"hello")
+
+    calling = [asyncio.create_task(keep_calling()) for _ in range(4)]
+    ends = collections.Counter()
+    for _ in range({STARTED}):
+        process = await asyncio.create_subprocess_exec("true", start_new_session=True)
+        ends[await process.wait()] += 1
+    print(dict(ends), os.environ.get("GRPC_ENABLE_FORK_SUPPORT"), flush=True)
+    os._exit(0)
+
+run(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["stoker.processes.master", "stoker.processes.task_executor"])
+def test_they_begin_however_many_calls_are_under_way(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, module],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.split("\n")[0] == f"{{0: {STARTED}}} None", done.stdout + done.stderr
