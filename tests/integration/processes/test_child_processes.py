@@ -44,10 +44,10 @@ run(main())
 """
 
 
-@pytest.mark.parametrize("module", ["stoker.processes.master", "stoker.processes.task_executor"])
-def test_they_begin_however_many_calls_are_under_way(module: str) -> None:
+@pytest.mark.parametrize("command", ["master", "task_executor"])
+def test_they_begin_however_many_calls_are_under_way(command: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, module],
+        [sys.executable, "-c", SCRIPT, f"stoker.cli.commands.{command}"],
         capture_output=True,
         text=True,
         timeout=120,
