@@ -10,6 +10,7 @@ import msgspec
 from stoker.core.graph import Value
 from stoker.core.results import Failure
 from stoker.engine.options import EngineOptions
+from stoker.engine.process_tree import content_of
 
 _MEMORY_INFO = Path("/proc/meminfo")
 _GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -131,7 +132,7 @@ def let_go() -> None:
 
 
 def _data_bytes() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmData:"):
+    for line in content_of("/proc/self/status").splitlines():
+        if line.startswith(b"VmData:"):
             return int(line.split()[1]) * 1024
     return 0

@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _STATE, _START_TIME = 0, 19
@@ -22,18 +21,28 @@ def children_of(pid: int) -> list[int]:
         for thread in os.listdir(tasks):
             # One that has just ended has left its children to another.
             with suppress(OSError):
-                children += map(int, _content(f"{tasks}/{thread}/children").split())
+                children += map(int, content_of(f"{tasks}/{thread}/children").split())
     return children
 
 
-def _content(path: str) -> bytes:
-    """Without the costs of Python's own files: a JVM has hundreds of threads."""
+def content_of(path: str) -> bytes:
+    """Without the costs of Python's own files: a JVM has hundreds of threads, and a process that
+    was just forked pays for each object that it touches first."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = b""
         while piece := os.read(file, 65536):
             content += piece
         return content
+    finally:
+        os.close(file)
+
+
+def replace_content(path: str, content: bytes) -> None:
+    """Of a file of the kernel's."""
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, content)
     finally:
         os.close(file)
 
@@ -66,7 +75,7 @@ def own_bytes(pid: int) -> int:
     A forked process counts what it still shares with its parent, so compare with a first reading.
     """
     try:
-        fields = Path(f"/proc/{pid}/statm").read_text().split()
+        fields = content_of(f"/proc/{pid}/statm").split()
         return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
     except (OSError, IndexError, ValueError):
         return 0
@@ -74,7 +83,7 @@ def own_bytes(pid: int) -> int:
 
 def resident_bytes(pid: int) -> int:
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+        return int(content_of(f"/proc/{pid}/statm").split()[1]) * _PAGE_BYTES
     except (OSError, IndexError, ValueError):
         return 0
 
@@ -87,7 +96,7 @@ def start_time(pid: int) -> int | None:
 
 def _stat(pid: int) -> list[str]:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return content_of(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
     except OSError:
         return []
 
@@ -107,7 +116,7 @@ def program_of(pid: int) -> str:
 def environment_value(pid: int, name: str) -> str | None:
     """Of its first environment: a forked process has that of the process that was executed."""
     try:
-        content = Path(f"/proc/{pid}/environ").read_bytes()
+        content = content_of(f"/proc/{pid}/environ")
     except OSError:
         return None
     prefix = f"{name}=".encode()

@@ -193,8 +193,13 @@ class RegionRun:
         frame = compiler.frame(name)
         self._ground.settle(frame)
         self._begin_batch()
+
+        def write(directory: str) -> None:
+            with self._ground.writing():
+                frame.write.parquet(directory)
+
         with _Mismatch(frame, name, streaming=False):
-            self._note(self._results.write(name, self._task.attempt, frame.write.parquet))
+            self._note(self._results.write(name, self._task.attempt, write))
 
     def _run_batch(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
         self._ground.settle(frame)
@@ -208,7 +213,8 @@ class RegionRun:
                 case FormatWrite() as write if self._publisher is not None:
                     self._publish(self._publisher, write, frame)
                 case FormatWrite() as write:
-                    _write(sink, write, frame)
+                    with self._ground.writing():
+                        _write(sink, write, frame)
 
     def _publish(self, publisher: Publisher, write: FormatWrite, frame: DataFrame) -> None:
         options = {key: value for key, value in write.options.items() if key != "path"}
@@ -217,7 +223,8 @@ class RegionRun:
             writer = frame.write.mode("error").options(**options)
             if write.partition_by:
                 writer = writer.partitionBy(*write.partition_by)
-            writer.format(write.format).save(directory)
+            with self._ground.writing():
+                writer.format(write.format).save(directory)
 
         manifest = publisher.publish(stage, by_partition=self._replaces_by_partition(write))
         if manifest is not None:

@@ -27,6 +27,7 @@ from stoker.engine.janitor import end_all_work, not_ended
 from stoker.engine.lease import LeaseStep, lease_ran_out
 from stoker.engine.lease_watch import LeaseWatch
 from stoker.engine.limits import let_go, naming_its_limit, take_on
+from stoker.engine.one_call import by_one_call
 from stoker.engine.python_workers import workers_of
 from stoker.engine.region_run import RegionRun
 from stoker.engine.runner_protocol import (
@@ -117,7 +118,8 @@ def _set_up(session: Any, prepare: Prepare) -> None:
 
 
 def _warm_up(session: Any) -> None:
-    session.range(10).write.format("noop").mode("append").save()
+    with by_one_call(session.client):
+        session.range(10).write.format("noop").mode("append").save()
 
 
 class Runner:
@@ -142,10 +144,10 @@ class Runner:
         )
         self._ending = threading.Lock()
         self._over = False
-        ground = (
+        self._ground = (
             SharedSession(session.client, prepare.template) if prepare.template else GivenSession()
         )
-        self._run = RegionRun(session, ground, task, self._report, self._entered_running)
+        self._run = RegionRun(session, self._ground, task, self._report, self._entered_running)
 
     def run(self) -> None:
         _move_into(Path(self._task.directory))
@@ -228,7 +230,9 @@ class Runner:
 
     def _close_session(self) -> str:
         """From now on nothing can begin in it; gives the mark of its workers."""
-        workers = workers_of(self._session, self._server_pid)
+        may_have_workers = self._ground.may_have_workers
+        # Not asked for without need: that looks at each thread of the server.
+        workers = workers_of(self._session, self._server_pid) if may_have_workers else ""
         self._session.client.release_session()
         if self._lease_ran_out and workers:
             # The task executor, whose business it is, may be frozen.

@@ -3,10 +3,12 @@
 import os
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pyspark.sql.connect.client import SparkConnectClient
 
+from stoker.engine.one_call import by_one_call
 from stoker.engine.plain_plan import is_plain_plan
 from stoker.engine.process_tree import children_of
 from stoker.engine.session_template import begin_again_as_copy, own_template
@@ -30,10 +32,16 @@ class SharedSession:
         self._template = template
         self._once = threading.RLock()
         self._is_open = False
+        self._is_own = False
         self._stub: Any = None
         self._threads: frozenset[threading.Thread] = frozenset()
         """Those that were there before the task's code."""
         self._set_up: Callable[[], None] = lambda: None
+
+    @property
+    def may_have_workers(self) -> bool:
+        """Those of a shared session have no mark, and whoever shares it has brought no code."""
+        return self._is_own
 
     def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
         if sharing is Sharing.OWN:
@@ -53,6 +61,9 @@ class SharedSession:
                 self._need_own()
             elif self._is_open:
                 self._unwatch()
+
+    def writing(self) -> AbstractContextManager[None]:
+        return by_one_call(self._client)
 
     def _is_alone(self) -> bool:
         """Nothing that the task's code has started could speak to the server meanwhile."""
@@ -81,6 +92,7 @@ class SharedSession:
             self._client._server_session_id = None
 
     def _begin_own(self) -> None:
+        self._is_own = True
         begin_again_as_copy(self._client, own_template(self._template))
 
 

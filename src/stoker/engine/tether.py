@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -32,8 +33,7 @@ def adopt_orphans() -> None:
 
 
 def _prctl(operation: int, argument: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(operation, argument, 0, 0, 0) != 0:
+    if _LIBC.prctl(operation, argument, 0, 0, 0) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 

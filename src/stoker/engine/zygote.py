@@ -17,12 +17,11 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
 from stoker.engine.janitor import serve_as_janitor
-from stoker.engine.process_tree import children_of, descendants_of
+from stoker.engine.process_tree import children_of, descendants_of, replace_content
 from stoker.engine.runner import serve_as_runner
 from stoker.engine.runner_protocol import Exited, Fork, Forked, Kill, ToZygote
 from stoker.engine.tether import adopt_orphans, tie_to_parent
@@ -30,7 +29,8 @@ from stoker.engine.tether import adopt_orphans, tie_to_parent
 _LARGEST_REQUEST = 4096
 _LAST_SWEEPS = 100
 _LAST_SWEEP_SECONDS = 0.02
-_BAD_FIRST = "500"
+_BADNESS = "/proc/self/oom_score_adj"
+_BAD_FIRST = b"500"
 """When the machine runs out of memory, the kernel shall take a runner before all else."""
 
 # What a first task would otherwise spend its time importing.
@@ -134,7 +134,7 @@ class Zygote:
             os.setsid()
             self._control.close()
             with suppress(OSError):
-                Path("/proc/self/oom_score_adj").write_text(_BAD_FIRST)
+                replace_content(_BADNESS, _BAD_FIRST)
             connection, *output = descriptors
             for standard, descriptor in zip((1, 2), output, strict=True):
                 os.dup2(descriptor, standard)

@@ -96,6 +96,23 @@ def test_what_shares_stays_and_what_needs_its_own_has_it_before_its_settings() -
         assert client.stub.calls == [*calls, "ExecutePlan"]
 
 
+@pytest.mark.parametrize(
+    ("sharing", "plan", "may_have"),
+    [
+        (Sharing.SHARED, PLAIN, False),
+        (Sharing.OPEN, PLAIN, False),
+        (Sharing.OPEN, WITH_CODE, True),
+        (Sharing.OWN, PLAIN, True),
+    ],
+)
+def test_only_one_of_its_own_may_have_workers(
+    sharing: Sharing, plan: relations_pb2.Relation, may_have: bool
+) -> None:
+    session, _ = begun(sharing)
+    session.settle(Frame(plan))
+    assert session.may_have_workers is may_have
+
+
 def test_an_open_one_is_shared_when_its_plan_is_plain() -> None:
     session, client = begun(Sharing.OPEN)
     session.settle(Frame(PLAIN))

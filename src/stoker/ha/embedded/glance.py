@@ -28,7 +28,7 @@ class Glance:
     def __init__(self, path: Path, liveness: Liveness, held: HeldSession, session: str) -> None:
         self._held = held
         self._database = Database(path, reads_only=True)
-        self._view = View(self._database, liveness, session, limit=FEW)
+        self._view = View(self._database, liveness.is_alive, session, limit=FEW)
         self._seen_changes = -1
 
     def read(self, key: str) -> tuple[Versioned | None, Sight] | None:

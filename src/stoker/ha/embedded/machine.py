@@ -32,7 +32,7 @@ class Machine:
         except BaseException:
             self._held.end()
             raise
-        self._view = View(self._database, self._liveness, session)
+        self._view = View(self._database, self._liveness.is_alive, session)
         try:
             self._bury_the_dead()
             self.glance = Glance(path, self._liveness, self._held, session)

@@ -1,11 +1,11 @@
 """What a session sees of the records, while those of dead sessions may still be among them."""
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from stoker.ha.coordinator import Versioned
 from stoker.ha.embedded.database import Database
-from stoker.ha.embedded.liveness import Liveness
 from stoker.ha.transaction import Record
 from stoker.ha.watches import Aspect, Place, Sight
 
@@ -35,10 +35,15 @@ class View:
     """Blocking, as its database is; raises Departed instead of showing what is gone."""
 
     def __init__(
-        self, database: Database, liveness: Liveness, session: str, *, limit: int | None = None
+        self,
+        database: Database,
+        is_alive: Callable[[str], bool],
+        session: str,
+        *,
+        limit: int | None = None,
     ) -> None:
         self._database = database
-        self._liveness = liveness
+        self._others_live = is_alive
         self._session = session
         self._limit = limit
 
@@ -72,7 +77,11 @@ class View:
         return names, Sight(identity, frozenset(owners - {self._session}))
 
     def sights(self, places: Iterable[Place]) -> dict[Place, Sight]:
-        return {place: self._sight(place) for place in places}
+        # What is watched belongs to a few sessions; each is asked after once.
+        once = View(
+            self._database, functools.cache(self._others_live), self._session, limit=self._limit
+        )
+        return {place: once._sight(place) for place in places}
 
     def _sight(self, place: Place) -> Sight:
         match place.aspect:
@@ -89,4 +98,4 @@ class View:
             raise Departed(owner)
 
     def _is_alive(self, session: str) -> bool:
-        return session == self._session or self._liveness.is_alive(session)
+        return session == self._session or self._others_live(session)

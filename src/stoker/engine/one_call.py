@@ -1,0 +1,27 @@
+"""Actions that are carried out by a single call to the Spark server, and by no second one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def by_one_call(client: Any) -> Iterator[None]:
+    """For what answers without data, such as a write.
+
+    Else the server keeps each answer until it is told that it arrived, and a client whose
+    connection broke takes it up again. That takes further calls and threads at both ends, and the
+    last of those calls may come after the end of the session, which fills the server's log with
+    errors. Between two processes of a machine a connection breaks when one of them ends, and then
+    the task ends too. Nor is the call tried again: what was written would be written twice.
+
+    Not for answers with data: Spark would send them as fast as it can, whoever reads them.
+    """
+    policies = client.get_retry_policies()
+    client.set_retry_policies([])
+    client.disable_reattachable_execute()
+    try:
+        yield
+    finally:
+        client.enable_reattachable_execute()
+        client.set_retry_policies(policies)

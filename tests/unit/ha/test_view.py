@@ -1,0 +1,45 @@
+"""What a session sees of the records of others."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker.ha.coordinator import Create
+from stoker.ha.embedded.database import Database
+from stoker.ha.embedded.view import Departed, View
+from stoker.ha.watches import Aspect, Place
+
+
+class Sessions:
+    """Tells who lives, and notes who was asked after."""
+
+    def __init__(self, *alive: str) -> None:
+        self.alive = set(alive)
+        self.asked: list[str] = []
+
+    def is_alive(self, session: str) -> bool:
+        self.asked.append(session)
+        return session in self.alive
+
+
+PLACES = [Place(Aspect.VALUE, "a"), Place(Aspect.VALUE, "b"), Place(Aspect.CHILDREN, "c")]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    database = Database(tmp_path / "records.sqlite")
+    with database.exclusively():
+        database.apply([Create(key, b"", ephemeral=True) for key in ("a", "b")], session="one")
+        database.apply([Create("c/d", b"", ephemeral=True)], session="two")
+    return database
+
+
+def test_each_session_is_asked_after_once_for_all_its_keys(database: Database) -> None:
+    sessions = Sessions("one", "two")
+    view = View(database, sessions.is_alive, "me")
+    assert set(view.sights(PLACES)) == set(PLACES)
+    assert sorted(sessions.asked) == ["one", "two"]
+    # What was true then need not be true any more.
+    sessions.alive.remove("two")
+    with pytest.raises(Departed, match="two"):
+        view.sights(PLACES)
