@@ -10,10 +10,17 @@ from integration.engine.bench import OPTIONS, Bench
 from stoker.engine.connect_engine import ConnectEngine
 
 
+@pytest.fixture(scope="session")
+def engine_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logs")
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ConnectEngine]:
-    root = tmp_path_factory.mktemp("engine")
-    async with ConnectEngine.open(OPTIONS, root / "work", root / "logs") as opened:
+async def engine(
+    tmp_path_factory: pytest.TempPathFactory, engine_logs: Path
+) -> AsyncIterator[ConnectEngine]:
+    work = tmp_path_factory.mktemp("engine") / "work"
+    async with ConnectEngine.open(OPTIONS, work, engine_logs) as opened:
         yield opened
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from integration.engine.bench import TO_NOWHERE, Bench, Launched, function, job
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
 from integration.engine.processes import cancel_within_ten_seconds, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
@@ -75,6 +75,24 @@ async def test_a_task_without_code_for_spark_shares_and_others_do_not(
     await until(lambda: "RUNNING" in launched.states)
     assert await isolation_of(launched) == expected
     await launched.running.cancel()
+
+
+async def test_small_tasks_leave_no_errors_in_the_log_of_spark(
+    bench: Bench, engine_logs: Path
+) -> None:
+    """Whether nothing asks Spark for a session that has ended: one in two did."""
+
+    def logged() -> str:
+        return "".join(log.read_text() for log in sorted(engine_logs.glob("spark-server*.log")))
+
+    graph = job(TEN_ROWS, TO_NOWHERE)
+    before = len(logged())
+    for _ in range(4):
+        outcomes = await asyncio.gather(*(bench.run(graph) for _ in range(4)))
+        assert {outcome.state for outcome in outcomes} == {ExecutionState.FINISHED}
+    # A call that came too late would be on its way.
+    await asyncio.sleep(0.5)
+    assert "ERROR" not in logged()[before:]
 
 
 async def test_tasks_with_python_code_for_spark_never_share_workers(
