@@ -1,7 +1,6 @@
 """Writes are one call to the Spark server, never a second one."""
 
 from collections.abc import Iterator
-from concurrent.futures import wait
 from typing import Any
 
 import grpc
@@ -51,9 +50,7 @@ def client() -> Iterator[Any]:
     client.set_retry_policies([DefaultPolicy(max_retries=2, initial_backoff=1, max_backoff=1)])
     client._stub = Server()
     yield client
-    # It tells the server in the background that it needs an answer no more.
-    wait(client._release_futures)
-    client._channel.close()
+    client.close()
 
 
 def write(client: Any) -> None:
