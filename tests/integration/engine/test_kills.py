@@ -4,12 +4,14 @@
 # ruff: noqa: PLC0415
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from integration.engine.bench import TO_NOWHERE, Bench, Launched, function, job
-from integration.engine.processes import cancel_within_ten_seconds, until
+from integration.engine.processes import cancel_within_ten_seconds, runner_of, until
 from stoker.core.graph import FormatRead, JobGraph, Sink, Source, Sql, Transform
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.spark_tasks import has_active_tasks
@@ -100,6 +102,21 @@ async def test_a_cancelled_task_ends_within_ten_seconds_with_its_stages(
     if graph is endless_stage:
         await until(lambda: any_tasks_of(engine, launched))
     await cancel_within_ten_seconds(launched)
+    assert not await asyncio.to_thread(any_tasks_of, engine, launched)
+
+
+async def test_a_runner_that_is_killed_while_it_writes_leaves_no_tasks_at_spark(
+    bench: Bench, engine: ConnectEngine, tmp_path: Path
+) -> None:
+    """Its write is a call that nobody waits for any more."""
+    begun = tmp_path / "begun"
+    launched = await bench.launch(endless_stage(begun))
+    await has_begun(launched, begun)
+    await until(lambda: any_tasks_of(engine, launched))
+    os.kill(runner_of(engine, launched), signal.SIGKILL)
+    outcome = await asyncio.wait_for(launched.running.outcome(), 10)
+    assert outcome.failure is not None
+    assert "SIGKILL" in outcome.failure.message
     assert not await asyncio.to_thread(any_tasks_of, engine, launched)
 
 
