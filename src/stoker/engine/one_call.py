@@ -15,7 +15,8 @@ def by_one_call(client: Any) -> Iterator[None]:
     errors. Between two processes of a machine a connection breaks when one of them ends, and then
     the task ends too. Nor is the call tried again: what was written would be written twice.
 
-    Not for answers with data: Spark would send them as fast as it can, whoever reads them.
+    Not for answers with data: Spark would send them as fast as it can, whoever reads them. What
+    other threads ask the same client meanwhile, such as an interrupt, is not tried again either.
     """
     policies = client.get_retry_policies()
     client.set_retry_policies([])

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from stoker.engine.process_tree import children_of, program_of
 
 # Over a literal table, since Spark computes that in the driver, where the session is known.
-_ASK = (
+ASK = (
     "SELECT reflect('org.apache.spark.JobArtifactSet', 'getCurrentJobArtifactState') AS state "
     "FROM VALUES (1)"
 )
@@ -25,7 +25,7 @@ def workers_of(session: Any, server_pid: int) -> str:
     if not server_pid or not workers_at(server_pid):
         return ""
     try:
-        return id_in(str(session.sql(_ASK).collect()[0][0]))
+        return id_in(str(session.sql(ASK).collect()[0][0]))
     except PySparkException:
         return ""
 

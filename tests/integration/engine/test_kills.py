@@ -120,6 +120,20 @@ async def test_a_runner_that_is_killed_while_it_writes_leaves_no_tasks_at_spark(
     assert not await asyncio.to_thread(any_tasks_of, engine, launched)
 
 
+async def test_when_memory_runs_out_the_kernel_takes_a_runner_before_the_server(
+    bench: Bench, engine: ConnectEngine, tmp_path: Path
+) -> None:
+    launched = await bench.launch(endless_loop(tmp_path / "begun"))
+    await has_begun(launched, tmp_path / "begun")
+    assert badness(runner_of(engine, launched)) == 500
+    assert badness(int(engine.description["server-pid"])) < 500
+    await cancel_within_ten_seconds(launched)
+
+
+def badness(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
 def any_tasks_of(engine: ConnectEngine, launched: Launched) -> bool:
     owners = {launched.running.session_id}
     if launched.has_progressed and launched.last_progress.run_id is not None:

@@ -17,6 +17,7 @@ from integration.engine.processes import cancel_within_ten_seconds, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.python_workers import ASK, id_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,14 +28,16 @@ def by(body: Callable[..., Any]) -> JobGraph:
     return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
-async def isolation_of(launched: Launched) -> str:
-    """Of the session of a task that runs, as another client of it is told."""
+async def isolation_of(launched: Launched) -> tuple[str, bool]:
+    """Of the session of a task that runs, as another client of it is told; and whether its Python
+    workers would have a mark, without which nobody need look for them."""
     running = launched.running
 
-    def ask() -> str:
+    def ask() -> tuple[str, bool]:
         session: Any = SparkSession.builder.remote(running.server.url(running.session_id)).create()
         try:
-            return str(session.conf.get(_ISOLATION))
+            mark = id_in(str(session.sql(ASK).collect()[0][0]))
+            return str(session.conf.get(_ISOLATION)), bool(mark)
         finally:
             session.client.close()
 
@@ -73,7 +76,7 @@ async def test_a_task_without_code_for_spark_shares_and_others_do_not(
 ) -> None:
     launched = await bench.launch(graph)
     await until(lambda: "RUNNING" in launched.states)
-    assert await isolation_of(launched) == expected
+    assert await isolation_of(launched) == (expected, expected == "true")
     await launched.running.cancel()
 
 
@@ -197,5 +200,5 @@ async def test_a_task_in_its_own_session_is_ended_with_all_its_work(
 
     launched = await bench.launch(by(rows))
     await until(begun.exists)
-    assert await isolation_of(launched) == "true"
+    assert await isolation_of(launched) == ("true", True)
     await cancel_within_ten_seconds(launched)
