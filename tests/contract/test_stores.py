@@ -440,8 +440,8 @@ async def test_the_last_attempt_of_each_region_is_known(stores: Stores):
     known = await stores.attempts.of_job(job_id)
     assert [record.region for record in known] == sorted(names)
     assert await stores.attempts.get(job_id, RegionId("out")) == attempt_of(job_id, "out", 2)
-    await stores.attempts.remove_job(job_id)
-    await stores.attempts.remove_job(job_id)
+    await stores.graphs.remove(job_id)
+    await stores.graphs.remove(job_id)
     assert await stores.attempts.of_job(job_id) == []
     assert len(await stores.attempts.of_job(other)) == 1
 

@@ -3,11 +3,13 @@
 It uses http.client: importing httpx takes longer than a whole `stoker list` may.
 """
 
+import http
 import http.client
 import os
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -32,7 +34,8 @@ from stoker.client.answers import (
     value_of,
 )
 from stoker.client.calls import Call, Replacing
-from stoker.client.identity import check_server, context_for, headers_of, untrusted
+from stoker.client.connections import Connection, Connections
+from stoker.client.identity import check_server, headers_of, untrusted
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.options import ClientOptions
 from stoker.client.submission import SubmissionBody, new_boundary
@@ -76,6 +79,7 @@ class BlockingClient:
     ) -> None:
         self._masters = Masters(parse_masters(masters))
         self._options = options or ClientOptions()
+        self._connections = Connections(self._options)
         self._sleep = sleep
 
     def __enter__(self) -> Self:
@@ -87,7 +91,8 @@ class BlockingClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Nothing stays open between calls."""
+        """Close the connections that stay open between calls; another call opens one again."""
+        self._connections.close()
 
     def submit(self, graph: JobGraph, artifacts: Mapping[str, Path] | None = None) -> JobSubmitted:
         """Files by their sha256. Repeated safely, since the graph carries the job's id."""
@@ -301,34 +306,46 @@ class BlockingClient:
     def _exchange(
         self, attempts: Attempts, call: Call[Any], body: SubmissionBody | None
     ) -> tuple[int, bytes]:
-        url = attempts.url
+        url, patience = attempts.url, attempts.patience + call.waits
+        kept = self._connections.take(url)
+        if kept is not None:
+            # The master may just have closed it; every call may be repeated.
+            with suppress(ConnectionError, ssl.SSLError):
+                return self._converse(kept, url, call, body, patience)
         connect_timeout = self._options.connect_timeout.total_seconds()
-        connection = self._connection(url, min(connect_timeout, attempts.patience))
-        patience = attempts.patience + call.waits
         try:
-            connection.connect()
+            connection = self._connections.open(url, min(connect_timeout, attempts.patience))
+            return self._converse(connection, url, call, body, patience)
+        except ssl.SSLError as error:
+            raise untrusted(url, error) from error
+
+    def _converse(
+        self,
+        connection: Connection,
+        url: str,
+        call: Call[Any],
+        body: SubmissionBody | None,
+        patience: float,
+    ) -> tuple[int, bytes]:
+        is_over = True
+        try:
             connection.sock.settimeout(patience)
             headers = headers_of(self._options)
             _send(connection, urlsplit(url).path + call.target, call.method, headers, body)
             response = connection.getresponse()
             check_server(response.headers.get(SERVER_HEADER))
-            return response.status, self._read(response)
-        except ssl.SSLError as error:
-            raise untrusted(url, error) from error
+            status, answer = response.status, self._read(response)
+            # A refusal may have come before the end of what was sent.
+            refused = status >= http.HTTPStatus.BAD_REQUEST
+            is_over = refused or response.will_close or not response.isclosed()
+            return status, answer
         except TimeoutError as error:
-            if connection.sock is None:
-                raise
             raise _Silence(patience) from error
         finally:
-            connection.close()
-
-    def _connection(self, url: str, timeout: float) -> http.client.HTTPConnection:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-        context = context_for(url, self._options)
-        if context is None:
-            return http.client.HTTPConnection(host, port, timeout=timeout)
-        return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+            if is_over:
+                connection.close()
+            else:
+                self._connections.give_back(url, connection)
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         answer = response.read(self._options.max_content_length + 1)
@@ -338,7 +355,7 @@ class BlockingClient:
 
 
 def _send(
-    connection: http.client.HTTPConnection,
+    connection: Connection,
     target: str,
     method: str,
     headers: dict[str, str],

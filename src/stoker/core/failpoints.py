@@ -34,8 +34,6 @@ FAILPOINTS: Final = frozenset(
         "wishes.after-record",
         "attempts.before-record",
         "attempts.after-record",
-        "attempts.before-removing-records",
-        "attempts.after-removing-records",
         "deployment.before-submitting",
         "deployment.after-submitting",
         "slots.before-keeping",

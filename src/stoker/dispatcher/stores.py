@@ -41,7 +41,6 @@ def stores_of(leadership: Leadership, storage: Storage, ids: Ids) -> Stores:
 
 def cleanup_steps(stores: Stores, blobs: BlobServer) -> tuple[CleanupStep, ...]:
     return (
-        CleanupStep("records of attempts", stores.attempts.remove_job),
-        CleanupStep("record and files of the job", stores.graphs.remove),
+        CleanupStep("records and files of the job", stores.graphs.remove),
         CleanupStep("artifacts", blobs.delete_job),
     )

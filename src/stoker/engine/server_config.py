@@ -101,7 +101,7 @@ def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> 
         "spark.connect.grpc.binding.port": "0",
         # A session belongs to its runner, which ends it; an idle one must not lose its streams.
         "spark.connect.session.manager.defaultSessionTimeout": "3650d",
-        "spark.connect.progress.reportInterval": "500ms",
+        "spark.connect.progress.reportInterval": "1s",
         "spark.sql.connect.serverStacktrace.enabled": "false",
         "spark.python.task.killTimeout": "100ms",
         "spark.scheduler.mode": "FAIR",

@@ -1,8 +1,8 @@
 """The process that runners are forked from: it has imported PySpark and opened nothing.
 
 `python -m stoker.engine.zygote FD` serves the task executor over the socket FD. It has one thread
-and never blocks, so that a fork is safe and a kill is done at once. When the task executor goes,
-every runner goes with everything that it has started.
+when it serves, and never blocks, so that a fork is safe and a kill is done at once. When the task
+executor goes, every runner goes with everything that it has started.
 """
 
 import gc
@@ -20,6 +20,7 @@ from contextlib import suppress
 
 import msgspec
 
+from stoker.engine.grpc_rehearsal import rehearse_grpc
 from stoker.engine.janitor import serve_as_janitor
 from stoker.engine.process_tree import children_of, descendants_of, replace_content
 from stoker.engine.runner import serve_as_runner
@@ -32,6 +33,7 @@ _LAST_SWEEP_SECONDS = 0.02
 _BADNESS = "/proc/self/oom_score_adj"
 _BAD_FIRST = b"500"
 """When the machine runs out of memory, the kernel shall take a runner before all else."""
+_UNREHEARSED = "unrehearsed"
 
 # What a first task would otherwise spend its time importing.
 _IMPORTED_BEFOREHAND = (
@@ -200,6 +202,7 @@ def _kill_group(pid: int) -> None:
 
 
 def main() -> None:
+    descriptor, *how = sys.argv[1:]
     for module in _IMPORTED_BEFOREHAND:
         importlib.import_module(module)
     for module in _IMPORTED_IF_THERE:
@@ -207,11 +210,15 @@ def main() -> None:
             importlib.import_module(module)
     # Looks through all that is installed, once for all runners.
     importlib.metadata.version("pyspark")
+    if _UNREHEARSED not in how and not rehearse_grpc():
+        # A fork beside another thread may hang: begin anew, and let runners be slower.
+        command = [sys.executable, "-m", "stoker.engine.zygote", descriptor, _UNREHEARSED]
+        os.execv(sys.executable, command)
     gc.collect()
     # Objects that the collector never touches stay shared with every runner.
     gc.freeze()
     adopt_orphans()
-    with socket.socket(fileno=int(sys.argv[1])) as control:
+    with socket.socket(fileno=int(descriptor)) as control:
         Zygote(control).serve()
 
 

@@ -24,5 +24,5 @@ class TaskExecutorOptions:
     progress_interval: timedelta = option(
         "taskmanager.progress.interval",
         "How often progress is told to the job master, at most.",
-        timedelta(milliseconds=500),
+        timedelta(seconds=1),
     )

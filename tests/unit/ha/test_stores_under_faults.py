@@ -211,7 +211,6 @@ async def whole_life_of_a_job(setting: Setting) -> None:
         )
         await setting.results.create_dirty(RESULT, DETAILS)
     await setting.graphs.remove(JOB)
-    await setting.attempts.remove_job(JOB)
     await setting.outcomes.remove_job(JOB)
     await setting.results.mark_clean(JOB)
 

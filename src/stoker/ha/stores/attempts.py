@@ -1,10 +1,10 @@
 """Launch intents: which attempt of a region was last sent where, known before it is sent."""
 
-from stoker.core.errors import KeyExists, NoSuchKey
+from stoker.core.errors import KeyExists
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.ha import keys
-from stoker.ha.coordinator import Create, Delete, Put
+from stoker.ha.coordinator import Create, Put
 from stoker.ha.leadership import Leadership
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.fenced import commit_or_read_back
@@ -25,7 +25,10 @@ class AttemptRecord(StoredRecord, frozen=True, kw_only=True):
 
 
 class AttemptStore:
-    """Of one leadership: writes of a former leader are refused by the coordinator."""
+    """Of one leadership: writes of a former leader are refused by the coordinator.
+
+    Its records go together with the job's own.
+    """
 
     def __init__(self, leadership: Leadership) -> None:
         self._leadership = leadership
@@ -72,15 +75,3 @@ class AttemptStore:
     async def jobs(self) -> frozenset[JobId]:
         """Those of which anything was ever sent anywhere."""
         return frozenset(JobId(name) for name in await self._coordinator.children(keys.ATTEMPTS))
-
-    async def remove_job(self, job_id: JobId) -> None:
-        """Of all its regions; that there are none is fine."""
-        folder = keys.attempts(job_id)
-        names = await self._coordinator.children(folder)
-        failpoint("attempts.before-removing-records")
-        for name in names:
-            try:
-                await self._leadership.commit([Delete(f"{folder}/{name}")])
-            except NoSuchKey:
-                continue
-        failpoint("attempts.after-removing-records")

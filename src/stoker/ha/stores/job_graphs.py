@@ -213,7 +213,7 @@ class JobGraphStore:
         return records
 
     async def remove(self, job_id: JobId) -> None:
-        """The record and the wishes first, then all files of the job, the graph among them.
+        """All records of it at once, then all its files, the graph among them.
 
         That they are absent is fine. The idempotency key stays with the job's result.
         """
@@ -228,7 +228,10 @@ class JobGraphStore:
         failpoint("job-graphs.after-removing-content")
 
     async def _deletions(self, job_id: JobId) -> list[Op]:
-        deletions: list[Op] = []
+        """Of the record, of wishes, and of what is known of the job's attempts."""
+        attempts = keys.attempts(job_id)
+        regions = await self._coordinator.children(attempts)
+        deletions: list[Op] = [Delete(f"{attempts}/{region}") for region in regions]
         for key in (keys.job(job_id), keys.wish(job_id)):
             found = await self._coordinator.read(key)
             deletions.extend([Delete(key, found.version)] if found else [])

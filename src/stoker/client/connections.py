@@ -1,0 +1,87 @@
+"""Connections to masters that stay open between calls."""
+
+import http.client
+import os
+import select
+import socket
+import ssl
+import weakref
+from urllib.parse import urlsplit
+
+from stoker.client.identity import context_for
+from stoker.client.options import ClientOptions
+
+Connection = http.client.HTTPConnection
+
+
+class Connections:
+    """Any thread may take one; it belongs to the taker until it is given back or closed."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        self._options = options
+        self._idle: dict[str, list[tuple[int, Connection]]] = {}
+        """By the master's URL, each with the process that opened it."""
+        weakref.finalize(self, _close_all, self._idle)
+
+    def take(self, url: str) -> Connection | None:
+        """An open one, unless the master has closed it meanwhile; the last word it has later."""
+        idle = self._idle.get(url, [])
+        while idle:
+            try:
+                opener, connection = idle.pop()
+            except IndexError:  # Another thread took it.
+                break
+            # A child that was forked must not talk into its parent's conversations.
+            if opener == os.getpid() and _is_quiet(connection):
+                return connection
+            connection.close()
+        return None
+
+    def open(self, url: str, timeout: float) -> Connection:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        context = context_for(url, self._options)
+        if context is None:
+            connection = Connection(host, port, timeout=timeout)
+        else:
+            connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+        try:
+            connection.connect()
+        except BaseException:
+            connection.close()
+            raise
+        self._notice_lost_machine(connection.sock)
+        return connection
+
+    def _notice_lost_machine(self, connection: socket.socket) -> None:
+        """A master that is gone for good takes no longer to be noticed than with a new connection.
+
+        Else a call that nobody receives would wait as long as for an answer.
+        """
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            milliseconds = int(self._options.connect_timeout.total_seconds() * 1000)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+
+    def give_back(self, url: str, connection: Connection) -> None:
+        """After an answer that was read to its end."""
+        if connection.sock is not None:
+            self._idle.setdefault(url, []).append((os.getpid(), connection))
+
+    def close(self) -> None:
+        _close_all(self._idle)
+
+
+def _is_quiet(connection: Connection) -> bool:
+    """Whether nothing has come, not even its end: nobody has asked anything."""
+    if isinstance(connection.sock, ssl.SSLSocket) and connection.sock.pending():
+        return False
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN | select.POLLHUP | select.POLLERR)
+    return not poll.poll(0)
+
+
+def _close_all(idle: dict[str, list[tuple[int, Connection]]]) -> None:
+    for connections in list(idle.values()):
+        while connections:
+            _, connection = connections.pop()
+            connection.close()

@@ -1,0 +1,68 @@
+"""The process that runners are forked from, without a task executor."""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stoker.engine.runner_protocol import Exited, Fork, Forked, FromZygote
+from stoker.engine.tether import SINGLE_THREADED
+
+SERVE = "import sys; from stoker.engine import zygote; {change}; zygote.main()"
+CHANGES = {
+    "as it is": "pass",
+    "when threads of gRPC do not end": "zygote.rehearse_grpc = lambda: False",
+}
+
+
+@contextmanager
+def running(change: str) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(60)
+    with ours, theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SERVE.format(change=change), str(theirs.fileno())],
+            env=SINGLE_THREADED,
+            pass_fds=(theirs.fileno(),),
+        )
+        theirs.close()
+        try:
+            yield process, ours
+        finally:
+            process.kill()
+            process.wait()
+
+
+def fork(control: socket.socket) -> tuple[Forked, socket.socket]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        output = [sys.stdout.fileno(), sys.stderr.fileno()]
+        request = msgspec.msgpack.encode(Fork(runner=1))
+        socket.send_fds(control, [request], [theirs.fileno(), *output])
+    report = msgspec.msgpack.decode(control.recv(4096), type=FromZygote)
+    assert isinstance(report, Forked)
+    return report, ours
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_it_forks_runners_and_has_one_thread(change: str):
+    with running(change) as (process, control):
+        _, runner = fork(control)
+        assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
+        began_anew = b"unrehearsed" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        assert began_anew == (change != "pass")
+        # A runner that is told nothing ends.
+        runner.close()
+        report = msgspec.msgpack.decode(control.recv(4096), type=FromZygote)
+        assert report == Exited(runner=1, pid=report.pid, status=0)
+        control.close()
+        deadline = time.monotonic() + 20
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert process.returncode == 0

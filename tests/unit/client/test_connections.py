@@ -1,0 +1,158 @@
+"""Connections of the blocking client that stay open between calls."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from stoker.client.blocking import BlockingClient
+from stoker.client.options import ClientOptions
+from stoker.core.errors import NotFound
+
+ANSWER = b'{"jobs": []}'
+
+
+class Master:
+    """Answers `jobs`; what it does before each answer can be set."""
+
+    def __init__(self) -> None:
+        self.connections: list[threading.Event] = []
+        """In the order in which they were opened; each is set when it is over."""
+        self.calls: list[int] = []
+        """The number of the connection on which each came."""
+        self.before_answer: Callable[[BaseHTTPRequestHandler], bool] = lambda _: True
+        """Whether to answer at all; else the connection is closed."""
+        master = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                self.number = len(master.connections)
+                master.connections.append(threading.Event())
+
+            def finish(self) -> None:
+                super().finish()
+                self.connection.close()
+                master.connections[self.number].set()
+
+            def do_GET(self) -> None:
+                master.calls.append(self.number)
+                if not master.before_answer(self):
+                    self.close_connection = True
+                    return
+                self.send_response(404 if master.refuses else 200)
+                self.send_header("content-length", str(len(ANSWER)))
+                self.end_headers()
+                self.wfile.write(ANSWER)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.refuses = False
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+
+@contextmanager
+def running(master: Master) -> Iterator[None]:
+    thread = threading.Thread(target=master.server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield
+    finally:
+        master.server.shutdown()
+        thread.join()
+        master.server.server_close()
+
+
+@pytest.fixture
+def master() -> Iterator[Master]:
+    master = Master()
+    with running(master):
+        yield master
+
+
+def impatient(seconds: float) -> None:
+    raise AssertionError(f"waits {seconds} s")
+
+
+@pytest.fixture
+def client(master: Master) -> Iterator[BlockingClient]:
+    """One that may not wait: each call succeeds at once or fails."""
+    with BlockingClient(master.url, ClientOptions(retries=0), sleep=impatient) as client:
+        yield client
+
+
+def test_one_after_the_other_goes_over_one_connection(master: Master, client: BlockingClient):
+    for _ in range(3):
+        assert client.jobs() == []
+    assert master.calls == [0, 0, 0]
+
+
+def test_calls_at_once_have_a_connection_each(master: Master, client: BlockingClient):
+    together = threading.Barrier(4, timeout=10)
+    master.before_answer = lambda _: together.wait() >= 0
+    for _ in range(2):
+        threads = [threading.Thread(target=client.jobs) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(master.calls[:4]) == sorted(master.calls[4:]) == [0, 1, 2, 3]
+
+
+def test_one_that_the_master_closed_meanwhile_is_not_used(master: Master, client: BlockingClient):
+    def hang_up_afterwards(handler: BaseHTTPRequestHandler) -> bool:
+        handler.close_connection = True
+        return True
+
+    master.before_answer = hang_up_afterwards
+    client.jobs()
+    assert master.connections[0].wait(10)
+    master.before_answer = lambda _: True
+    client.jobs()
+    assert master.calls == [0, 1]
+
+
+def test_one_that_the_master_closes_at_this_moment(master: Master, client: BlockingClient):
+    client.jobs()
+    master.before_answer = lambda handler: handler.number == 1  # type: ignore[attr-defined]
+    assert client.jobs() == []
+    assert master.calls == [0, 0, 1]
+
+
+def test_after_a_refusal_there_is_a_new_one(master: Master, client: BlockingClient):
+    master.refuses = True
+    with pytest.raises(NotFound):
+        client.jobs()
+    assert master.connections[0].wait(10)
+    master.refuses = False
+    client.jobs()
+    assert master.calls == [0, 1]
+
+
+def test_a_forked_process_does_not_use_those_of_its_parent(
+    master: Master, client: BlockingClient, monkeypatch: pytest.MonkeyPatch
+):
+    client.jobs()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    client.jobs()
+    assert master.calls == [0, 1]
+
+
+def test_none_is_left_when_the_client_is_closed(master: Master):
+    with BlockingClient(master.url) as client:
+        client.jobs()
+    assert master.connections[0].wait(10)
+
+
+def test_none_is_left_when_the_client_is_forgotten(master: Master):
+    client = BlockingClient(master.url)
+    client.jobs()
+    del client
+    assert master.connections[0].wait(10)
