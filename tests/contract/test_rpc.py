@@ -34,6 +34,7 @@ from stoker.core.ids import SessionId
 from stoker.core.options import ByteSize
 from stoker.core.tokens import FencingToken
 from stoker.rpc.options import RpcOptions
+from stoker.rpc.service import PROTOCOL_VERSION
 
 BRIEFLY = timedelta(milliseconds=80)
 
@@ -277,9 +278,12 @@ async def test_the_usual_timeout_is_an_option(open_service):
 
 async def test_peers_of_different_versions_do_not_shake_hands(open_service):
     """RPC-10"""
-    here, there = await open_service(), await open_service(protocol_version=2)
+    later = PROTOCOL_VERSION + 1
+    here, there = await open_service(), await open_service(protocol_version=later)
     async with there.running(Stock()) as address:
-        with pytest.raises(HandshakeFailed, match="version 2, the caller 1"):
+        with pytest.raises(
+            HandshakeFailed, match=f"version {later}, the caller {PROTOCOL_VERSION}"
+        ):
             await here.connect(address, StockGateway)
 
 

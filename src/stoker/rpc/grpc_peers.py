@@ -8,7 +8,14 @@ from urllib.parse import urlsplit
 
 import grpc
 
-from stoker.core.errors import InvalidInput, RecipientUnreachable, RemoteError, TooLarge
+from stoker.core.errors import (
+    HandshakeFailed,
+    InvalidInput,
+    RecipientUnreachable,
+    RemoteError,
+    TooLarge,
+)
+from stoker.rpc.conversation import LARGEST_FRAME, Conversation
 from stoker.rpc.wire import Hold, encode_hold
 
 _CONNECT_SECONDS = 5.0
@@ -27,13 +34,46 @@ class _Hold:
 
 
 class _Peer:
-    def __init__(self, channel: Any) -> None:
-        self.channel = channel
+    def __init__(self, service: str, channel: Any) -> None:
+        self._service = service
+        self._channel = channel
         self.users = 0
-        self.is_suspect = False
-        """A call found nobody there: the next one deserves a new connection, without backoff."""
+        self._is_suspect = False
+        self._is_closed = False
         self.call = channel.unary_unary("/stoker.Rpc/Call")
         self.hold = channel.unary_stream("/stoker.Rpc/Hold")
+        self._conversation: Conversation | None = None
+
+    @property
+    def is_suspect(self) -> bool:
+        """Nobody was found there: the next call deserves a new connection, without backoff."""
+        conversation = self._conversation
+        return self._is_suspect or (conversation is not None and conversation.is_over)
+
+    def suspect(self) -> None:
+        self._is_suspect = True
+
+    @property
+    def conversation(self) -> Conversation:
+        if self._conversation is None:
+            stream = self._channel.stream_stream("/stoker.Rpc/Converse")()
+            self._conversation = Conversation(stream, self._failure_of)
+        return self._conversation
+
+    def _failure_of(self, error: Any) -> Exception:
+        if self._is_closed:
+            return _no_longer(self._service)
+        if error is None:
+            return RecipientUnreachable(
+                f"{self._service} has closed the connection", recipient=self._service
+            )
+        return _translate(error, self._service, is_late=False)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._conversation is not None:
+            await self._conversation.close()
+        await self._channel.close()
 
 
 def _authority(service: str) -> str:
@@ -56,20 +96,27 @@ class GrpcPeers:
         self._closed = False
 
     async def carry(self, service: str, frame: bytes, seconds: float, /) -> bytes:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
         async with self._using(service) as peer:
             try:
-                answer: bytes = await peer.call(frame, timeout=seconds)
-                return answer
-            except grpc.aio.AioRpcError as error:
-                peer.is_suspect = error.code() in _BROKEN
-                raise _translate(error, service, is_late=loop.time() >= deadline) from error
+                if len(frame) <= LARGEST_FRAME:
+                    return await peer.conversation.ask(frame, seconds)
+                return await self._call(peer, service, frame, seconds)
             except asyncio.CancelledError:
                 # Closing a channel cancels its calls; to their callers that is an absent peer.
                 if self._closed and not _is_being_cancelled():
-                    raise self._no_longer(service) from None
+                    raise _no_longer(service) from None
                 raise
+
+    async def _call(self, peer: _Peer, service: str, frame: bytes, seconds: float) -> bytes:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        try:
+            answer: bytes = await peer.call(frame, timeout=seconds)
+        except grpc.aio.AioRpcError as error:
+            if error.code() in _BROKEN:
+                peer.suspect()
+            raise _translate(error, service, is_late=loop.time() >= deadline) from error
+        return answer
 
     async def wait_until_gone(self, service: str, endpoint: str) -> None:
         # Every job's master watches the task executors that work for it: one stream is enough.
@@ -86,7 +133,7 @@ class GrpcPeers:
             await asyncio.shield(hold.looking)
         except asyncio.CancelledError:
             if self._closed and not _is_being_cancelled():
-                raise self._no_longer(service) from None
+                raise _no_longer(service) from None
             raise
         finally:
             hold.waiting -= 1
@@ -111,10 +158,10 @@ class GrpcPeers:
                         known_life = life.decode()
                     return
                 except grpc.aio.AioRpcError:
-                    peer.is_suspect = True
+                    peer.suspect()
                 except asyncio.CancelledError:
                     if self._closed and not _is_being_cancelled():
-                        raise self._no_longer(service) from None
+                        raise _no_longer(service) from None
                     raise
             # A broken connection proves nothing yet, a refused one does.
             if await _is_refused(_authority(service)):
@@ -123,22 +170,28 @@ class GrpcPeers:
 
     @asynccontextmanager
     async def _using(self, service: str) -> AsyncIterator[_Peer]:
+        while (peer := self._peers.get(service)) is not None and peer.is_suspect:
+            await self._drop(service, peer)
         if self._closed:
-            raise self._no_longer(service)
-        peer = self._peers.get(service)
+            raise _no_longer(service)
         if peer is None:
-            peer = self._peers[service] = _Peer(self._dial(_authority(service)))
+            peer = self._peers[service] = _Peer(service, self._dial(_authority(service)))
             self._open.add(peer)
         peer.users += 1
         try:
             yield peer
         finally:
             peer.users -= 1
-            if peer.is_suspect and self._peers.get(service) is peer:
-                del self._peers[service]
-            if peer.users == 0 and self._peers.get(service) is not peer:
-                self._open.discard(peer)
-                await peer.channel.close()
+            if peer.is_suspect:
+                await self._drop(service, peer)
+
+    async def _drop(self, service: str, peer: _Peer) -> None:
+        """Have no new users for it, and close it when it has none at all."""
+        if self._peers.get(service) is peer:
+            del self._peers[service]
+        if peer.users == 0 and peer in self._open:
+            self._open.remove(peer)
+            await peer.close()
 
     def _dial(self, authority: str) -> Any:
         options = [
@@ -156,9 +209,6 @@ class GrpcPeers:
             return grpc.aio.insecure_channel(authority, options=options)
         return grpc.aio.secure_channel(authority, self._credentials, options=options)
 
-    def _no_longer(self, service: str) -> RecipientUnreachable:
-        return RecipientUnreachable(f"this process has closed its connection to {service}")
-
     async def close(self) -> None:
         self._closed = True
         looks = list(self._looks)
@@ -166,9 +216,13 @@ class GrpcPeers:
             look.cancel()
         await asyncio.gather(*looks, return_exceptions=True)
         for peer in list(self._open):
-            await peer.channel.close()
+            await peer.close()
         self._open.clear()
         self._peers.clear()
+
+
+def _no_longer(service: str) -> RecipientUnreachable:
+    return RecipientUnreachable(f"this process has closed its connection to {service}")
 
 
 def _is_being_cancelled() -> bool:
@@ -183,6 +237,8 @@ def _translate(error: Any, service: str, *, is_late: bool) -> Exception:
         return TimeoutError(details)
     if code in _BROKEN:
         return RecipientUnreachable(f"cannot reach {service}: {details}", recipient=service)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return HandshakeFailed(f"{service} speaks another protocol; is it of another release?")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return TooLarge(f"{service} or this process refused a frame: {details}; see rpc.framesize")
     return RemoteError(f"the call to {service} failed as {code.name}: {details}", type=code.name)

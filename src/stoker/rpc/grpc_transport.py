@@ -14,8 +14,9 @@ from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
 from stoker.core.tokens import FencingToken
 from stoker.rpc import proxy
+from stoker.rpc.conversation import Answering, give_up
 from stoker.rpc.grpc_peers import GrpcPeers
-from stoker.rpc.host import EndpointHost
+from stoker.rpc.host import EndpointHost, Respond
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.ports import read_ports
 from stoker.rpc.service import PROTOCOL_VERSION, Endpoint
@@ -44,12 +45,14 @@ class GrpcRpcService:
         self,
         server: Any,
         host: EndpointHost,
+        conversations: Answering,
         peers: GrpcPeers,
         options: RpcOptions,
         protocol_version: int,
     ) -> None:
         self._server = server
         self._host = host
+        self._conversations = conversations
         self._peers = peers
         self._options = options
         self._version = protocol_version
@@ -101,7 +104,7 @@ class GrpcRpcService:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         loop.call_soon(self._arrive, frame, answer, context=contextvars.Context())
-        timer = loop.call_later(seconds, _give_up, answer)
+        timer = loop.call_later(seconds, give_up, answer)
         try:
             return await answer
         finally:
@@ -118,32 +121,36 @@ class GrpcRpcService:
         try:
             await self._host.close()
         finally:
+            self._conversations.close()
             await self._server.stop(_STOP_GRACE_SECONDS)
             await self._peers.close()
 
 
-def _give_up(answer: asyncio.Future[bytes]) -> None:
-    if not answer.done():
-        answer.set_exception(TimeoutError())
-
-
 class _Answers:
-    """The server's two methods."""
+    """The server's three methods."""
 
     def __init__(self, ids: Ids) -> None:
         self.host: EndpointHost | None = None
+        self.conversations = Answering(self._receive)
         # Tells this process from another one that listens on the same port later.
         self._process = ids.nonce()
 
-    async def call(self, frame: bytes, _context: Any) -> bytes:
+    def _receive(self, frame: bytes, respond: Respond) -> None:
         assert self.host is not None
+        self.host.receive(frame, respond)
+
+    async def converse(self, _requests: Any, context: Any) -> None:
+        await self.conversations.converse(context)
+
+    async def call(self, frame: bytes, _context: Any) -> bytes:
+        """By itself: it is too large to be among others."""
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         def respond(reply: bytes) -> None:
             if not answer.done():
                 answer.set_result(reply)
 
-        self.host.receive(frame, respond)
+        self._receive(frame, respond)
         return await answer
 
     async def hold(self, frame: bytes, _context: Any) -> AsyncIterator[bytes]:
@@ -163,6 +170,7 @@ class _Answers:
         return grpc.method_handlers_generic_handler(
             "stoker.Rpc",
             {
+                "Converse": grpc.stream_stream_rpc_method_handler(self.converse),
                 "Call": grpc.unary_unary_rpc_method_handler(self.call),
                 "Hold": grpc.unary_stream_rpc_method_handler(self.hold),
             },
@@ -223,4 +231,6 @@ async def open_grpc(
     answers.host = EndpointHost(address, frame_limit=frame_limit, version=protocol_version)
     await server.start()
     peers = GrpcPeers(frame_limit, credentials.channel if credentials else None)
-    return GrpcRpcService(server, answers.host, peers, chosen, protocol_version)
+    return GrpcRpcService(
+        server, answers.host, answers.conversations, peers, chosen, protocol_version
+    )

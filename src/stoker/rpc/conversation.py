@@ -1,0 +1,170 @@
+"""Many calls and their answers over one stream between two processes.
+
+A stream stays open, and what is sent over it costs half of what a call of gRPC of its own does.
+Frames have numbers, by which answers find their callers; several go together when they are many.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import grpc
+import msgspec
+
+Numbered = tuple[int, bytes]
+
+LARGEST_FRAME = 64 * 1024
+"""Of a call: a larger one, for which others would have to wait, goes by itself."""
+_LARGEST_BUNDLE = 4 * LARGEST_FRAME
+
+_bundles: msgspec.msgpack.Decoder[list[Numbered]] = msgspec.msgpack.Decoder(list[Numbered])
+
+
+class Outbox:
+    """Sends frames in the order in which they were put in, one bundle after the other."""
+
+    def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._write = write
+        self._frames: list[Numbered] = []
+        self._filled = asyncio.Event()
+        self._emptied = asyncio.Event()
+        self._emptied.set()
+
+    def put(self, number: int, frame: bytes) -> None:
+        self._frames.append((number, frame))
+        self._emptied.clear()
+        self._filled.set()
+
+    async def wait_until_empty(self) -> None:
+        await self._emptied.wait()
+
+    async def send_all(self) -> None:
+        """For ever, or until the stream takes no more."""
+        while True:
+            await self._filled.wait()
+            self._filled.clear()
+            while self._frames:
+                await self._write(msgspec.msgpack.encode(self._next_bundle()))
+            self._emptied.set()
+
+    def _next_bundle(self) -> list[Numbered]:
+        """At least one frame, however large."""
+        size = count = 0
+        for _, frame in self._frames:
+            size += len(frame)
+            if count and size > _LARGEST_BUNDLE:
+                break
+            count += 1
+        bundle = self._frames[:count]
+        del self._frames[:count]
+        return bundle
+
+
+class Conversation:
+    """The calling side. Its stream belongs to it."""
+
+    def __init__(self, stream: Any, failure_of: Callable[[Any], Exception]) -> None:
+        self._stream = stream
+        self._failure_of = failure_of
+        """What callers are told, by gRPC's error, or None when the other side has hung up."""
+        self._callers: dict[int, asyncio.Future[bytes]] = {}
+        self._numbers = itertools.count()
+        self._outbox = Outbox(stream.write)
+        self._error: Any = None
+        self.is_over = False
+        self._sending = asyncio.create_task(self._send(), name="rpc/send")
+        self._listening = asyncio.create_task(self._listen(), name="rpc/listen")
+
+    async def ask(self, frame: bytes, seconds: float) -> bytes:
+        """The answer; TimeoutError, or the failure of the stream."""
+        if self.is_over:
+            raise self._failure_of(self._error)
+        loop = asyncio.get_running_loop()
+        number = next(self._numbers)
+        answer: asyncio.Future[bytes] = loop.create_future()
+        self._callers[number] = answer
+        self._outbox.put(number, frame)
+        timer = loop.call_later(seconds, give_up, answer)
+        try:
+            return await answer
+        finally:
+            timer.cancel()
+            self._callers.pop(number, None)
+
+    async def _send(self) -> None:
+        # The other task learns how the stream has ended.
+        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await self._outbox.send_all()
+
+    async def _listen(self) -> None:
+        try:
+            while (bundle := await self._stream.read()) is not grpc.aio.EOF:
+                for number, reply in _bundles.decode(bundle):
+                    answer = self._callers.get(number)
+                    if answer is not None and not answer.done():
+                        answer.set_result(reply)
+        except grpc.aio.AioRpcError as error:
+            self._error = error
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        self.is_over = True
+        self._sending.cancel()
+        for answer in self._callers.values():
+            if not answer.done():
+                answer.set_exception(self._failure_of(self._error))
+
+    async def close(self) -> None:
+        self._stream.cancel()
+        tasks = (self._sending, self._listening)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def give_up(answer: asyncio.Future[bytes]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
+
+
+Receive = Callable[[bytes, Callable[[bytes], None]], None]
+"""Begins to answer a frame; what it is given is called once with the reply, now or later."""
+
+
+class Answering:
+    """The side that is called: all its conversations, which end together."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._closing = asyncio.Event()
+
+    async def converse(self, context: Any) -> None:
+        """Until the caller hangs up or this side closes; then without answers that come later."""
+        outbox = Outbox(context.write)
+        sending = asyncio.create_task(outbox.send_all(), name="rpc/reply")
+        listening = asyncio.create_task(self._listen(context, outbox), name="rpc/answer")
+        closing = asyncio.create_task(self._last_words(outbox), name="rpc/last-words")
+        tasks = (sending, listening, closing)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _listen(self, context: Any, outbox: Outbox) -> None:
+        while (bundle := await context.read()) is not grpc.aio.EOF:
+            for number, frame in _bundles.decode(bundle):
+                self._receive(frame, partial(outbox.put, number))
+
+    async def _last_words(self, outbox: Outbox) -> None:
+        await self._closing.wait()
+        await outbox.wait_until_empty()
+
+    def close(self) -> None:
+        """What was answered by now still goes out."""
+        self._closing.set()
