@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -61,8 +60,6 @@ def serve_as_runner(connection: socket.socket) -> None:
     for setting in SINGLE_THREADED:
         # Meant for the zygote alone, not for what user code starts.
         os.environ.pop(setting, None)
-    # Forked siblings would otherwise draw the same random numbers.
-    numpy.random.seed()
     end = RunnerEnd(connection)
     prepare = end.receive()
     if not isinstance(prepare, Prepare):

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
+import numpy
 
 from stoker.engine.grpc_rehearsal import rehearse_grpc
 from stoker.engine.janitor import serve_as_janitor
@@ -115,6 +116,9 @@ class Zygote:
         self, runner: int, descriptors: list[int], serve: Callable[[socket.socket], None]
     ) -> None:
         zygote = os.getpid()
+        # Forked siblings would otherwise draw the same random numbers. Here, since a child would
+        # have to get many pages of its own for it.
+        numpy.random.seed()
         pid = os.fork()
         if pid == 0:
             self._become_child(zygote, descriptors, serve)

@@ -14,7 +14,7 @@ import pytest
 from stoker.engine.runner_protocol import Exited, Fork, Forked, FromZygote
 from stoker.engine.tether import SINGLE_THREADED
 
-SERVE = "import sys; from stoker.engine import zygote; {change}; zygote.main()"
+SERVE = "from stoker.engine import zygote\n{change}\nzygote.main()"
 CHANGES = {
     "as it is": "pass",
     "when threads of gRPC do not end": "zygote.rehearse_grpc = lambda: False",
@@ -45,9 +45,13 @@ def fork(control: socket.socket) -> tuple[Forked, socket.socket]:
         output = [sys.stdout.fileno(), sys.stderr.fileno()]
         request = msgspec.msgpack.encode(Fork(runner=1))
         socket.send_fds(control, [request], [theirs.fileno(), *output])
-    report = msgspec.msgpack.decode(control.recv(4096), type=FromZygote)
+    report = report_of(control)
     assert isinstance(report, Forked)
     return report, ours
+
+
+def report_of(control: socket.socket) -> FromZygote:
+    return msgspec.msgpack.decode(control.recv(4096), type=FromZygote)
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
@@ -59,10 +63,31 @@ def test_it_forks_runners_and_has_one_thread(change: str):
         assert began_anew == (change != "pass")
         # A runner that is told nothing ends.
         runner.close()
-        report = msgspec.msgpack.decode(control.recv(4096), type=FromZygote)
+        report = report_of(control)
         assert report == Exited(runner=1, pid=report.pid, status=0)
         control.close()
         deadline = time.monotonic() + 20
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         assert process.returncode == 0
+
+
+DRAW = """
+import numpy, random
+zygote.serve_as_runner = lambda connection: connection.sendall(
+    b"%d %d" % (numpy.random.randint(2**62), random.getrandbits(62))
+)
+"""
+
+
+def test_siblings_draw_different_random_numbers():
+    with running(DRAW) as (_, control):
+        drawn = []
+        for _ in range(2):
+            _, runner = fork(control)
+            drawn.append(runner.recv(1000).split())
+            assert isinstance(report_of(control), Exited)
+    first, second = drawn
+    assert len(first) == 2
+    assert first[0] != second[0]
+    assert first[1] != second[1]
