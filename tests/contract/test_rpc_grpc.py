@@ -6,12 +6,24 @@ import socket
 import sys
 from datetime import timedelta
 
+import grpc
 import pytest
 
 from contract.certificates import authority
 from contract.rpc_services import Stock, StockGateway
-from stoker.core.errors import CallTimedOut, InvalidOption, RecipientUnreachable, StartupFailed
+from stoker.core.errors import (
+    CallTimedOut,
+    HandshakeFailed,
+    InvalidOption,
+    RecipientUnreachable,
+    StartupFailed,
+    TooLarge,
+)
+from stoker.core.options import ByteSize
+from stoker.rpc import grpc_transport
+from stoker.rpc.conversation import LARGEST_FRAME
 from stoker.rpc.grpc_transport import open_grpc
+from stoker.rpc.options import RpcOptions
 from stoker.rpc.ports import read_ports
 from stoker.rpc.tls import credentials_from
 
@@ -164,3 +176,60 @@ async def test_only_a_process_with_a_certificate_of_the_cluster_is_answered(stra
     finally:
         await outside.close()
         await inside.close()
+
+
+async def test_a_process_that_speaks_another_protocol_is_named(here):
+    """RPC-10"""
+    stranger = grpc.aio.server()
+    port = stranger.add_insecure_port("127.0.0.1:0")
+    await stranger.start()
+    try:
+        with pytest.raises(HandshakeFailed, match=f"127.0.0.1:{port} speaks another protocol"):
+            await here.connect(f"grpc://127.0.0.1:{port}/stock", StockGateway)
+    finally:
+        await stranger.stop(0)
+
+
+async def test_small_and_large_calls_at_once(here):
+    there = await open_grpc("127.0.0.1")
+    try:
+        async with there.running(Stock()) as address:
+            stock = await here.connect(address, StockGateway)
+            sent = [bytes([size % 256]) * size for size in (1, LARGEST_FRAME * 3, 100, 2**20)] * 20
+            assert await asyncio.gather(*map(stock.echo, sent)) == sent
+    finally:
+        await there.close()
+
+
+async def test_a_service_that_is_called_by_others_closes_without_waiting(here, monkeypatch):
+    monkeypatch.setattr(grpc_transport, "_STOP_GRACE_SECONDS", 600.0)
+    there = await open_grpc("127.0.0.1")
+    async with there.running(Stock()) as address:
+        stock = await here.connect(address, StockGateway)
+        call = asyncio.create_task(stock.wait())
+        assert await stock.items() == []
+    async with asyncio.timeout(20):
+        with pytest.raises(RecipientUnreachable):
+            await call
+        await there.close()
+        with pytest.raises(RecipientUnreachable):
+            await stock.items()
+
+
+async def test_many_frames_at_once_may_be_more_than_the_largest_frame():
+    options = RpcOptions(frame_size=ByteSize(20_000))
+    here, there = (
+        await open_grpc("127.0.0.1", options=options),
+        await open_grpc("127.0.0.1", options=options),
+    )
+    try:
+        async with there.running(Stock()) as address:
+            stock = await here.connect(address, StockGateway)
+            sent = [bytes([number]) * 15_000 for number in range(100)]
+            assert await asyncio.gather(*map(stock.echo, sent)) == sent
+            with pytest.raises(TooLarge):
+                await stock.echo(b"double" + bytes(12_000))
+            assert await stock.echo(b"small") == b"small"
+    finally:
+        await here.close()
+        await there.close()

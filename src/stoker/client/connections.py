@@ -3,7 +3,6 @@
 import http.client
 import os
 import select
-import socket
 import ssl
 import weakref
 from urllib.parse import urlsplit
@@ -50,17 +49,7 @@ class Connections:
         except BaseException:
             connection.close()
             raise
-        self._notice_lost_machine(connection.sock)
         return connection
-
-    def _notice_lost_machine(self, connection: socket.socket) -> None:
-        """A master that is gone for good takes no longer to be noticed than with a new connection.
-
-        Else a call that nobody receives would wait as long as for an answer.
-        """
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            milliseconds = int(self._options.connect_timeout.total_seconds() * 1000)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
     def give_back(self, url: str, connection: Connection) -> None:
         """After an answer that was read to its end."""

@@ -1,14 +1,12 @@
 """From the pipes of a process to the logs of whoever it works for at the moment."""
 
 import asyncio
-import fcntl
 import os
-import struct
-import termios
 from contextlib import suppress
 from pathlib import Path
 
 from stoker.engine.bounded_log import BoundedLog
+from stoker.engine.pipe_end import PipeEnd
 
 _CHUNK = 256 * 1024
 _LAST_WORDS = 16 * 1024
@@ -19,16 +17,8 @@ _TURNS_TO_THE_LOG = 3
 class LogPump:
     """Carries one stream. Before `carry_to`, what comes goes to the file of the spares."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        before: Path,
-        limit: int,
-        pipe: int | None = None,
-    ) -> None:
-        self._reader = reader
-        # Its own: whoever reads closes the other one, whose number is then somebody else's.
-        self._pipe = None if pipe is None else os.dup(pipe)
+    def __init__(self, source: asyncio.StreamReader | PipeEnd, before: Path, limit: int) -> None:
+        self._source = source
         self._limit = limit
         self._log = BoundedLog(limit)
         self._file = _open(before)
@@ -65,10 +55,7 @@ class LogPump:
 
     @property
     def _has_more(self) -> bool:
-        if self._pipe is None:
-            return False
-        (size,) = struct.unpack("i", fcntl.ioctl(self._pipe, termios.FIONREAD, b"\0" * 4))
-        return bool(size)
+        return isinstance(self._source, PipeEnd) and self._source.has_more
 
     async def wait_until_over(self) -> None:
         """Everything that was written is in the log, which is closed."""
@@ -76,19 +63,18 @@ class LogPump:
 
     async def _run(self) -> None:
         try:
-            while data := await self._reader.read(_CHUNK):
+            while data := await self._source.read(_CHUNK):
                 self._last = (self._last + data)[-_LAST_WORDS:]
                 os.write(self._file, self._log.feed(data))
             os.write(self._file, self._log.finish())
         except OSError:
             # A full disk must not stop the process that writes: what it says is lost.
-            while await self._reader.read(_CHUNK):
+            while await self._source.read(_CHUNK):
                 pass
         finally:
             os.close(self._file)
-            if self._pipe is not None:
-                os.close(self._pipe)
-                self._pipe = None
+            if isinstance(self._source, PipeEnd):
+                self._source.close()
 
 
 def _open(path: Path) -> int:

@@ -37,6 +37,10 @@ class TalkingProcess:
     async def receive(self) -> FromRunner | None:
         return await receive(self._reader)
 
+    def hear_no_more(self) -> None:
+        """Whoever waits for it to say something learns that it will not."""
+        self._reader.feed_eof()
+
     def log_to(self, directory: Path) -> None:
         """From now on, what it writes is the output of one task."""
         self._stdout.carry_to(directory / "stdout.log")

@@ -14,6 +14,7 @@ import msgspec
 from stoker.core.errors import Unavailable
 from stoker.core.failpoints import failpoint
 from stoker.engine.log_pump import LogPump
+from stoker.engine.pipe_end import PipeEnd
 from stoker.engine.runner_protocol import (
     Exited,
     Fork,
@@ -29,6 +30,8 @@ from stoker.engine.tether import SINGLE_THREADED, tethered
 
 _LARGEST_REPORT = 4096
 _STOP_SECONDS = 5.0
+_LAST_WORDS_SECONDS = 5.0
+"""After the end of a process, for what it has said before; then nobody listens any more."""
 
 
 class ForkedProcess(TalkingProcess):
@@ -92,7 +95,7 @@ class ZygoteLink:
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as pipes:
             line = await line_over(ours)
-            (output, out), (errors, err) = [await self._pump(pipes) for _ in range(2)]
+            (output, out), (errors, err) = [self._pump(pipes) for _ in range(2)]
             process = ForkedProcess(number, self, line, (output, errors))
             self._forked[number] = process
             request = msgspec.msgpack.encode(Fork(runner=number, janitor=janitor))
@@ -104,15 +107,11 @@ class ZygoteLink:
                 raise Unavailable("the process that starts runners does not answer") from error
         return process
 
-    async def _pump(self, pipes: ExitStack) -> tuple[LogPump, int]:
+    def _pump(self, pipes: ExitStack) -> tuple[LogPump, int]:
         """What carries an output stream, and the end that the process writes to."""
         reading, writing = os.pipe()
         pipes.callback(os.close, writing)
-        reader = asyncio.StreamReader()
-        loop = asyncio.get_running_loop()
-        pipe = os.fdopen(reading, "rb", 0)
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        return LogPump(reader, self._log, self._log_bytes, reading), writing
+        return LogPump(PipeEnd(reading), self._log, self._log_bytes), writing
 
     def ask_to_kill(self, number: int) -> None:
         self._tell(Kill(runner=number))
@@ -136,7 +135,12 @@ class ZygoteLink:
             case Forked(runner=number, pid=pid):
                 self._forked[number].pid = pid
             case Exited(runner=number, status=status):
-                self._forked.pop(number).exited.set_result(exit_in_words(status))
+                self._end(self._forked.pop(number), exit_in_words(status))
+
+    def _end(self, process: ForkedProcess, ending: str) -> None:
+        process.exited.set_result(ending)
+        # Mostly the kernel has closed the line by then. No task may wait for one that it has not.
+        asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, process.hear_no_more)
 
     async def _watch(self) -> str:
         code = await self._process.wait()
@@ -146,8 +150,9 @@ class ZygoteLink:
                 # The kernel kills the runner; this reaches what it has started.
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
-            process.exited.set_result(
-                f"killed because the process it was forked from ended ({exit_in_words(code)})"
+            self._end(
+                process,
+                f"killed because the process it was forked from ended ({exit_in_words(code)})",
             )
         return exit_in_words(code)
 

@@ -19,8 +19,15 @@ Numbered = tuple[int, bytes]
 LARGEST_FRAME = 64 * 1024
 """Of a call: a larger one, for which others would have to wait, goes by itself."""
 _LARGEST_BUNDLE = 4 * LARGEST_FRAME
+_NUMBERS = 64 * 1024
+"""More than the numbers of all frames of a bundle take."""
 
 _bundles: msgspec.msgpack.Decoder[list[Numbered]] = msgspec.msgpack.Decoder(list[Numbered])
+
+
+def message_limit(frame_limit: int) -> int:
+    """What gRPC must let through for frames of up to that many bytes."""
+    return max(frame_limit, _LARGEST_BUNDLE) + _NUMBERS
 
 
 class Outbox:
@@ -108,6 +115,9 @@ class Conversation:
                         answer.set_result(reply)
         except grpc.aio.AioRpcError as error:
             self._error = error
+        except msgspec.MsgspecError:
+            # Whoever that is, there is nothing more to say.
+            self._stream.cancel()
         finally:
             self._finish()
 

@@ -15,7 +15,7 @@ from stoker.core.errors import (
     RemoteError,
     TooLarge,
 )
-from stoker.rpc.conversation import LARGEST_FRAME, Conversation
+from stoker.rpc.conversation import LARGEST_FRAME, Conversation, message_limit
 from stoker.rpc.wire import Hold, encode_hold
 
 _CONNECT_SECONDS = 5.0
@@ -202,7 +202,7 @@ class GrpcPeers:
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_retries", 0),
             ("grpc.enable_http_proxy", 0),
-            ("grpc.max_receive_message_length", self._frame_limit),
+            ("grpc.max_receive_message_length", message_limit(self._frame_limit)),
             ("grpc.max_send_message_length", -1),
         ]
         if self._credentials is None:

@@ -14,7 +14,7 @@ from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
 from stoker.core.tokens import FencingToken
 from stoker.rpc import proxy
-from stoker.rpc.conversation import Answering, give_up
+from stoker.rpc.conversation import Answering, give_up, message_limit
 from stoker.rpc.grpc_peers import GrpcPeers
 from stoker.rpc.host import EndpointHost, Respond
 from stoker.rpc.options import RpcOptions
@@ -182,7 +182,7 @@ def _make_server(frame_limit: int) -> Any:
         options=[
             # Without this a second process could listen on a port that is in use.
             ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", frame_limit),
+            ("grpc.max_receive_message_length", message_limit(frame_limit)),
             ("grpc.max_send_message_length", -1),
             ("grpc.keepalive_time_ms", 2**31 - 1),
         ]

@@ -1,6 +1,7 @@
 """From the pipes of a process to its logs."""
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,18 +12,14 @@ import pytest
 import uvloop
 
 from stoker.engine.log_pump import LogPump
+from stoker.engine.pipe_end import PipeEnd
 
 
 @asynccontextmanager
 async def pumped(log: Path, limit: int = 1 << 20) -> AsyncIterator[tuple[LogPump, IO[bytes]]]:
     """The pump, and the end that a process writes to."""
     reading, writing = os.pipe()
-    reader = asyncio.StreamReader()
-    pipe = os.fdopen(reading, "rb", 0)
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), pipe
-    )
-    pump = LogPump(reader, log, limit, reading)
+    pump = LogPump(PipeEnd(reading), log, limit)
     with os.fdopen(writing, "wb", 0) as process:
         yield pump, process
     await pump.wait_until_over()
@@ -78,3 +75,44 @@ def test_it_can_be_asked_at_every_moment_of_the_process_s_end(
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(ask_at_every_turn())
     assert (tmp_path / "log").read_bytes() == b"last words"
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_nothing_stays_open_for_the_garbage_collector(
+    tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Descriptors that it closes may be somebody else's by then."""
+
+    async def many() -> set[str]:
+        before = set(os.listdir("/proc/self/fd"))
+        for number in range(30):
+            async with pumped(tmp_path / str(number)) as (_, process):
+                process.write(b"x" * number)
+        return set(os.listdir("/proc/self/fd")) - before
+
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            # What the loop itself opens, it opens at its first look.
+            runner.run(many())
+            assert runner.run(many()) == set()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_the_number_of_a_pipe_that_is_over_can_be_anybody_s(
+    tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def story() -> None:
+        async with pumped(tmp_path / "log"):
+            pass
+        # Takes the number that has just become free.
+        with (tmp_path / "other").open("wb", buffering=0) as other:
+            gc.collect()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            other.write(b"still open")
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(story())
