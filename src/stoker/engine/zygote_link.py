@@ -111,7 +111,12 @@ class ZygoteLink:
         """What carries an output stream, and the end that the process writes to."""
         reading, writing = os.pipe()
         pipes.callback(os.close, writing)
-        return LogPump(PipeEnd(reading), self._log, self._log_bytes), writing
+        pipe = PipeEnd(reading)
+        try:
+            return LogPump(pipe, self._log, self._log_bytes), writing
+        except BaseException:
+            pipe.close()
+            raise
 
     def ask_to_kill(self, number: int) -> None:
         self._tell(Kill(runner=number))

@@ -1,6 +1,6 @@
 """Many calls and their answers over one stream between two processes.
 
-A stream stays open, and what is sent over it costs half of what a call of gRPC of its own does.
+A stream stays open, and what is sent over it costs less than a call of gRPC of its own.
 Frames have numbers, by which answers find their callers; several go together when they are many.
 """
 
@@ -44,6 +44,10 @@ class Outbox:
         self._frames.append((number, frame))
         self._emptied.clear()
         self._filled.set()
+
+    def withdraw(self, number: int) -> None:
+        """Unless it is on its way already."""
+        self._frames = [frame for frame in self._frames if frame[0] != number]
 
     async def wait_until_empty(self) -> None:
         await self._emptied.wait()
@@ -97,6 +101,10 @@ class Conversation:
         timer = loop.call_later(seconds, give_up, answer)
         try:
             return await answer
+        except BaseException:
+            # Whoever is frozen shall not find all the calls that nobody waits for any more.
+            self._outbox.withdraw(number)
+            raise
         finally:
             timer.cancel()
             self._callers.pop(number, None)

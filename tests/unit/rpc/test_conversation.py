@@ -113,6 +113,24 @@ async def test_a_caller_that_is_late_or_gone_harms_nobody():
     await ended(conversation, serving)
 
 
+async def test_a_call_that_is_given_up_before_it_was_sent_is_not_sent():
+    here, there = pair()
+    conversation, host, _, serving = await begun(here, there)
+    here.gate.clear()
+    first = asyncio.create_task(conversation.ask(b"on its way", 5))
+    await asyncio.sleep(0.01)
+    with pytest.raises(TimeoutError):
+        await conversation.ask(b"given up", 0.01)
+    last = asyncio.create_task(conversation.ask(b"last", 5))
+    here.gate.set()
+    await host.wait_for(b"on its way", b"last")
+    assert b"given up" not in host.asked
+    for frame, call in ((b"on its way", first), (b"last", last)):
+        host.asked[frame](b"")
+        await call
+    await ended(conversation, serving)
+
+
 async def test_the_end_of_the_stream_fails_all_callers_and_later_ones():
     here, there = pair()
     conversation, host, _, serving = await begun(here, there)
