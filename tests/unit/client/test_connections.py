@@ -48,12 +48,13 @@ class Master:
                 self.send_response(404 if master.refuses else 200)
                 self.send_header("content-length", str(len(ANSWER)))
                 self.end_headers()
-                self.wfile.write(ANSWER)
+                self.wfile.write(ANSWER + master.afterwards)
 
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
         self.refuses = False
+        self.afterwards = b""
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
@@ -116,6 +117,21 @@ def test_one_that_the_master_closed_meanwhile_is_not_used(master: Master, client
     assert master.connections[0].wait(10)
     master.before_answer = lambda _: True
     client.jobs()
+    assert master.calls == [0, 1]
+
+
+def test_what_was_said_without_a_question_is_no_answer(master: Master, client: BlockingClient):
+    """A proxy before the masters may say so before it closes a connection that is idle."""
+
+    def hang_up_afterwards(handler: BaseHTTPRequestHandler) -> bool:
+        handler.close_connection = True
+        return True
+
+    master.before_answer = hang_up_afterwards
+    master.afterwards = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"
+    client.jobs()
+    assert master.connections[0].wait(10)
+    assert client.jobs() == []
     assert master.calls == [0, 1]
 
 
