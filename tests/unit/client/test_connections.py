@@ -48,13 +48,17 @@ class Master:
                 self.send_response(404 if master.refuses else 200)
                 self.send_header("content-length", str(len(ANSWER)))
                 self.end_headers()
-                self.wfile.write(ANSWER + master.afterwards)
+                self.wfile.write(ANSWER)
+                if master.afterwards:
+                    master.was_read.wait(10)
+                    self.wfile.write(master.afterwards)
 
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
         self.refuses = False
         self.afterwards = b""
+        self.was_read = threading.Event()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
@@ -130,7 +134,9 @@ def test_what_was_said_without_a_question_is_no_answer(master: Master, client: B
     master.before_answer = hang_up_afterwards
     master.afterwards = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"
     client.jobs()
+    master.was_read.set()
     assert master.connections[0].wait(10)
+    master.afterwards = b""
     assert client.jobs() == []
     assert master.calls == [0, 1]
 
