@@ -97,6 +97,7 @@ class FakeMaster(Endpoint):
         self.offered: list[AllocationId] = []
         self.changes: list[AttemptReport] = []
         self.outcomes: list[AttemptOutcome] = []
+        self.gives_back: tuple[AllocationId, ...] = ()
 
     def register_task_executor(self, introduction: TaskExecutorIntroduction) -> RegistrationAnswer:
         self.introductions.append(introduction)
@@ -112,9 +113,11 @@ class FakeMaster(Endpoint):
         self.changes.append(report)
         return self.knows
 
-    def attempt_ended(self, instance: InstanceId, outcome: AttemptOutcome) -> bool:
+    def attempt_ended(
+        self, instance: InstanceId, outcome: AttemptOutcome
+    ) -> tuple[AllocationId, ...]:
         self.outcomes.append(outcome)
-        return self.knows
+        return self.gives_back
 
     def attempts_progressed(
         self, instance: InstanceId, reports: tuple[ProgressReport, ...]

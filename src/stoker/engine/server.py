@@ -93,7 +93,7 @@ async def _server_process(
 ) -> AsyncIterator[SparkServer]:
     if (absent := await absence_of(options.master)) is not None:
         raise StartupFailed(absent)
-    files.write(spark_properties(options, files, os.cpu_count() or 1))
+    files.write(spark_properties(options, files, os.cpu_count() or 1, java=java.version))
     log_start = files.log.stat().st_size if files.log.exists() else 0
     home = spark_home()
     environment = _environment(options, java, home) | {

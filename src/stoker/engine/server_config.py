@@ -81,8 +81,14 @@ _WITNESS = {"spark.ui.enabled": "true", "spark.ui.threadDumpsEnabled": "true"}
 """Spark's monitoring alone can tell that cancelled work has ended: nobody may turn it off."""
 
 
-def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> dict[str, str]:
-    """All settings of the server; what the user set wins."""
+_LAST_JAVA_WITH_VFORK = 21
+"""That is known to have it; one without would refuse to start any process."""
+
+
+def spark_properties(
+    options: EngineOptions, files: ServerFiles, cores: int, *, java: int | None = None
+) -> dict[str, str]:
+    """All settings of the server; what the user set wins. `java`: its version, if that is known."""
     own = files.own
     java_options = [
         f"-Dlog4j2.configurationFile={files.log4j}",
@@ -92,6 +98,9 @@ def spark_properties(options: EngineOptions, files: ServerFiles, cores: int) -> 
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
     ]
+    if java is not None and java <= _LAST_JAVA_WITH_VFORK:
+        # Spark starts one at the end of each session; otherwise Java starts two for it.
+        java_options.append("-Djdk.lang.Process.launchMechanism=VFORK")
     properties = {
         "spark.master": options.master,
         "spark.app.name": "stoker",

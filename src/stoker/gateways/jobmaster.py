@@ -62,8 +62,10 @@ class JobMasterGateway(Protocol):
         """False: the attempt is unknown here, or no longer the current one."""
         ...
 
-    async def attempt_ended(self, instance: InstanceId, outcome: AttemptOutcome) -> bool:
-        """Repeated until answered. Whatever the answer, the outcome need not be told again."""
+    async def attempt_ended(
+        self, instance: InstanceId, outcome: AttemptOutcome
+    ) -> tuple[AllocationId, ...]:
+        """Repeated until answered. Gives slots back that the job needs no longer."""
         ...
 
     async def attempts_progressed(

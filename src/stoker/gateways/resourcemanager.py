@@ -49,12 +49,6 @@ class TaskExecutorRegistration(Value):
     """It leaves when its tasks are over, and takes no others."""
 
 
-class JobMasterRegistration(Value):
-    job_id: JobId
-    token: FencingToken
-    address: str
-
-
 class ResourceRequirements(Value):
     """All that a job needs now; each declaration replaces the one before."""
 
@@ -67,6 +61,14 @@ class ResourceRequirements(Value):
     """With fewer in all nothing of the job starts: what is missing to that many comes at once."""
     priority: int = 0
     profile: ResourceProfile = ResourceProfile()
+
+
+class JobMasterRegistration(Value):
+    job_id: JobId
+    token: FencingToken
+    address: str
+    requirements: ResourceRequirements | None = None
+    """The first ones."""
 
 
 class Prospects(Value):

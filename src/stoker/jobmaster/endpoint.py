@@ -174,8 +174,12 @@ class JobMaster(Endpoint):
         job.act([])
         return known
 
-    def attempt_ended(self, instance: InstanceId, outcome: AttemptOutcome) -> bool:
-        return self._job.ended(outcome)
+    def attempt_ended(
+        self, instance: InstanceId, outcome: AttemptOutcome
+    ) -> tuple[AllocationId, ...]:
+        with self._job.returns.with_answer_to(instance) as given_back:
+            self._job.ended(outcome)
+        return tuple(given_back)
 
     def attempts_progressed(
         self, instance: InstanceId, reports: tuple[ProgressReport, ...]

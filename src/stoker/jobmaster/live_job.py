@@ -38,6 +38,7 @@ from stoker.jobmaster.enrichers import Enrichers
 from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.executors import KnownExecutor, ReachedExecutors
 from stoker.jobmaster.options import JobMasterOptions
+from stoker.jobmaster.slot_returns import SlotReturns
 from stoker.rpc.service import RpcService
 from stoker.savepoints.services import SavepointServices
 
@@ -104,6 +105,7 @@ class LiveJob:
         """Loop time from which on it starves and no slot is within reach."""
         self.resource_manager: ResourceManagerGateway | None = None
         self.farewells: set[asyncio.Task[None]] = set()
+        self.returns = SlotReturns(self.job_id, self.token, self.executors, self.farewell)
         self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
 
     @property
@@ -131,7 +133,7 @@ class LiveJob:
                 case CancelAttempt(attempt, slot):
                     self.scope.spawn(f"cancel {attempt}", self.drive_cancel(attempt, slot))
                 case ReleaseSlots(slots):
-                    self._release(slots)
+                    self.returns.give_back(slots)
                 case RestartAfter():
                     self.scope.spawn(f"restart {command.region}", self._restart_later(command))
                 case _:
@@ -257,29 +259,11 @@ class LiveJob:
 
     # Slots and restarts
 
-    def _release(self, slots: Sequence[SlotHandle]) -> None:
-        by_instance: dict[InstanceId, list[SlotHandle]] = {}
-        for slot in slots:
-            by_instance.setdefault(slot.instance, []).append(slot)
-        for instance, handles in by_instance.items():
-            if (executor := self.executors.get(instance)) is not None:
-                self.farewell(f"release at {instance}", self._give_back(executor, handles))
-
     def farewell(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
         """A task that the end of the job waits for, for a short while."""
         task = self.scope.spawn(name, coroutine)
         self.farewells.add(task)
         task.add_done_callback(self.farewells.discard)
-
-    async def _give_back(self, executor: KnownExecutor, slots: Sequence[SlotHandle]) -> None:
-        allocations = tuple(slot.allocation for slot in slots)
-        try:
-            await executor.gateway.free_slots(
-                self.token, self.job_id, allocations, "no longer needed"
-            )
-        except StokerError as error:
-            # The task executor frees what the next heartbeat does not list.
-            log.info("slots at %s not given back yet: %s", executor.resource_id, error)
 
     async def _restart_later(self, command: RestartAfter) -> None:
         await asyncio.sleep(command.seconds)
@@ -319,24 +303,22 @@ class LiveJob:
             backoff=BACKOFF,
         )
 
-    def ended(self, outcome: AttemptOutcome) -> bool:
+    def ended(self, outcome: AttemptOutcome) -> None:
         self.checkpoints.committed(outcome.region, outcome.progress.recent_batches)
         if outcome.failure is not None and outcome.failure.labels.get("cause") == MOVED:
             # As if it had never been taken there: no failure of the job, and no restart of it.
-            known = self.graph.attempt(outcome.attempt) is not None
             self.act(self.graph.deployment_refused(outcome.attempt, self.now))
-            return known
-        if may_be_excused(self.graph.graph, outcome.region, outcome.failure):
-            return self._conclude_later(outcome)
-        return self._conclude(outcome)
+        elif may_be_excused(self.graph.graph, outcome.region, outcome.failure):
+            self._conclude_later(outcome)
+        else:
+            self._conclude(outcome)
 
-    def _conclude(self, outcome: AttemptOutcome) -> bool:
+    def _conclude(self, outcome: AttemptOutcome) -> None:
         outcome = self._explained(outcome)
         known, commands = self.graph.attempt_ended(outcome, self.now)
         if known and outcome.failure is not None:
             self._label_later(outcome.attempt)
         self.act(commands)
-        return known
 
     def _explained(self, outcome: AttemptOutcome) -> AttemptOutcome:
         if outcome.failure is None:
@@ -344,14 +326,12 @@ class LiveJob:
         failure = self.services.enrichers.at_once(outcome.failure)
         return msgspec.structs.replace(outcome, failure=failure)
 
-    def _conclude_later(self, outcome: AttemptOutcome) -> bool:
+    def _conclude_later(self, outcome: AttemptOutcome) -> None:
         attempt = self.graph.attempt(outcome.attempt)
-        if attempt is None or attempt.state.terminal:
-            return False
-        if outcome.attempt not in self._concluding:
+        is_over = attempt is None or attempt.state.terminal
+        if not is_over and outcome.attempt not in self._concluding:
             self._concluding.add(outcome.attempt)
             self.scope.spawn(f"conclude {outcome.attempt}", self._look_and_conclude(outcome))
-        return True
 
     async def _look_and_conclude(self, outcome: AttemptOutcome) -> None:
         try:

@@ -41,31 +41,39 @@ async def keep_registered(job: LiveJob, address: str) -> None:
 async def _serve(job: LiveJob, address: str, leader: LeaderAddress) -> None:
     # The resource manager is at home in this very process.
     manager = job.services.rpc.reach(leader.address, ResourceManagerGateway, token=leader.token)
-    registration = JobMasterRegistration(job_id=job.job_id, token=job.token, address=address)
-    answer = await manager.register_job_master(registration)
+    declared = job.needs.value
+    answer = await manager.register_job_master(
+        JobMasterRegistration(
+            job_id=job.job_id,
+            token=job.token,
+            address=address,
+            requirements=_requirements(job, declared),
+        )
+    )
     if isinstance(answer, Declined):
         log.warning("job %s: registration declined: %s", job.job_id, answer.reason)
         return
     job.resource_manager = manager
-    together = slots_together(job.graph.graph)
     pause = ASK_WHY_SECONDS
     while job.services.resource_manager.leader == leader:
-        needs = job.needs.value
-        await manager.declare_requirements(
-            ResourceRequirements(
-                job_id=job.job_id,
-                token=job.token,
-                slots=needs[0],
-                held=needs[1],
-                together=together,
-                priority=job.graph.graph.priority,
-                profile=job.graph.graph.profile,
-            )
-        )
-        if job.graph.lacks_slots and not await _next_occasion(job, needs, SOON_SECONDS):
+        if job.graph.lacks_slots and not await _next_occasion(job, declared, SOON_SECONDS):
             _note(job, await manager.prospects(job.job_id))
-        changed = await _next_occasion(job, needs, pause)
+        changed = await _next_occasion(job, declared, pause)
         pause = ASK_WHY_SECONDS if changed else min(pause * 1.5, MOST_ASK_WHY_SECONDS)
+        declared = job.needs.value
+        await manager.declare_requirements(_requirements(job, declared))
+
+
+def _requirements(job: LiveJob, needs: tuple[int, int]) -> ResourceRequirements:
+    return ResourceRequirements(
+        job_id=job.job_id,
+        token=job.token,
+        slots=needs[0],
+        held=needs[1],
+        together=slots_together(job.graph.graph),
+        priority=job.graph.graph.priority,
+        profile=job.graph.graph.profile,
+    )
 
 
 def _note(job: LiveJob, prospects: Prospects | None) -> None:

@@ -258,23 +258,23 @@ class ResourceManager(Endpoint):
 
     # Job masters
 
-    async def register_job_master(self, registration: JobMasterRegistration) -> RegistrationAnswer:
+    def register_job_master(self, registration: JobMasterRegistration) -> RegistrationAnswer:
         if registration.token.epoch != self._token.epoch:
             return Declined(
                 reason=f"epoch {registration.token.epoch} is not the current {self._token.epoch}",
                 final=True,
             )
-        try:
-            gateway = await self._services.rpc.connect(
-                registration.address, JobMasterGateway, token=registration.token
-            )
-        except StokerError as error:
-            return Declined(reason=f"cannot reach you at {registration.address}: {error}")
+        # The master of a job of this epoch is at home in this very process.
+        gateway = self._services.rpc.reach(
+            registration.address, JobMasterGateway, token=registration.token
+        )
         self._masters[registration.job_id] = KnownJobMaster(registration, gateway)
         self._leaders.leads(registration.job_id, registration.token)
         self.master_beats.monitor_target(
             registration.job_id, lambda _: gateway.heartbeat_from_resource_manager()
         )
+        if registration.requirements is not None:
+            self.declare_requirements(registration.requirements)
         return Registered()
 
     def declare_requirements(self, requirements: ResourceRequirements) -> None:

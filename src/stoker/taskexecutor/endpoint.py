@@ -235,6 +235,10 @@ class TaskExecutor(Endpoint):
         self._finish_release(task.deployment.allocation)
         self._forget_if_done(task.job_id)
 
+    def given_back(self, job_id: JobId, slots: Iterable[AllocationId]) -> None:
+        own = (each for each in slots if self._slots.job_of(each) == job_id)
+        self._free_idle(own, "no longer needed")
+
     def cancel(self, attempt: AttemptId, reason: str) -> None:
         held = self._tasks.get(attempt)
         if held is not None:

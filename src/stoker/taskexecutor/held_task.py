@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
@@ -51,7 +52,7 @@ class HeldTask:
     def job_id(self) -> JobId:
         return self.deployment.graph.job_id
 
-    @property
+    @cached_property
     def streaming(self) -> bool:
         regions = {region.id: region for region in regions_of(self.deployment.graph)}
         return regions[self.deployment.region].streaming

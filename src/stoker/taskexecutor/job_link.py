@@ -15,6 +15,7 @@ from stoker.aio.scope import TaskScope
 from stoker.core.errors import FencingTokenMismatch, StokerError
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
+from stoker.core.results import AttemptOutcome
 from stoker.core.states import ExecutionState
 from stoker.core.tokens import FencingToken
 from stoker.gateways.jobmaster import (
@@ -34,7 +35,9 @@ from stoker.taskexecutor.options import TaskExecutorOptions
 log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = 0.5
-PASSING_SECONDS = 0.1
+PASSING_SECONDS = {ExecutionState.INITIALIZING: 0.1, ExecutionState.RUNNING: 0.5}
+"""What lasts no longer is told together with what follows: most batch tasks are over by then."""
+SHORTEST_PAUSE_SECONDS = 0.001
 LEASE_RENEWALS = 4
 """Renewals are asked for this often within one lease."""
 
@@ -72,6 +75,10 @@ class JobHoldings(Protocol):
 
     def acknowledged(self, task: HeldTask) -> None:
         """Its outcome need not be told any more."""
+        ...
+
+    def given_back(self, job_id: JobId, slots: Iterable[AllocationId]) -> None:
+        """The job's master needs them no longer."""
         ...
 
     def cancel(self, attempt: AttemptId, reason: str) -> None: ...
@@ -150,7 +157,7 @@ class JobLink:
             while self.retrieval.leader == leader:
                 seen = self._news.value
                 await self._offer(master)
-                await self._tell(master)
+                await self._tell(master, leader.token)
                 await self._next_occasion(seen)
 
     async def _connect(self, leader: LeaderAddress) -> JobMasterGateway:
@@ -171,8 +178,8 @@ class JobLink:
 
     async def _next_occasion(self, seen: int) -> None:
         pause = self.options.progress_interval.total_seconds()
-        if any(self._is_passing(task) for task in self.holdings.tasks(self.job_id)):
-            pause = min(pause, PASSING_SECONDS)
+        passing = [self._seconds_of_passing(task) for task in self.holdings.tasks(self.job_id)]
+        pause = min([pause, *filter(None, passing)])
         try:
             async with asyncio.timeout(pause):
                 await self._news.wait_for_change(seen)
@@ -185,28 +192,54 @@ class JobLink:
             accepted = await master.offer_slots(self.identity.instance, offered)
             self.holdings.offer_answered(self.job_id, accepted, offered)
 
-    async def _tell(self, master: JobMasterGateway) -> None:
-        instance = self.identity.instance
+    async def _tell(self, master: JobMasterGateway, token: FencingToken) -> None:
         for task in list(self.holdings.tasks(self.job_id)):
             if task.outcome is not None:
-                failpoint("task.before-outcome-is-told")
-                await master.attempt_ended(instance, task.outcome)
-                failpoint("task.after-outcome-is-acknowledged")
-                self.holdings.acknowledged(task)
-            elif task.state is not task.state_told and not self._is_passing(task):
-                state = task.state
-                report = AttemptReport(
-                    instance=instance, attempt=task.attempt, state=state, at=task.state_at
-                )
-                if not await master.attempt_changed(report):
-                    self.holdings.cancel(task.attempt, "its job master does not know it")
-                task.state_told = state
+                await self._tell_end(master, token, task, task.outcome)
+            elif not self._seconds_of_passing(task):
+                await self._tell_state(master, task)
         await self._tell_progress(master)
 
-    def _is_passing(self, task: HeldTask) -> bool:
-        """It will be RUNNING in a moment, mostly, and that is what its master is told then."""
+    async def _tell_end(
+        self,
+        master: JobMasterGateway,
+        token: FencingToken,
+        task: HeldTask,
+        outcome: AttemptOutcome,
+    ) -> None:
+        failpoint("task.before-outcome-is-told")
+        # Begun one after the other, they go together.
+        _, given_back = await asyncio.gather(
+            self._tell_state(master, task),
+            master.attempt_ended(self.identity.instance, outcome),
+        )
+        failpoint("task.after-outcome-is-acknowledged")
+        self.holdings.acknowledged(task)
+        if token == self.token:
+            self.holdings.given_back(self.job_id, given_back)
+
+    async def _tell_state(self, master: JobMasterGateway, task: HeldTask) -> None:
+        state = task.state
+        if state is task.state_told:
+            return
+        report = AttemptReport(
+            instance=self.identity.instance, attempt=task.attempt, state=state, at=task.state_at
+        )
+        is_known = await master.attempt_changed(report)
+        if not is_known and task.outcome is None:
+            self.holdings.cancel(task.attempt, "its job master does not know it")
+        task.state_told = state
+
+    def _seconds_of_passing(self, task: HeldTask) -> float:
+        """For which it is not told yet: mostly there is more to tell then."""
+        if task.outcome is not None or task.state is task.state_told:
+            return 0.0
+        if task.state is ExecutionState.RUNNING and task.streaming:
+            return 0.0
         age = asyncio.get_running_loop().time() - task.state_since
-        return task.state is ExecutionState.INITIALIZING and age < PASSING_SECONDS
+        left = PASSING_SECONDS.get(task.state, 0.0) - age
+        # Not what is left by rounding, for which no time would pass.
+        return left if left > SHORTEST_PAUSE_SECONDS else 0.0
 
     async def _tell_progress(self, master: JobMasterGateway) -> None:
         now = asyncio.get_running_loop().time()

@@ -48,6 +48,7 @@ class NotingExecutor(FakeExecutor):
         self.has: list[AttemptId] = []
         self.cancelled: list[AttemptId] = []
         self.counted: list[tuple[AllocationId, ...]] = []
+        self.freed: list[AllocationId] = []
         self.slot_is_there = True
 
     def submit_task(self, token: FencingToken, deployment: TaskDeployment) -> None:
@@ -57,6 +58,11 @@ class NotingExecutor(FakeExecutor):
 
     def cancel_task(self, token: FencingToken, job_id: JobId, attempt: AttemptId) -> None:
         self.cancelled.append(attempt)
+
+    def free_slots(
+        self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...], reason: str
+    ) -> None:
+        self.freed += allocations
 
     def heartbeat_from_job_master(
         self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...]

@@ -182,10 +182,45 @@ def test_an_attempt_that_was_ended_for_another_jobs_sake_begins_again_at_no_char
             at=1,
             failure=failure,
         )
-        assert stage.job.ended(outcome)
+        stage.job.ended(outcome)
         await asyncio.sleep(3)
         assert len(stage.executor.has) == 2
         assert stage.job.graph.restarts == restarts
         assert stage.failures == ["SparkServerDied"], "the history tells of it all the same"
+
+    play(story)
+
+
+def test_a_slot_goes_back_with_the_answer_to_its_own_executor() -> None:
+    async def story(stage: Stage) -> None:
+        attempt = await stage.deploy()
+        finished = AttemptOutcome(
+            job_id=JOB,
+            region=RegionId("out"),
+            attempt=attempt,
+            state=ExecutionState.FINISHED,
+            at=1,
+        )
+        assert await stage.master.attempt_ended(InstanceId("life-1"), finished) == (SLOT,)
+        assert await stage.master.attempt_ended(InstanceId("life-1"), finished) == ()
+        await asyncio.sleep(1)
+        assert stage.executor.freed == []
+
+    play(story)
+
+
+def test_a_slot_that_nobody_asks_for_goes_back_by_a_call() -> None:
+    async def story(stage: Stage) -> None:
+        attempt = await stage.deploy()
+        finished = AttemptOutcome(
+            job_id=JOB,
+            region=RegionId("out"),
+            attempt=attempt,
+            state=ExecutionState.FINISHED,
+            at=1,
+        )
+        assert await stage.master.attempt_ended(InstanceId("another"), finished) == ()
+        await asyncio.sleep(1)
+        assert stage.executor.freed == [SLOT]
 
     play(story)

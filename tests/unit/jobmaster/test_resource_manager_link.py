@@ -8,7 +8,12 @@ from stoker.core.errors import Unavailable
 from stoker.core.ids import AllocationId, InstanceId
 from stoker.core.states import ExecutionState
 from stoker.core.tokens import FencingToken
-from stoker.gateways.resourcemanager import ResourceRequirements
+from stoker.gateways.resourcemanager import (
+    JobMasterRegistration,
+    Registered,
+    RegistrationAnswer,
+    ResourceRequirements,
+)
 from stoker.ha import keys
 from stoker.ha.coordinator import Create
 from stoker.ha.publication import Publication
@@ -24,6 +29,11 @@ class NotingManager(FakeManager):
         super().__init__(token)
         self.deaf = deaf
         self.declared: list[tuple[int, int]] = []
+
+    def register_job_master(self, registration: JobMasterRegistration) -> RegistrationAnswer:
+        assert registration.requirements is not None
+        self.declare_requirements(registration.requirements)
+        return Registered()
 
     def declare_requirements(self, requirements: ResourceRequirements) -> None:
         if self.deaf > 0:

@@ -5,15 +5,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
-from stoker.core.ids import SessionId
+from stoker.core.graph import JobType
+from stoker.core.ids import AllocationId, SessionId
 from stoker.core.states import ExecutionState
 from stoker.core.tokens import FencingToken
 from stoker.taskexecutor import job_link
 from stoker.taskexecutor.job_link import Acquaintance, JobLink
 from unit.fake_parts import JOB, FakeMaster
-from unit.taskexecutor.stage import Stage, deployment, play
+from unit.taskexecutor.stage import SLOT, Stage, deployment, play
 
 
 async def _run_one(stage: Stage) -> list[ExecutionState]:
@@ -33,10 +35,89 @@ def test_a_state_that_passes_at_once_is_not_told(tmp_path: Path):
 
 
 def test_a_state_that_lasts_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(job_link, "PASSING_SECONDS", 0.01)
+    monkeypatch.setattr(job_link, "PASSING_SECONDS", {ExecutionState.INITIALIZING: 0.01})
 
     async def story(stage: Stage) -> None:
         assert await _run_one(stage) == [ExecutionState.INITIALIZING, ExecutionState.RUNNING]
+
+    play(tmp_path, story)
+
+
+class Timing(FakeMaster):
+    """Notes what it is told and when, by the loop's time."""
+
+    def __init__(self, token: FencingToken) -> None:
+        super().__init__(token)
+        self.told: list[tuple[str, float]] = []
+
+    def attempt_changed(self, report: Any) -> bool:
+        self.told.append((report.state, asyncio.get_running_loop().time()))
+        return super().attempt_changed(report)
+
+    def attempt_ended(self, instance: Any, outcome: Any) -> tuple[AllocationId, ...]:
+        self.told.append((outcome.state, asyncio.get_running_loop().time()))
+        return super().attempt_ended(instance, outcome)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "streaming", "between"),
+    [(0.3, False, 0.0), (2.0, False, 1.5), (2.0, True, 2.0)],
+    ids=["short batch", "long batch", "stream"],
+)
+def test_that_a_batch_runs_is_told_when_it_lasts_or_together_with_its_end(
+    tmp_path: Path, seconds: float, streaming: bool, between: float
+):
+    task = deployment(seconds=seconds)
+    if streaming:
+        source, sink = task.graph.vertices
+        vertices = (msgspec.structs.replace(source, streaming=True), sink)
+        graph = msgspec.structs.replace(task.graph, vertices=vertices, job_type=JobType.STREAMING)
+        task = msgspec.structs.replace(task, graph=graph)
+
+    async def story(stage: Stage) -> None:
+        async with stage.master_running(Timing) as master:
+            assert isinstance(master, Timing)
+            await stage.request_slot()
+            await stage.submit(task)
+            await asyncio.sleep(5)
+            (running, running_at), (ended, ended_at) = master.told
+            assert (running, ended) == (ExecutionState.RUNNING, ExecutionState.FINISHED)
+            assert ended_at - running_at == pytest.approx(between, abs=0.05)
+
+    play(tmp_path, story)
+
+
+def test_slots_come_back_with_the_answer_to_an_end(tmp_path: Path):
+    async def story(stage: Stage) -> None:
+        async with stage.master_running() as master:
+            master.gives_back = (SLOT, AllocationId("somebody-elses"))
+            await stage.request_slot()
+            reports = len(stage.manager.reports)
+            await stage.submit(deployment(seconds=1))
+            assert await stage.beat()
+            await asyncio.sleep(3)
+            assert len(stage.manager.reports) == reports + 1, "not only with the next heartbeat"
+            assert not await stage.beat()
+
+    play(tmp_path, story)
+
+
+def test_a_master_that_is_followed_by_another_gives_nothing_back(tmp_path: Path):
+    async def story(stage: Stage) -> None:
+        class Superseded(FakeMaster):
+            """While it answers, the next one has commands already."""
+
+            async def attempt_ended(self, instance: Any, outcome: Any) -> tuple[AllocationId, ...]:
+                token = stage.leadership.token
+                later = FencingToken(epoch=token.epoch + 1, session=token.session)
+                await stage.executor.heartbeat_from_job_master(later, JOB, (SLOT,))
+                return (SLOT,)
+
+        async with stage.master_running(Superseded):
+            await stage.request_slot()
+            await stage.submit(deployment(seconds=1))
+            await asyncio.sleep(2)
+            assert await stage.beat()
 
     play(tmp_path, story)
 
