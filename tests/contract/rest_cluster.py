@@ -218,7 +218,7 @@ class DispatcherInMemory(DispatcherGateway):
         self.was_shut_down = asyncio.Event()
         self.replacements: dict[str, Replacement] = {}
         self.drained: list[tuple[ResourceId, float | None]] = []
-        self.waits: list[tuple[JobStatus, float]] = []
+        self.waits: list[tuple[tuple[JobStatus, ...], float]] = []
         self.asked_to_wait = asyncio.Event()
         self.changed = asyncio.Event()
         self.refusal: Exception | None = None
@@ -302,10 +302,12 @@ class DispatcherInMemory(DispatcherGateway):
             failure=job.failures[-1].failure if job.failures else None,
         )
 
-    async def wait_for_change(self, job_id: JobId, known: JobStatus, seconds: float) -> JobStatus:
+    async def wait_for_change(
+        self, job_id: JobId, known: tuple[JobStatus, ...], seconds: float
+    ) -> JobStatus:
         self.waits.append((known, seconds))
         self.asked_to_wait.set()
-        while (await self.job_status(job_id)) is known:
+        while (await self.job_status(job_id)) in known:
             try:
                 async with asyncio.timeout(seconds):
                     await self.changed.wait()

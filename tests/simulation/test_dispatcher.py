@@ -340,7 +340,7 @@ def test_a_client_that_waits_for_a_job_that_is_not_there_yet_does_not_spin(tmp_p
         job_id = await cluster.submit(job(cluster, seconds=FOREVER))
         await cluster.cancel(job_id)
         status = await cluster.ask(
-            lambda dispatcher: dispatcher.wait_for_change(job_id, JobStatus.CANCELLING, 30)
+            lambda dispatcher: dispatcher.wait_for_change(job_id, (JobStatus.CANCELLING,), 30)
         )
         assert status is JobStatus.CANCELED
         await cluster.wait_for_end(job_id)

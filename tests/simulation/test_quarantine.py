@@ -70,7 +70,7 @@ def test_a_job_that_cannot_be_loaded_is_shown_with_the_reason(tmp_path: Path) ->
                 await cluster.ask(lambda dispatcher, ask=question: getattr(dispatcher, ask)(bad))
             assert told.value.status == 409
         with pytest.raises(JobQuarantined):
-            await cluster.ask(lambda d: d.wait_for_change(bad, JobStatus.RUNNING, 60))
+            await cluster.ask(lambda d: d.wait_for_change(bad, (JobStatus.RUNNING,), 60))
         await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(bad))
 
     simulate(tmp_path, story)

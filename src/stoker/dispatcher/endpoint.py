@@ -225,10 +225,12 @@ class Dispatcher(Endpoint):
             raise JobNotFound(job_id)
         return result
 
-    async def wait_for_change(self, job_id: JobId, known: JobStatus, seconds: float) -> JobStatus:
+    async def wait_for_change(
+        self, job_id: JobId, known: tuple[JobStatus, ...], seconds: float
+    ) -> JobStatus:
         try:
             async with asyncio.timeout(seconds):
-                while (status := self.job_status(job_id)) is known:
+                while (status := self.job_status(job_id)) in known:
                     await self._live.next_change(job_id)
                 return status
         except TimeoutError:

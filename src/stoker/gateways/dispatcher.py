@@ -110,8 +110,10 @@ class DispatcherGateway(Protocol):
         """None while the job has not ended; JobNotFound for an unknown one."""
         ...
 
-    async def wait_for_change(self, job_id: JobId, known: JobStatus, seconds: float) -> JobStatus:
-        """The status, as soon as it differs from the known one or the time is over."""
+    async def wait_for_change(
+        self, job_id: JobId, known: tuple[JobStatus, ...], seconds: float
+    ) -> JobStatus:
+        """The status, as soon as it is none of the known ones or the time is over."""
         ...
 
     async def cancel_job(self, job_id: JobId) -> None:

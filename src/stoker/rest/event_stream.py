@@ -87,7 +87,7 @@ async def job_events(services: RestServices, first: JobDetails) -> AsyncIterator
             return
         try:
             dispatcher = await services.dispatcher()
-            await dispatcher.wait_for_change(job.job_id, job.status, LOOK_SECONDS)
+            await dispatcher.wait_for_change(job.job_id, (job.status,), LOOK_SECONDS)
             job = await dispatcher.job_details(job.job_id)
         except StokerError:
             return

@@ -1,7 +1,5 @@
 """Requests about jobs: each decodes, asks the dispatcher once, and encodes."""
 
-import asyncio
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -22,10 +20,7 @@ from stoker.api.jobs import (
 from stoker.api.shape import Errors, Nothing
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import CallTimedOut, Forbidden, InvalidInput
-from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
-from stoker.core.states import JobStatus
-from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest import job_views
 from stoker.rest.exception_views import DEFAULT_EXCEPTIONS, job_exceptions, parse_labels
 from stoker.rest.job_query import MAX_LIMIT, parse_query
@@ -113,18 +108,7 @@ async def status(
     states = parse_statuses(known)
     seconds = min(wait, services.options.max_wait.total_seconds())
     dispatcher = await services.dispatcher()
-    return JobStatusAnswer(status=await _other_status(dispatcher, job_id, states, seconds))
-
-
-async def _other_status(
-    dispatcher: DispatcherGateway, job_id: JobId, known: Sequence[JobStatus], seconds: float
-) -> JobStatus:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    status = await dispatcher.wait_for_change(job_id, known[0], seconds)
-    while status in known and (left := deadline - loop.time()) > 0:
-        status = await dispatcher.wait_for_change(job_id, status, left)
-    return status
+    return JobStatusAnswer(status=await dispatcher.wait_for_change(job_id, states, seconds))
 
 
 @get("/jobs/{jobid:str}/execution-result", summary="How a job ended")

@@ -19,9 +19,11 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from stoker.api.jobs import JobStatusAnswer
 from stoker.core.errors import InvalidInput
 from stoker.core.ids import JobId
+from stoker.core.states import JobStatus
 from stoker.rest.compression import accepts_gzip
 from stoker.rest.error_answers import answer_to_any, send_error
 from stoker.rest.job_query import MAX_LIMIT, JobQuery, parse_query
+from stoker.rest.parameters import parse_statuses
 from stoker.rest.precedence import Precedence
 from stoker.rest.services import RestServices, services_in
 from stoker.rest.submission import accept_job
@@ -30,6 +32,7 @@ _encode = msgspec.json.Encoder().encode
 _PLAIN_QUERY = re.compile(rb"[a-z]+=[A-Za-z0-9_,.-]+(&[a-z]+=[A-Za-z0-9_,.-]+)*")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _STATUS = re.compile(r"/jobs/([0-9a-f]{32})/status")
+_PLAIN_WAIT = re.compile(rb"wait=([0-9]{1,4}(?:\.[0-9]{1,3})?)&known=([A-Z]+(?:%2C[A-Z]+){0,20})")
 _LONGEST_QUERY = 200
 """Of those that are remembered."""
 _PARAMETERS = frozenset({"state", "type", "name", "sort", "offset", "limit"})
@@ -44,6 +47,13 @@ class Answer:
     body: Sequence[bytes]
     """In pieces, which other answers may share."""
     headers: Headers = ()
+
+
+@dataclass(frozen=True)
+class Wait:
+    seconds: float
+    known: tuple[JobStatus, ...]
+    """The status that is waited for is none of these."""
 
 
 Way = Callable[[], Awaitable[Answer]]
@@ -101,8 +111,12 @@ def _way(scope: HTTPScope, receive: Receive, send: Send) -> Way | None:
         return functools.partial(_overview, wanted, scope, services_in(scope))
     if path == "/jobs" and not query:
         return functools.partial(_ids, services_in(scope))
-    if not query and (found := _STATUS.fullmatch(path)):
-        return functools.partial(_status, JobId(found[1]), services_in(scope))
+    if found := _STATUS.fullmatch(path):
+        job_id = JobId(found[1])
+        if not query:
+            return functools.partial(_status, job_id, services_in(scope))
+        if (wait := _wait(query)) is not None:
+            return functools.partial(_later_status, job_id, wait, services_in(scope))
     return None
 
 
@@ -125,8 +139,28 @@ async def _status(job_id: JobId, services: RestServices) -> Answer:
     return Answer(200, [_encode(JobStatusAnswer(status=status))])
 
 
+async def _later_status(job_id: JobId, wait: Wait, services: RestServices) -> Answer:
+    seconds = min(wait.seconds, services.options.max_wait.total_seconds())
+    dispatcher = await services.dispatcher()
+    status = await dispatcher.wait_for_change(job_id, wait.known, seconds)
+    return Answer(200, [_encode(JobStatusAnswer(status=status))])
+
+
 async def _accepted(request: Request[Any, Any, Any], services: RestServices) -> Answer:
     return Answer(202, [_encode(await accept_job(request, services))])
+
+
+@functools.lru_cache(maxsize=256)
+def _wait(text: bytes) -> Wait | None:
+    """None when it is not written as our own client does, or means nothing."""
+    found = _PLAIN_WAIT.fullmatch(text)
+    if found is None:
+        return None
+    seconds, known = (part.decode() for part in found.groups())
+    try:
+        return Wait(float(seconds), parse_statuses(known.replace("%2C", ",")))
+    except InvalidInput:
+        return None
 
 
 @functools.lru_cache(maxsize=256)

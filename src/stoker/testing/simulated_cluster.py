@@ -339,4 +339,4 @@ class SimulatedCluster:
 
 
 async def _next_status(job_id: JobId, known: JobStatus, dispatcher: DispatcherGateway) -> JobStatus:
-    return await dispatcher.wait_for_change(job_id, known, 5.0)
+    return await dispatcher.wait_for_change(job_id, (known,), 5.0)

@@ -197,7 +197,9 @@ async def test_an_end_on_record_is_seen_while_the_master_of_the_job_takes_its_le
         await all_is_quiet()
         job_id = await submit(world)
         dispatcher = await world.dispatcher()
-        waiting = asyncio.ensure_future(dispatcher.wait_for_change(job_id, JobStatus.RUNNING, 60))
+        waiting = asyncio.ensure_future(
+            dispatcher.wait_for_change(job_id, (JobStatus.RUNNING,), 60)
+        )
         before = await dispatcher.jobs_since(None, 0)
         master.jobs.seconds_to_stop = 8
         master.jobs.last.finish()

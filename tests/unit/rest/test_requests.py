@@ -84,7 +84,7 @@ async def test_the_status_can_be_awaited() -> None:
         answer = await http.get(f"/jobs/{RUNNING}/status?wait=20&known=CREATED")
         assert answer.json() == {"status": "RUNNING"}
         await http.get(f"/jobs/{FINISHED}/status?wait=9999&known=running")
-    assert master.dispatcher.waits == [(JobStatus.CREATED, 20.0), (JobStatus.RUNNING, 30.0)]
+    assert master.dispatcher.waits == [((JobStatus.CREATED,), 20.0), ((JobStatus.RUNNING,), 30.0)]
 
 
 async def test_the_end_can_be_awaited_whatever_comes_before_it() -> None:

@@ -35,6 +35,9 @@ PLAIN = [
     "/jobs/overview?limit=0",
     f"/jobs/{RUNNING}/status",
     f"/jobs/{UNKNOWN}/status",
+    f"/jobs/{RUNNING}/status?wait=0.05&known=RUNNING",
+    f"/jobs/{RUNNING}/status?wait=3&known=CREATED%2CFAILING",
+    f"/jobs/{UNKNOWN}/status?wait=3&known=RUNNING",
 ]
 OTHERS = [
     "/jobs/",
@@ -58,6 +61,12 @@ OTHERS = [
     f"/jobs/{'A' * 32}/status",
     "/jobs/1234/status",
     f"/jobs/{RUNNING}/status?wait=1",
+    f"/jobs/{RUNNING}/status?known=RUNNING",
+    f"/jobs/{RUNNING}/status?wait=-1&known=RUNNING",
+    f"/jobs/{RUNNING}/status?wait=0&known=DONE",
+    f"/jobs/{RUNNING}/status?wait=0&known=RUNNING,CREATED",
+    f"/jobs/{RUNNING}/status?wait=0&known=RUNNING%2C",
+    f"/jobs/{RUNNING}/status?known=RUNNING&wait=0",
 ]
 
 
