@@ -26,3 +26,13 @@ def by_one_call(client: Any) -> Iterator[None]:
     finally:
         client.enable_reattachable_execute()
         client.set_retry_policies(policies)
+
+
+def skip_a_question(client: Any) -> None:
+    """Before its first plan, a client asks from what size on plans are compressed.
+
+    To a server on the same machine they never need to be.
+    """
+    if hasattr(client, "_plan_compression_threshold"):
+        client._plan_compression_threshold = -1
+        client._plan_compression_algorithm = "NONE"

@@ -26,7 +26,7 @@ from stoker.engine.janitor import end_all_work, not_ended
 from stoker.engine.lease import LeaseStep, lease_ran_out
 from stoker.engine.lease_watch import LeaseWatch
 from stoker.engine.limits import let_go, naming_its_limit, take_on
-from stoker.engine.one_call import by_one_call
+from stoker.engine.one_call import by_one_call, skip_a_question
 from stoker.engine.python_workers import workers_of
 from stoker.engine.region_run import RegionRun
 from stoker.engine.runner_protocol import (
@@ -82,21 +82,11 @@ def serve_as_runner(connection: socket.socket) -> None:
 
 def _session(prepare: Prepare) -> Any:
     session: Any = SparkSession.builder.remote(prepare.url).create()
-    _skip_a_question(session.client)
+    skip_a_question(session.client)
     let_classic_udfs_run_on_connect()
     # Lets user code that asks for a session by getOrCreate() have this one.
     os.environ["SPARK_REMOTE"] = prepare.url
     return session
-
-
-def _skip_a_question(client: Any) -> None:
-    """Before its first plan, a client asks from what size on plans are compressed.
-
-    To a server on the same machine they never need to be.
-    """
-    if hasattr(client, "_plan_compression_threshold"):
-        client._plan_compression_threshold = -1
-        client._plan_compression_algorithm = "NONE"
 
 
 def _set_up(session: Any, prepare: Prepare) -> None:

@@ -26,6 +26,7 @@ from stoker.engine.janitor import serve_as_janitor
 from stoker.engine.process_tree import children_of, descendants_of, replace_content
 from stoker.engine.runner import serve_as_runner
 from stoker.engine.runner_protocol import Exited, Fork, Forked, Kill, ToZygote
+from stoker.engine.spark_rehearsal import rehearse_spark
 from stoker.engine.tether import adopt_orphans, tie_to_parent
 
 _LARGEST_REQUEST = 4096
@@ -205,6 +206,16 @@ def _kill_group(pid: int) -> None:
             kill(pid, signal.SIGKILL)
 
 
+def _rehearse() -> bool:
+    """Whether this process may fork afterwards."""
+    try:
+        rehearse_spark()
+    # Another PySpark may want other answers: then runners are slower, and that is all.
+    except Exception:
+        traceback.print_exc()
+    return rehearse_grpc()
+
+
 def main() -> None:
     descriptor, *how = sys.argv[1:]
     for module in _IMPORTED_BEFOREHAND:
@@ -214,7 +225,7 @@ def main() -> None:
             importlib.import_module(module)
     # Looks through all that is installed, once for all runners.
     importlib.metadata.version("pyspark")
-    if _UNREHEARSED not in how and not rehearse_grpc():
+    if _UNREHEARSED not in how and not _rehearse():
         # A fork beside another thread may hang: begin anew, and let runners be slower.
         command = [sys.executable, "-m", "stoker.engine.zygote", descriptor, _UNREHEARSED]
         os.execv(sys.executable, command)

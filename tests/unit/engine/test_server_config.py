@@ -74,3 +74,12 @@ def test_nobody_is_deaf_where_the_time_for_a_cancel_is_endless() -> None:
     options = EngineOptions(master="yarn", cancellation_timeout=timedelta(0))
     properties = spark_properties(options, ServerFiles(work=Path("/w"), logs=Path("/l")), cores=2)
     assert not any("reaper" in name for name in properties)
+
+
+@pytest.mark.parametrize(("java", "is_used"), [(17, True), (21, True), (22, False), (None, False)])
+def test_only_a_java_that_is_known_to_have_it_uses_vfork(java: int | None, is_used: bool) -> None:
+    """Any other would refuse to start processes, the workers of Python among them."""
+    files = ServerFiles(work=Path("/w"), logs=Path("/l"))
+    properties = spark_properties(EngineOptions(), files, cores=2, java=java)
+    options = properties["spark.driver.extraJavaOptions"].split()
+    assert ("-Djdk.lang.Process.launchMechanism=VFORK" in options) is is_used
