@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+from stoker.engine import zygote
+
 REHEARSAL = """
 import os
 from collections import Counter
@@ -28,3 +32,16 @@ def test_nothing_but_memory_is_left_of_the_rehearsal():
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("may_fork", [True, False])
+def test_a_pyspark_that_it_does_not_suit_keeps_nobody_from_forking(
+    may_fork: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def unsuited() -> list[str]:
+        raise AttributeError("another PySpark")
+
+    monkeypatch.setattr(zygote, "rehearse_spark", unsuited)
+    monkeypatch.setattr(zygote, "rehearse_grpc", lambda: may_fork)
+    assert zygote._rehearse() is may_fork
+    assert "another PySpark" in capsys.readouterr().err

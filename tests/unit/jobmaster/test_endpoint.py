@@ -13,6 +13,14 @@ from stoker.gateways.resourcemanager import Declined
 from unit.jobmaster.stage import JOB, SLOT, Stage, play
 
 
+def outcome_of(
+    attempt: AttemptId, state: ExecutionState, failure: Failure | None = None
+) -> AttemptOutcome:
+    return AttemptOutcome(
+        job_id=JOB, region=RegionId("out"), attempt=attempt, state=state, at=1, failure=failure
+    )
+
+
 def test_an_executor_with_another_jobs_id_is_declined_for_good() -> None:
     async def story(stage: Stage) -> None:
         wrong = stage.introduction(job_id=JobId("f" * 32))
@@ -174,15 +182,7 @@ def test_an_attempt_that_was_ended_for_another_jobs_sake_begins_again_at_no_char
     async def story(stage: Stage) -> None:
         attempt = await stage.deploy()
         failure = Failure(error="SparkServerDied", message="it was killed", labels=labels)
-        outcome = AttemptOutcome(
-            job_id=JOB,
-            region=RegionId("out"),
-            attempt=attempt,
-            state=ExecutionState.FAILED,
-            at=1,
-            failure=failure,
-        )
-        stage.job.ended(outcome)
+        stage.job.ended(outcome_of(attempt, ExecutionState.FAILED, failure))
         await asyncio.sleep(3)
         assert len(stage.executor.has) == 2
         assert stage.job.graph.restarts == restarts
@@ -193,14 +193,7 @@ def test_an_attempt_that_was_ended_for_another_jobs_sake_begins_again_at_no_char
 
 def test_a_slot_goes_back_with_the_answer_to_its_own_executor() -> None:
     async def story(stage: Stage) -> None:
-        attempt = await stage.deploy()
-        finished = AttemptOutcome(
-            job_id=JOB,
-            region=RegionId("out"),
-            attempt=attempt,
-            state=ExecutionState.FINISHED,
-            at=1,
-        )
+        finished = outcome_of(await stage.deploy(), ExecutionState.FINISHED)
         assert await stage.master.attempt_ended(InstanceId("life-1"), finished) == (SLOT,)
         assert await stage.master.attempt_ended(InstanceId("life-1"), finished) == ()
         await asyncio.sleep(1)
@@ -211,14 +204,7 @@ def test_a_slot_goes_back_with_the_answer_to_its_own_executor() -> None:
 
 def test_a_slot_that_nobody_asks_for_goes_back_by_a_call() -> None:
     async def story(stage: Stage) -> None:
-        attempt = await stage.deploy()
-        finished = AttemptOutcome(
-            job_id=JOB,
-            region=RegionId("out"),
-            attempt=attempt,
-            state=ExecutionState.FINISHED,
-            at=1,
-        )
+        finished = outcome_of(await stage.deploy(), ExecutionState.FINISHED)
         assert await stage.master.attempt_ended(InstanceId("another"), finished) == ()
         await asyncio.sleep(1)
         assert stage.executor.freed == [SLOT]

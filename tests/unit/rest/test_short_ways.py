@@ -120,7 +120,15 @@ async def test_headers_have_the_same_effect_on_the_short_way(headers: dict[str, 
     "refusal",
     [NoLeader("nobody leads"), CallTimedOut("late"), RemoteError("broken"), ValueError("x")],
 )
-@pytest.mark.parametrize("path", ["/jobs", "/jobs/overview", f"/jobs/{RUNNING}/status"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/jobs",
+        "/jobs/overview",
+        f"/jobs/{RUNNING}/status",
+        f"/jobs/{RUNNING}/status?wait=0.05&known=RUNNING",
+    ],
+)
 async def test_errors_are_told_as_by_the_long_way(path: str, refusal: Exception) -> None:
     def master() -> Master:
         refusing = Master()
