@@ -258,16 +258,18 @@ class ResourceManager(Endpoint):
 
     # Job masters
 
-    def register_job_master(self, registration: JobMasterRegistration) -> RegistrationAnswer:
+    async def register_job_master(self, registration: JobMasterRegistration) -> RegistrationAnswer:
         if registration.token.epoch != self._token.epoch:
             return Declined(
                 reason=f"epoch {registration.token.epoch} is not the current {self._token.epoch}",
                 final=True,
             )
-        # The master of a job of this epoch is at home in this very process.
-        gateway = self._services.rpc.reach(
-            registration.address, JobMasterGateway, token=registration.token
-        )
+        try:
+            gateway = await self._services.rpc.connect(
+                registration.address, JobMasterGateway, token=registration.token
+            )
+        except StokerError as error:
+            return Declined(reason=f"cannot reach you at {registration.address}: {error}")
         self._masters[registration.job_id] = KnownJobMaster(registration, gateway)
         self._leaders.leads(registration.job_id, registration.token)
         self.master_beats.monitor_target(

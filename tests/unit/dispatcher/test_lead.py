@@ -198,10 +198,12 @@ async def test_an_end_on_record_is_seen_while_the_master_of_the_job_takes_its_le
         job_id = await submit(world)
         dispatcher = await world.dispatcher()
         waiting = asyncio.ensure_future(
-            dispatcher.wait_for_change(job_id, (JobStatus.RUNNING,), 60)
+            dispatcher.wait_for_change(job_id, (JobStatus.CREATED, JobStatus.RUNNING), 60)
         )
         before = await dispatcher.jobs_since(None, 0)
         master.jobs.seconds_to_stop = 8
+        await asyncio.sleep(1)
+        assert not waiting.done(), "RUNNING is one of those that are known"
         master.jobs.last.finish()
         await asyncio.sleep(1)
         assert waiting.done()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoker.core.errors import FencingTokenMismatch, NotFound, RecipientUnreachable
@@ -113,8 +114,9 @@ def test_an_executor_registers_is_shown_and_gets_requests_for_what_a_job_declare
 
     async def story(stage: Stage) -> None:
         assert await stage.gateway.register_task_executor(stage.registration()) == Registered()
-        assert await stage.gateway.register_job_master(stage.master_registration()) == Registered()
-        await stage.declare(1)
+        first = ResourceRequirements(job_id=JOB, token=MASTER, slots=1)
+        registration = msgspec.structs.replace(stage.master_registration(), requirements=first)
+        assert await stage.gateway.register_job_master(registration) == Registered()
         await asyncio.sleep(0.1)
         assert [request.job_id for request in stage.executor.requests] == [JOB]
         [details] = await stage.gateway.task_executors()
@@ -133,6 +135,10 @@ def test_registrations_with_stale_tokens_or_without_an_address_are_refused() -> 
         with pytest.raises(FencingTokenMismatch):
             await old.register_task_executor(stage.registration())
         answer = await stage.gateway.register_task_executor(stage.registration(at="nowhere"))
+        assert isinstance(answer, Declined)
+        assert not answer.final
+        nowhere = msgspec.structs.replace(stage.master_registration(), address="mem://nowhere/x")
+        answer = await stage.gateway.register_job_master(nowhere)
         assert isinstance(answer, Declined)
         assert not answer.final
         stale = FencingToken(epoch=2, session=MASTER.session)
