@@ -5,12 +5,15 @@ from stoker.core.results import AttemptOutcome
 from stoker.core.states import JobStatus
 from stoker.core.tokens import FencingToken
 from stoker.gateways.jobmaster import (
+    AdmissionAnswer,
+    Admitted,
     AttemptReport,
     JobMasterGateway,
     ProgressReport,
     TaskExecutorIntroduction,
 )
 from stoker.gateways.resourcemanager import (
+    Declined,
     JobMasterRegistration,
     Prospects,
     Registered,
@@ -89,7 +92,7 @@ class FakeMaster(Endpoint):
         super().__init__(f"job-{JOB}", token=token)
         self.lost: list[InstanceId] = []
         self.introductions: list[TaskExecutorIntroduction] = []
-        self.answer: RegistrationAnswer = Registered()
+        self.declined: Declined | None = None
         self.accepts = True
         self.knows = True
         self.renews = True
@@ -99,9 +102,11 @@ class FakeMaster(Endpoint):
         self.outcomes: list[AttemptOutcome] = []
         self.gives_back: tuple[AllocationId, ...] = ()
 
-    def register_task_executor(self, introduction: TaskExecutorIntroduction) -> RegistrationAnswer:
+    def register_task_executor(self, introduction: TaskExecutorIntroduction) -> AdmissionAnswer:
         self.introductions.append(introduction)
-        return self.answer
+        if self.declined is not None:
+            return self.declined
+        return Admitted(accepted=self.offer_slots(introduction.instance, introduction.offered))
 
     def offer_slots(
         self, instance: InstanceId, allocations: tuple[AllocationId, ...]
@@ -114,8 +119,10 @@ class FakeMaster(Endpoint):
         return self.knows
 
     def attempt_ended(
-        self, instance: InstanceId, outcome: AttemptOutcome
+        self, instance: InstanceId, outcome: AttemptOutcome, before: AttemptReport | None
     ) -> tuple[AllocationId, ...]:
+        if before is not None:
+            self.changes.append(before)
         self.outcomes.append(outcome)
         return self.gives_back
 

@@ -6,7 +6,7 @@ from stoker.core.graph import Value
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.results import AttemptOutcome, Millis, Progress
 from stoker.core.states import ExecutionState
-from stoker.gateways.resourcemanager import RegistrationAnswer
+from stoker.gateways.resourcemanager import Declined
 
 
 def job_component(job_id: JobId) -> str:
@@ -31,6 +31,16 @@ class TaskExecutorIntroduction(Value):
     instance: InstanceId
     address: str
     attempts: tuple[HeldAttempt, ...] = ()
+    offered: tuple[AllocationId, ...] = ()
+    """As by `offer_slots`: most task executors register since they have a slot for the job."""
+
+
+class Admitted(Value, tag=True):
+    accepted: tuple[AllocationId, ...] = ()
+    """Of the slots offered; the others are to be freed."""
+
+
+AdmissionAnswer = Admitted | Declined
 
 
 class AttemptReport(Value):
@@ -50,7 +60,9 @@ class JobMasterGateway(Protocol):
 
     async def register_task_executor(
         self, introduction: TaskExecutorIntroduction
-    ) -> RegistrationAnswer: ...
+    ) -> AdmissionAnswer:
+        """A task may be on its way before the answer is."""
+        ...
 
     async def offer_slots(
         self, instance: InstanceId, allocations: tuple[AllocationId, ...]
@@ -63,9 +75,12 @@ class JobMasterGateway(Protocol):
         ...
 
     async def attempt_ended(
-        self, instance: InstanceId, outcome: AttemptOutcome
+        self, instance: InstanceId, outcome: AttemptOutcome, before: AttemptReport | None
     ) -> tuple[AllocationId, ...]:
-        """Repeated until answered. Gives slots back that the job needs no longer."""
+        """Repeated until answered. Gives slots back that the job needs no longer.
+
+        `before` is the state before the end, of an attempt that was over before it was told.
+        """
         ...
 
     async def attempts_progressed(

@@ -8,13 +8,15 @@ from stoker.core.ids import AllocationId, AttemptId, InstanceId, ResourceId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import ExecutionState
 from stoker.gateways.jobmaster import (
+    AdmissionAnswer,
+    Admitted,
     AttemptReport,
     JobMasterGateway,
     ProgressReport,
     TaskExecutorIntroduction,
     job_component,
 )
-from stoker.gateways.resourcemanager import Declined, Registered, RegistrationAnswer
+from stoker.gateways.resourcemanager import Declined
 from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.sender import HeartbeatSender
@@ -45,7 +47,7 @@ class JobMaster(Endpoint):
 
     async def register_task_executor(
         self, introduction: TaskExecutorIntroduction
-    ) -> RegistrationAnswer:
+    ) -> AdmissionAnswer:
         job = self._job
         if introduction.job_id != job.job_id:
             return Declined(reason=f"this is the master of job {job.job_id}", final=True)
@@ -58,7 +60,7 @@ class JobMaster(Endpoint):
         known = job.executors.get(introduction.instance)
         executor = known or self._welcome(introduction, gateway)
         self._take_over(executor, introduction)
-        return Registered()
+        return Admitted(accepted=self._accepted(executor, introduction.offered))
 
     def _welcome(
         self, introduction: TaskExecutorIntroduction, gateway: TaskExecutorGateway
@@ -99,7 +101,6 @@ class JobMaster(Endpoint):
                 self._cancel_stranger(executor, attempt.attempt)
         if any(job.graph.attempts_on(executor.instance)):
             self.beats.poke(executor.instance)
-        job.act([])
 
     def _cancel_stranger(self, executor: KnownExecutor, attempt: AttemptId) -> None:
         log.warning("job %s: %s runs a stranger, %s", self._job.job_id, executor.instance, attempt)
@@ -152,10 +153,16 @@ class JobMaster(Endpoint):
     def offer_slots(
         self, instance: InstanceId, allocations: tuple[AllocationId, ...]
     ) -> tuple[AllocationId, ...]:
+        return self._accepted(self._executor(instance), allocations)
+
+    def _accepted(
+        self, executor: KnownExecutor, allocations: tuple[AllocationId, ...]
+    ) -> tuple[AllocationId, ...]:
         job = self._job
-        executor = self._executor(instance)
         slots = [
-            SlotHandle(allocation=each, resource_id=executor.resource_id, instance=instance)
+            SlotHandle(
+                allocation=each, resource_id=executor.resource_id, instance=executor.instance
+            )
             for each in allocations
         ]
         accepted, commands = job.graph.slots_offered(slots, job.now)
@@ -169,14 +176,19 @@ class JobMaster(Endpoint):
         return executor
 
     def attempt_changed(self, report: AttemptReport) -> bool:
-        job = self._job
-        known = job.graph.attempt_changed(report.attempt, ExecutionState(report.state), report.at)
-        job.act([])
+        known = self._note(report)
+        self._job.act([])
         return known
 
+    def _note(self, report: AttemptReport) -> bool:
+        state = ExecutionState(report.state)
+        return self._job.graph.attempt_changed(report.attempt, state, report.at)
+
     def attempt_ended(
-        self, instance: InstanceId, outcome: AttemptOutcome
+        self, instance: InstanceId, outcome: AttemptOutcome, before: AttemptReport | None
     ) -> tuple[AllocationId, ...]:
+        if before is not None:
+            self._note(before)
         with self._job.returns.with_answer_to(instance) as given_back:
             self._job.ended(outcome)
         return tuple(given_back)

@@ -15,7 +15,7 @@ from stoker.core.tokens import FencingToken
 
 G = TypeVar("G")
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 call_deadline: ContextVar[float | None] = ContextVar("call_deadline", default=None)
 """Inside a call: the time of the loop at which its caller stops waiting for the answer."""

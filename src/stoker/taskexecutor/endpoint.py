@@ -151,7 +151,7 @@ class TaskExecutor(Endpoint):
             raise Unavailable(f"slot {deployment.allocation} cannot run a task now; try again")
         self._slots.activate(deployment.allocation, self._loop_time())
         link.met.add(deployment.attempt)
-        held = HeldTask(deployment, link.leased_until)
+        held = HeldTask(deployment, link.lease_of(token))
         self._tasks[deployment.attempt] = held
         self._runs.start(held)
 

@@ -107,6 +107,8 @@ class JobLink:
     """Attempts that were started or cancelled here: a late deployment must not start them."""
     _news: Latest[int] = field(default_factory=lambda: Latest(0))
     _progress_told_at: float = 0.0
+    _first_asked_at: dict[FencingToken, float] = field(default_factory=dict)
+    """When each master was first asked to register this task executor."""
 
     def wake(self) -> None:
         """Something may have to be told."""
@@ -141,7 +143,10 @@ class JobLink:
     async def _serve(self, leader: LeaderAddress) -> None:
         master = await self._connect(leader)
         asked_at = asyncio.get_running_loop().time()
-        answer = await master.register_task_executor(self._introduction())
+        self._first_asked_at.setdefault(leader.token, asked_at)
+        self.holdings.offer_again(self.job_id)
+        introduction = self._introduction()
+        answer = await master.register_task_executor(introduction)
         if isinstance(answer, Declined):
             log.warning("job %s: its master declined: %s", self.job_id, answer.reason)
             if answer.final:
@@ -151,7 +156,7 @@ class JobLink:
         self._extend(asked_at)
         # What little is done within an interval is told with the outcome.
         self._progress_told_at = asked_at
-        self.holdings.offer_again(self.job_id)
+        self.holdings.offer_answered(self.job_id, answer.accepted, introduction.offered)
         async with TaskScope(f"link to job {self.job_id}") as scope:
             scope.spawn("leases", self._keep_leases(master))
             while self.retrieval.leader == leader:
@@ -174,6 +179,7 @@ class JobLink:
             instance=self.identity.instance,
             address=self.identity.address,
             attempts=tuple(task.introduced() for task in self.holdings.tasks(self.job_id)),
+            offered=self.holdings.reserved(self.job_id),
         )
 
     async def _next_occasion(self, seen: int) -> None:
@@ -208,11 +214,8 @@ class JobLink:
         outcome: AttemptOutcome,
     ) -> None:
         failpoint("task.before-outcome-is-told")
-        # Begun one after the other, they go together.
-        _, given_back = await asyncio.gather(
-            self._tell_state(master, task),
-            master.attempt_ended(self.identity.instance, outcome),
-        )
+        before = self._report(task) if task.state is not task.state_told else None
+        given_back = await master.attempt_ended(self.identity.instance, outcome, before)
         failpoint("task.after-outcome-is-acknowledged")
         self.holdings.acknowledged(task)
         if token == self.token:
@@ -222,13 +225,18 @@ class JobLink:
         state = task.state
         if state is task.state_told:
             return
-        report = AttemptReport(
-            instance=self.identity.instance, attempt=task.attempt, state=state, at=task.state_at
-        )
-        is_known = await master.attempt_changed(report)
+        is_known = await master.attempt_changed(self._report(task))
         if not is_known and task.outcome is None:
             self.holdings.cancel(task.attempt, "its job master does not know it")
         task.state_told = state
+
+    def _report(self, task: HeldTask) -> AttemptReport:
+        return AttemptReport(
+            instance=self.identity.instance,
+            attempt=task.attempt,
+            state=task.state,
+            at=task.state_at,
+        )
 
     def _seconds_of_passing(self, task: HeldTask) -> float:
         """For which it is not told yet: mostly there is more to tell then."""
@@ -282,6 +290,16 @@ class JobLink:
         for task in tasks:
             if task.attempt in renewed:
                 task.renew_lease(self.leased_until)
+
+    def lease_of(self, token: FencingToken) -> float:
+        """For what this master commands.
+
+        Its command may overtake the answer to the registration. Then it counts from the first
+        question to this master, which has had that one or a later one.
+        """
+        if (asked_at := self._first_asked_at.get(token)) is not None:
+            self._extend(asked_at)
+        return self.leased_until
 
     def leased_from(self, asked_at: float) -> None:
         """All attempts of the job may go on, by the word of the coordinator or of the masters."""

@@ -13,8 +13,12 @@ from stoker.core.graph import FormatRead, FormatWrite, JobGraph, RestartPolicy, 
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
 from stoker.core.tokens import FencingToken
-from stoker.gateways.jobmaster import HeldAttempt, JobMasterGateway, TaskExecutorIntroduction
-from stoker.gateways.resourcemanager import Registered
+from stoker.gateways.jobmaster import (
+    Admitted,
+    HeldAttempt,
+    JobMasterGateway,
+    TaskExecutorIntroduction,
+)
 from stoker.gateways.taskexecutor import TaskDeployment
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.retrieval import LeaderRetrieval
@@ -135,10 +139,14 @@ class Stage:
             yield msgspec.structs.replace(first, address=address)
 
     async def deploy(self, life: str = "life-1") -> AttemptId:
-        assert await self.master.register_task_executor(self.introduction(life)) == Registered()
-        assert await self.master.offer_slots(InstanceId(life), (SLOT,)) == (SLOT,)
+        await self.admit(life)
         await asyncio.sleep(0.1)
         return self.executor.has[-1]
+
+    async def admit(self, life: str = "life-1") -> None:
+        introduction = msgspec.structs.replace(self.introduction(life), offered=(SLOT,))
+        answer = await self.master.register_task_executor(introduction)
+        assert answer == Admitted(accepted=(SLOT,))
 
     @property
     def failures(self) -> list[str]:

@@ -2,15 +2,18 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from stoker.core.errors import NotFound
-from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId
+from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, RegionId
 from stoker.core.results import NEIGHBOUR, AttemptOutcome, Failure
 from stoker.core.states import ExecutionState
-from stoker.gateways.jobmaster import HeldAttempt
+from stoker.gateways.jobmaster import Admitted, AttemptReport, HeldAttempt
 from stoker.gateways.resourcemanager import Declined
 from unit.jobmaster.stage import JOB, SLOT, Stage, play
+
+LIFE = InstanceId("life-1")
 
 
 def outcome_of(
@@ -131,8 +134,7 @@ def test_an_attempt_that_nobody_deployed_is_cancelled() -> None:
 def test_a_slot_that_has_gone_is_not_tried_again_and_costs_no_restart() -> None:
     async def story(stage: Stage) -> None:
         stage.executor.slot_is_there = False
-        await stage.master.register_task_executor(stage.introduction())
-        await stage.master.offer_slots(InstanceId("life-1"), (SLOT,))
+        await stage.admit()
         await asyncio.sleep(5)
         assert stage.failures == []
         assert stage.job.needs.value == (1, 0)
@@ -145,7 +147,7 @@ def test_a_deployment_that_got_lost_is_sent_again() -> None:
         await stage.master.register_task_executor(stage.introduction())
         await asyncio.sleep(0.1)
         stage.network.partition("master", "executor")
-        await stage.master.offer_slots(InstanceId("life-1"), (SLOT,))
+        await stage.master.offer_slots(LIFE, (SLOT,))
         await asyncio.sleep(5)
         stage.network.heal()
         await asyncio.sleep(8)
@@ -194,10 +196,38 @@ def test_an_attempt_that_was_ended_for_another_jobs_sake_begins_again_at_no_char
 def test_a_slot_goes_back_with_the_answer_to_its_own_executor() -> None:
     async def story(stage: Stage) -> None:
         finished = outcome_of(await stage.deploy(), ExecutionState.FINISHED)
-        assert await stage.master.attempt_ended(InstanceId("life-1"), finished) == (SLOT,)
-        assert await stage.master.attempt_ended(InstanceId("life-1"), finished) == ()
+        assert await stage.master.attempt_ended(LIFE, finished, None) == (SLOT,)
+        assert await stage.master.attempt_ended(LIFE, finished, None) == ()
         await asyncio.sleep(1)
         assert stage.executor.freed == []
+
+    play(story)
+
+
+def test_a_state_that_is_told_with_the_end_counts_from_when_it_began() -> None:
+    async def story(stage: Stage) -> None:
+        attempt = await stage.deploy()
+        running = AttemptReport(instance=LIFE, attempt=attempt, state=ExecutionState.RUNNING, at=7)
+        finished = outcome_of(attempt, ExecutionState.FINISHED)
+        assert await stage.master.attempt_ended(LIFE, finished, running) == (SLOT,)
+        [region] = stage.job.graph.details().regions
+        assert region.current.timestamps[ExecutionState.RUNNING] == 7
+
+    play(story)
+
+
+def test_slots_that_come_with_the_introduction_are_taken_or_declined() -> None:
+    """POOL-04"""
+
+    async def story(stage: Stage) -> None:
+        offer = msgspec.structs.replace(
+            stage.introduction(), offered=(SLOT, AllocationId("surplus"))
+        )
+        for _ in range(2):
+            answer = await stage.master.register_task_executor(offer)
+            assert answer == Admitted(accepted=(SLOT,))
+        await asyncio.sleep(0.1)
+        assert len(stage.executor.has) == 1
 
     play(story)
 
@@ -205,7 +235,7 @@ def test_a_slot_goes_back_with_the_answer_to_its_own_executor() -> None:
 def test_a_slot_that_nobody_asks_for_goes_back_by_a_call() -> None:
     async def story(stage: Stage) -> None:
         finished = outcome_of(await stage.deploy(), ExecutionState.FINISHED)
-        assert await stage.master.attempt_ended(InstanceId("another"), finished) == ()
+        assert await stage.master.attempt_ended(InstanceId("another"), finished, None) == ()
         await asyncio.sleep(1)
         assert stage.executor.freed == [SLOT]
 

@@ -68,8 +68,7 @@ def test_nothing_is_declared_while_nobody_leads_and_then_all_that_is_needed() ->
         async with manager_of(stage) as manager:
             await asyncio.sleep(1)
             assert manager.declared == [(1, 0)]
-            await stage.master.register_task_executor(stage.introduction())
-            await stage.master.offer_slots(InstanceId("life-1"), (SLOT,))
+            await stage.admit()
             await asyncio.sleep(1)
             assert manager.declared[-1] == (1, 1)
 
@@ -84,8 +83,7 @@ def test_a_declaration_that_fails_is_repeated_with_what_is_true_by_then() -> Non
         async with manager_of(stage, deaf=3) as manager:
             await asyncio.sleep(1)
             assert manager.declared == []
-            await stage.master.register_task_executor(stage.introduction())
-            await stage.master.offer_slots(InstanceId("life-1"), (SLOT,))
+            await stage.admit()
             await asyncio.sleep(5)
             assert manager.deaf == 0
             assert set(manager.declared) == {(1, 1)}

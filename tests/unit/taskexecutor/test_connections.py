@@ -9,6 +9,7 @@ import pytest
 from stoker.core.errors import Conflict, FencingTokenMismatch, NotFound, StartupFailed, Unavailable
 from stoker.core.ids import AllocationId, InstanceId
 from stoker.core.states import ExecutionState
+from stoker.gateways.jobmaster import AdmissionAnswer, TaskExecutorIntroduction
 from stoker.gateways.resourcemanager import (
     Declined,
     RegistrationAnswer,
@@ -148,25 +149,63 @@ def test_slots_are_offered_again_when_the_answer_was_lost(tmp_path: Path) -> Non
     play(tmp_path, story)
 
 
+class HastyMaster(FakeMaster):
+    """Sends a task before it answers who asks for the `number`th time."""
+
+    executor: TaskExecutorGateway
+    number = 1
+    task = deployment()
+
+    async def register_task_executor(  # type: ignore[override]
+        self, introduction: TaskExecutorIntroduction
+    ) -> AdmissionAnswer:
+        answer = super().register_task_executor(introduction)
+        if len(self.introductions) == self.number:
+            assert self.token is not None
+            await self.executor.submit_task(self.token, self.task)
+        return answer
+
+
 def test_a_task_that_comes_before_the_answer_to_the_offer_is_taken(tmp_path: Path) -> None:
     """X-TM-02"""
 
-    class Hasty(FakeMaster):
-        executor: TaskExecutorGateway
-
-        async def offer_slots(  # type: ignore[override]
-            self, instance: InstanceId, allocations: tuple[AllocationId, ...]
-        ) -> tuple[AllocationId, ...]:
-            assert self.token is not None
-            await self.executor.submit_task(self.token, deployment())
-            return allocations
-
     async def story(stage: Stage) -> None:
-        Hasty.executor = stage.executor
-        async with stage.master_running(Hasty) as master:
+        HastyMaster.executor = stage.executor
+        async with stage.master_running(HastyMaster) as master:
             await stage.request_slot()
             await asyncio.sleep(2)
+            assert master.offered == [SLOT], "it was taken, and need not be offered again"
             assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
+
+    play(tmp_path, story)
+
+
+def test_a_task_before_the_answer_runs_under_the_lease_of_the_first_question(
+    tmp_path: Path,
+) -> None:
+    """Any later question may not have reached the master, whose patience counts from an earlier."""
+
+    class Slow(HastyMaster):
+        number = 3
+        task = deployment(seconds=500)
+
+        async def register_task_executor(  # type: ignore[override]
+            self, introduction: TaskExecutorIntroduction
+        ) -> AdmissionAnswer:
+            await super().register_task_executor(introduction)
+            await asyncio.sleep(3)
+            raise Unavailable("the answer is lost")
+
+    async def story(stage: Stage) -> None:
+        Slow.executor = stage.executor
+        async with stage.master_running(Slow) as master:
+            began = asyncio.get_running_loop().time()
+            await stage.request_slot()
+            await asyncio.sleep(100)
+            assert len(master.introductions) > 3
+            [span] = stage.history.attempts
+            assert span.ended is not None
+            assert span.ended - began <= 60
 
     play(tmp_path, story)
 

@@ -236,7 +236,7 @@ def test_a_master_that_rejects_it_for_good_gets_nothing_more(tmp_path: Path) -> 
 
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
-            master.answer = Declined(reason="wrong job", final=True)
+            master.declined = Declined(reason="wrong job", final=True)
             await stage.request_slot()
             assert not await stage.beat()
 

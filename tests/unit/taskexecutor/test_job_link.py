@@ -54,9 +54,10 @@ class Timing(FakeMaster):
         self.told.append((report.state, asyncio.get_running_loop().time()))
         return super().attempt_changed(report)
 
-    def attempt_ended(self, instance: Any, outcome: Any) -> tuple[AllocationId, ...]:
-        self.told.append((outcome.state, asyncio.get_running_loop().time()))
-        return super().attempt_ended(instance, outcome)
+    def attempt_ended(self, instance: Any, outcome: Any, before: Any) -> tuple[AllocationId, ...]:
+        now = asyncio.get_running_loop().time()
+        self.told += [(report.state, now) for report in (before, outcome) if report is not None]
+        return super().attempt_ended(instance, outcome, before)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,9 @@ def test_a_master_that_is_followed_by_another_gives_nothing_back(tmp_path: Path)
         class Superseded(FakeMaster):
             """While it answers, the next one has commands already."""
 
-            async def attempt_ended(self, instance: Any, outcome: Any) -> tuple[AllocationId, ...]:
+            async def attempt_ended(
+                self, instance: Any, outcome: Any, before: Any
+            ) -> tuple[AllocationId, ...]:
                 token = stage.leadership.token
                 later = FencingToken(epoch=token.epoch + 1, session=token.session)
                 await stage.executor.heartbeat_from_job_master(later, JOB, (SLOT,))
