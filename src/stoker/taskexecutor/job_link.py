@@ -35,7 +35,7 @@ from stoker.taskexecutor.options import TaskExecutorOptions
 log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = 0.5
-PASSING_SECONDS = {ExecutionState.INITIALIZING: 0.1, ExecutionState.RUNNING: 0.5}
+PASSING_SECONDS = {ExecutionState.INITIALIZING: 0.1, ExecutionState.RUNNING: 1.0}
 """What lasts no longer is told together with what follows: most batch tasks are over by then."""
 SHORTEST_PAUSE_SECONDS = 0.001
 LEASE_RENEWALS = 4
@@ -158,7 +158,7 @@ class JobLink:
         self._progress_told_at = asked_at
         self.holdings.offer_answered(self.job_id, answer.accepted, introduction.offered)
         async with TaskScope(f"link to job {self.job_id}") as scope:
-            scope.spawn("leases", self._keep_leases(master))
+            scope.spawn("leases", self._keep_leases(master, at_once=bool(introduction.attempts)))
             while self.retrieval.leader == leader:
                 seen = self._news.value
                 await self._offer(master)
@@ -269,11 +269,11 @@ class JobLink:
         for task, seen in reports:
             task.progress_told = seen
 
-    async def _keep_leases(self, master: JobMasterGateway) -> None:
+    async def _keep_leases(self, master: JobMasterGateway, *, at_once: bool) -> None:
         """Also while nothing runs: an attempt begins under the lease that is there."""
         pause = self.lease.duration.total_seconds() / LEASE_RENEWALS
-        if not self._leased_tasks():
-            # The registration has just begun a lease, and nobody is there who lacks it.
+        if not at_once:
+            # The registration has just begun a lease, and nobody was there who lacks it.
             await asyncio.sleep(pause)
         while True:
             await self._renew(master, self._leased_tasks())

@@ -175,6 +175,7 @@ def test_a_task_that_comes_before_the_answer_to_the_offer_is_taken(tmp_path: Pat
             await stage.request_slot()
             await asyncio.sleep(2)
             assert master.offered == [SLOT], "it was taken, and need not be offered again"
+            assert master.renewals == [], "and its lease has just begun"
             assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
 
     play(tmp_path, story)
