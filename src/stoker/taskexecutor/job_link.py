@@ -158,7 +158,7 @@ class JobLink:
         self._progress_told_at = asked_at
         self.holdings.offer_answered(self.job_id, answer.accepted, introduction.offered)
         async with TaskScope(f"link to job {self.job_id}") as scope:
-            scope.spawn("leases", self._keep_leases(master, at_once=bool(introduction.attempts)))
+            scope.spawn("leases", self._keep_leases(master))
             while self.retrieval.leader == leader:
                 seen = self._news.value
                 await self._offer(master)
@@ -269,11 +269,11 @@ class JobLink:
         for task, seen in reports:
             task.progress_told = seen
 
-    async def _keep_leases(self, master: JobMasterGateway, *, at_once: bool) -> None:
+    async def _keep_leases(self, master: JobMasterGateway) -> None:
         """Also while nothing runs: an attempt begins under the lease that is there."""
         pause = self.lease.duration.total_seconds() / LEASE_RENEWALS
-        if not at_once:
-            # The registration has just begun a lease, and nobody was there who lacks it.
+        if all(task.lease_until >= self.leased_until for task in self._leased_tasks()):
+            # The registration has just begun a lease, and nobody is there who lacks it.
             await asyncio.sleep(pause)
         while True:
             await self._renew(master, self._leased_tasks())

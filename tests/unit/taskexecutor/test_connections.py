@@ -18,7 +18,7 @@ from stoker.gateways.resourcemanager import (
 from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.taskexecutor.options import TaskExecutorOptions
 from unit.fake_parts import JOB, FakeManager, FakeMaster
-from unit.taskexecutor.stage import SLOT, Stage, deployment, play
+from unit.taskexecutor.stage import ATTEMPT, SLOT, Stage, deployment, play
 
 
 class ManagerThatFailsFirst(FakeManager):
@@ -177,6 +177,32 @@ def test_a_task_that_comes_before_the_answer_to_the_offer_is_taken(tmp_path: Pat
             assert master.offered == [SLOT], "it was taken, and need not be offered again"
             assert master.renewals == [], "and its lease has just begun"
             assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
+
+    play(tmp_path, story)
+
+
+def test_a_task_before_an_answer_that_was_long_in_coming_gets_the_new_lease_at_once(
+    tmp_path: Path,
+) -> None:
+    class AnswersAtLast(HastyMaster):
+        number = 3
+
+        async def register_task_executor(  # type: ignore[override]
+            self, introduction: TaskExecutorIntroduction
+        ) -> AdmissionAnswer:
+            answer = await super().register_task_executor(introduction)
+            if len(self.introductions) < self.number:
+                await asyncio.sleep(3)
+                raise Unavailable("the answer is lost")
+            return answer
+
+    async def story(stage: Stage) -> None:
+        AnswersAtLast.executor = stage.executor
+        AnswersAtLast.task = deployment(seconds=20)
+        async with stage.master_running(AnswersAtLast) as master:
+            await stage.request_slot()
+            await asyncio.sleep(8)
+            assert master.renewals == [(ATTEMPT,)]
 
     play(tmp_path, story)
 
