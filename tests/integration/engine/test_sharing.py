@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from integration.engine.processes import cancel_within_ten_seconds, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.python_workers import ASK, id_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -42,6 +44,16 @@ async def isolation_of(launched: Launched) -> tuple[str, bool]:
             session.client.close()
 
     return await asyncio.to_thread(ask)
+
+
+async def test_the_server_knows_which_java_it_runs_on(
+    bench: Bench, engine: ConnectEngine, tmp_path: Path
+) -> None:
+    """It ends each session by a process, which the older ones start in two ways."""
+    await bench.run(job(TEN_ROWS, TO_NOWHERE))
+    java = await find_java(os.environ, tmp_path, bundled_home=bundled_java_home())
+    command = Path(f"/proc/{engine.description['server-pid']}/cmdline").read_text()
+    assert ("-Djdk.lang.Process.launchMechanism=VFORK" in command) is (java.version <= 21)
 
 
 # Of many short tasks: one that only counts does not notice that it was killed.

@@ -54,6 +54,15 @@ def report_of(control: socket.socket) -> FromZygote:
     return msgspec.msgpack.decode(control.recv(4096), type=FromZygote)
 
 
+def test_it_rehearses_before_it_forks(tmp_path: Path):
+    mark = tmp_path / "rehearsed"
+    play = f"import pathlib; zygote.rehearse_spark = pathlib.Path({str(mark)!r}).touch"
+    with running(play) as (_, control):
+        _, runner = fork(control)
+        with runner:
+            assert mark.exists()
+
+
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_it_forks_runners_and_has_one_thread(change: str):
     with running(change) as (process, control):
