@@ -295,7 +295,8 @@ class JobLink:
         """For what this master commands.
 
         Its command may overtake the answer to the registration. Then it counts from the first
-        question to this master, which has had that one or a later one.
+        question to this master, which has had that one or a later one. None is forgotten: a link
+        lives as long as any slot that it has offered, and no allocation is made twice.
         """
         if (asked_at := self._first_asked_at.get(token)) is not None:
             self._extend(asked_at)

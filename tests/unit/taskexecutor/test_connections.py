@@ -1,6 +1,7 @@
 """How a task executor finds those it works for, and what it does when they go (TM-*)."""
 
 import asyncio
+import math
 from datetime import timedelta
 from pathlib import Path
 
@@ -166,6 +167,26 @@ class HastyMaster(FakeMaster):
         return answer
 
 
+class AnswersAtLast(HastyMaster):
+    number = 3
+    task = deployment(seconds=500)
+    answered: float = 3
+    """The first question that is answered; the answers to those before are lost."""
+
+    async def register_task_executor(  # type: ignore[override]
+        self, introduction: TaskExecutorIntroduction
+    ) -> AdmissionAnswer:
+        answer = await super().register_task_executor(introduction)
+        if len(self.introductions) < self.answered:
+            await asyncio.sleep(3)
+            raise Unavailable("the answer is lost")
+        return answer
+
+
+class NeverAnswers(AnswersAtLast):
+    answered = math.inf
+
+
 def test_a_task_that_comes_before_the_answer_to_the_offer_is_taken(tmp_path: Path) -> None:
     """X-TM-02"""
 
@@ -184,21 +205,8 @@ def test_a_task_that_comes_before_the_answer_to_the_offer_is_taken(tmp_path: Pat
 def test_a_task_before_an_answer_that_was_long_in_coming_gets_the_new_lease_at_once(
     tmp_path: Path,
 ) -> None:
-    class AnswersAtLast(HastyMaster):
-        number = 3
-
-        async def register_task_executor(  # type: ignore[override]
-            self, introduction: TaskExecutorIntroduction
-        ) -> AdmissionAnswer:
-            answer = await super().register_task_executor(introduction)
-            if len(self.introductions) < self.number:
-                await asyncio.sleep(3)
-                raise Unavailable("the answer is lost")
-            return answer
-
     async def story(stage: Stage) -> None:
         AnswersAtLast.executor = stage.executor
-        AnswersAtLast.task = deployment(seconds=20)
         async with stage.master_running(AnswersAtLast) as master:
             await stage.request_slot()
             await asyncio.sleep(8)
@@ -212,20 +220,9 @@ def test_a_task_before_the_answer_runs_under_the_lease_of_the_first_question(
 ) -> None:
     """Any later question may not have reached the master, whose patience counts from an earlier."""
 
-    class Slow(HastyMaster):
-        number = 3
-        task = deployment(seconds=500)
-
-        async def register_task_executor(  # type: ignore[override]
-            self, introduction: TaskExecutorIntroduction
-        ) -> AdmissionAnswer:
-            await super().register_task_executor(introduction)
-            await asyncio.sleep(3)
-            raise Unavailable("the answer is lost")
-
     async def story(stage: Stage) -> None:
-        Slow.executor = stage.executor
-        async with stage.master_running(Slow) as master:
+        NeverAnswers.executor = stage.executor
+        async with stage.master_running(NeverAnswers) as master:
             began = asyncio.get_running_loop().time()
             await stage.request_slot()
             await asyncio.sleep(100)
