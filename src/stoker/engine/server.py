@@ -93,9 +93,17 @@ async def _server_process(
 ) -> AsyncIterator[SparkServer]:
     if (absent := await absence_of(options.master)) is not None:
         raise StartupFailed(absent)
-    files.write(spark_properties(options, files, os.cpu_count() or 1, java=java.version))
-    log_start = files.log.stat().st_size if files.log.exists() else 0
     home = spark_home()
+    files.write(
+        spark_properties(
+            options,
+            files,
+            os.cpu_count() or 1,
+            java=java.version,
+            first_jars=sorted((home / "jars").glob("spark-*.jar")),
+        )
+    )
+    log_start = files.log.stat().st_size if files.log.exists() else 0
     environment = _environment(options, java, home) | {
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
         OWNER: owner_mark(),

@@ -1,10 +1,11 @@
 """User functions as bytes, and the versions that those bytes depend on."""
 
 import importlib.metadata
+import os
 import sys
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -93,15 +94,26 @@ def _versions(packages: set[str]) -> dict[str, str]:
     unresolved: set[str] = set()
     for package in packages:
         try:
-            versions[package] = importlib.metadata.version(package)
+            versions[package] = _version(package)
         except importlib.metadata.PackageNotFoundError:
             unresolved.add(package)
     if unresolved:
         distributions = importlib.metadata.packages_distributions()
         for package in unresolved:
             for distribution in distributions.get(package, ()):
-                versions[distribution] = importlib.metadata.version(distribution)
+                versions[distribution] = _version(distribution)
     return dict(sorted(versions.items()))
+
+
+def _version(distribution: str) -> str:
+    place = str(importlib.metadata.distribution(distribution).locate_file(""))
+    return _version_at(distribution, place, os.stat(place).st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _version_at(distribution: str, _place: str, _changed: int) -> str:
+    """Remembered until something is installed there: to read it takes longer than to pickle."""
+    return importlib.metadata.version(distribution)
 
 
 def _fault(function: UserFunction, name: str, error: Exception, place: str) -> Fault:

@@ -42,10 +42,12 @@ def local_modules(root: Path) -> list[ModuleType]:
     # Thousands are loaded, and few are near: text is compared before paths are made of it.
     below = os.path.join(root, "")
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] in _NEVER_LOCAL or not isinstance(module, ModuleType):
+        if not isinstance(module, ModuleType):
             continue
         named = getattr(module, "__file__", None)
-        if not named or (os.path.isabs(named) and not named.startswith(below)):
+        if not named or (named.startswith(os.sep) and not named.startswith(below)):
+            continue
+        if name.split(".")[0] in _NEVER_LOCAL:
             continue
         file = Path(named).absolute()
         if root in file.parents and not is_installed(file):

@@ -20,6 +20,7 @@ from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.python_workers import ASK, id_in
+from stoker.engine.server import spark_home
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -52,8 +53,23 @@ async def test_the_server_knows_which_java_it_runs_on(
     """It ends each session by a process, which the older ones start in two ways."""
     await bench.run(job(TEN_ROWS, TO_NOWHERE))
     java = await find_java(os.environ, tmp_path, bundled_home=bundled_java_home())
-    command = Path(f"/proc/{engine.description['server-pid']}/cmdline").read_text()
+    command = _command_of(engine)
     assert ("-Djdk.lang.Process.launchMechanism=VFORK" in command) is (java.version <= 21)
+
+
+async def test_the_server_looks_into_sparks_own_jars_first(
+    bench: Bench, engine: ConnectEngine
+) -> None:
+    await bench.run(job(TEN_ROWS, TO_NOWHERE))
+    command = _command_of(engine)
+    path = command[command.index("-cp") + 1].split(os.pathsep)
+    own = {str(jar) for jar in (spark_home() / "jars").glob("spark-*.jar")}
+    assert own
+    assert set(path[: len(own)]) == own
+
+
+def _command_of(engine: ConnectEngine) -> list[str]:
+    return Path(f"/proc/{engine.description['server-pid']}/cmdline").read_text().split("\0")
 
 
 # Of many short tasks: one that only counts does not notice that it was killed.

@@ -83,3 +83,18 @@ def test_only_a_java_that_is_known_to_have_it_uses_vfork(java: int | None, is_us
     properties = spark_properties(EngineOptions(), files, cores=2, java=java)
     options = properties["spark.driver.extraJavaOptions"].split()
     assert ("-Djdk.lang.Process.launchMechanism=VFORK" in options) is is_used
+
+
+def test_sparks_own_classes_are_looked_for_in_its_own_jars_first() -> None:
+    files = ServerFiles(work=Path("/w"), logs=Path("/l"))
+    jars = [Path("/spark/jars/spark-core.jar"), Path("/spark/jars/spark-sql.jar")]
+    properties = spark_properties(EngineOptions(), files, cores=2, first_jars=jars)
+    assert properties["spark.driver.extraClassPath"] == ":".join(map(str, jars))
+
+
+def test_a_class_path_that_the_user_has_set_stays_as_it_is() -> None:
+    setting = {"spark.driver.extraClassPath": "/mine/*"}
+    files = ServerFiles(work=Path("/w"), logs=Path("/l"))
+    options = EngineOptions(spark_properties=setting)
+    properties = spark_properties(options, files, cores=2, first_jars=[Path("/spark.jar")])
+    assert setting.items() <= properties.items()

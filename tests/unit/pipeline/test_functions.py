@@ -1,4 +1,5 @@
 import pickle
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -143,6 +144,33 @@ def test_the_environment_names_python_and_the_libraries_that_the_job_imports(
     assert environment.python == f"{sys.version_info.major}.{sys.version_info.minor}"
     assert set(environment.libraries) == {"pandas", "pyspark", "PyYAML"}
     assert environment.libraries["pandas"] == pd.__version__
+
+
+def test_a_library_that_was_upgraded_meanwhile_counts_as_what_it_is_now(
+    write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    monkeypatch.syspath_prepend(str(site))
+
+    def version_after_installing(version: str) -> str:
+        shutil.rmtree(site, ignore_errors=True)
+        described = site / f"soot-{version}.dist-info"
+        described.mkdir(parents=True)
+        (described / "METADATA").write_text(f"Name: soot\nVersion: {version}\n")
+        job = write(
+            "job.py",
+            "from stoker import Pipeline\n"
+            "p = Pipeline('p')\n"
+            "@p.source\n"
+            "def raw(spark):\n"
+            "    import soot\n"
+            "p.sink('raw', format='noop')\n",
+        )
+        environment = load_job(job).graph.environment
+        assert environment is not None
+        return environment.libraries["soot"]
+
+    assert [version_after_installing(v) for v in ("1.0", "2.0")] == ["1.0", "2.0"]
 
 
 def test_what_the_job_brings_as_a_wheel_is_not_expected_at_the_other_end(
