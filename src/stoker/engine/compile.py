@@ -1,7 +1,7 @@
 """A region of the job graph as Spark DataFrames, each vertex from those before it."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from stoker.core.graph import (
@@ -56,6 +56,10 @@ class RegionCompiler:
                     | Sink(write=PythonFunction() as function)
                 ):
                     self._functions[vertex.name] = load_function(function, vertex.name)
+
+    @property
+    def functions(self) -> Iterable[Callable[..., Any]]:
+        return self._functions.values()
 
     def function(self, vertex: str) -> Callable[..., Any]:
         return self._functions[vertex]

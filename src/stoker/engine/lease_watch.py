@@ -21,6 +21,7 @@ class LeaseWatch:
         self._lease = lease
         self._steps = steps
         self._changed = threading.Condition()
+        self._is_over = False
 
     def start(self) -> None:
         for step, act in self._steps.items():
@@ -38,8 +39,16 @@ class LeaseWatch:
             self._lease = self._lease.renewed(until)
             self._changed.notify_all()
 
+    def end(self) -> None:
+        """Nothing is left that would have to end: what was not due until now is never done."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
     def _do(self, step: LeaseStep, act: Callable[[], None]) -> None:
         with self._changed:
             while seconds := self._lease.seconds_to(step, time.monotonic()):
+                if self._is_over:
+                    return
                 self._changed.wait(min(seconds, _LONGEST_WAIT_SECONDS))
         act()

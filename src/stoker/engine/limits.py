@@ -16,6 +16,9 @@ _MEMORY_INFO = Path("/proc/meminfo")
 _GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _MEGABYTE = 1024**2
 
+KernelLimits = dict[int, tuple[int, int]]
+"""By kind: what holds, and how far a process may raise that itself."""
+
 
 class RunnerLimits(Value):
     memory: int
@@ -111,18 +114,28 @@ def too_slow(seconds: float) -> Failure:
     )
 
 
-def take_on(limits: RunnerLimits) -> None:
+def take_on(limits: RunnerLimits) -> KernelLimits:
     """In a runner: the kernel refuses its process more memory, which Python tells as an error.
 
-    Others of its processes each have that much; the watch adds them up.
+    Others of its processes each have that much; the watch adds them up. Gives what held before.
     """
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    before = {
+        which: resource.getrlimit(which) for which in (resource.RLIMIT_DATA, resource.RLIMIT_NOFILE)
+    }
+    _, most = before[resource.RLIMIT_DATA]
     resource.setrlimit(resource.RLIMIT_DATA, (_data_bytes() + limits.memory, most))
     if limits.open_files is not None:
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        _, most = before[resource.RLIMIT_NOFILE]
         unlimited = most == resource.RLIM_INFINITY
         allowed = limits.open_files if unlimited else min(limits.open_files, most)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+    return before
+
+
+def take_off(before: KernelLimits) -> None:
+    """When the task is over, and another one may follow."""
+    for which, limits in before.items():
+        resource.setrlimit(which, limits)
 
 
 def let_go() -> None:

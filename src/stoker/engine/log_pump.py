@@ -19,6 +19,7 @@ class LogPump:
 
     def __init__(self, source: asyncio.StreamReader | PipeEnd, before: Path, limit: int) -> None:
         self._source = source
+        self._before = before
         self._limit = limit
         self._log = BoundedLog(limit)
         self._file = _open(before)
@@ -35,6 +36,10 @@ class LogPump:
         self._file = _open(path)
         self._log = BoundedLog(self._limit)
         self._last = b""
+
+    def carry_aside(self) -> None:
+        """As before: what it writes belongs to no task."""
+        self.carry_to(self._before)
 
     async def catch_up(self) -> None:
         """What was written until now is in the log, the end of it too if the log is full.

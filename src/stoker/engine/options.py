@@ -49,6 +49,12 @@ class EngineOptions:
         "Runner processes kept ready, each with a Spark session that has run a query",
         2,
     )
+    runner_tasks: int = option(
+        "runner.tasks",
+        "How many tasks a runner process may take, one after the other, if they bring no code of"
+        " their own that could leave anything in it; 1: each task has a process of its own",
+        100,
+    )
     replenish_delay: timedelta = option(
         "runner.replenish-delay",
         "A runner that was taken is replaced when its task has ended, or after this long",

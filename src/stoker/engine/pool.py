@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from stoker.core.errors import StartupFailed, StokerError
 from stoker.core.ids import Ids
@@ -11,15 +12,24 @@ from stoker.engine.options import EngineOptions
 from stoker.engine.preparing import RunnerMaker, ServerLost, WarmRunner
 from stoker.engine.server import SparkServer
 from stoker.engine.waiting import Stopped, unless
-from stoker.engine.zygote_link import ZygoteLink
+from stoker.engine.zygote_link import ForkedProcess, ZygoteLink
 
 _LOOK_AGAIN_SECONDS = 0.1
 _BREATH_SECONDS = 0.1
 """After the end of a task, for those who are still to learn of it."""
 _RUSH_SECONDS = 0.5
 """So long after somebody found no spare, more of them are expected."""
+_SHORT_SECONDS = 1.0
+_MANY = 3
+"""So many that were taken within that time and are not done yet are a rush too."""
 
 Spare = asyncio.Task[WarmRunner | StokerError]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Use:
+    since: float
+    over: asyncio.Future[None] = field(default_factory=asyncio.Future)
 
 
 class RunnerPool:
@@ -35,8 +45,8 @@ class RunnerPool:
         self._maker = RunnerMaker(options, server, zygote, ids)
         self._spares: list[Spare] = []
         self._taken = asyncio.Event()
-        self._in_use: set[asyncio.Future[str]] = set()
-        """The ends of runners that were taken."""
+        self._in_use: dict[ForkedProcess, _Use] = {}
+        """Those that were taken, until they end or are given back."""
         self._rush_until = 0.0
 
     async def take(self) -> WarmRunner:
@@ -58,11 +68,37 @@ class RunnerPool:
                 if not isinstance(runner, ServerLost) or lost_servers > 3:
                     raise runner
             elif runner.is_alive and not self._server.is_let_go(runner.server):
-                self._in_use.add(runner.process.exited)
-                runner.process.exited.add_done_callback(self._in_use.discard)
+                self._note_use(runner.process)
                 return runner
             else:
                 await runner.process.kill()
+
+    def _note_use(self, process: ForkedProcess) -> None:
+        now = asyncio.get_running_loop().time()
+        self._in_use[process] = _Use(since=now)
+        process.exited.add_done_callback(lambda _: self._no_more_in_use(process))
+        lately = [use for use in self._in_use.values() if now - use.since < _SHORT_SECONDS]
+        if len(lately) >= _MANY:
+            self._rush_until = now + _RUSH_SECONDS
+
+    def _no_more_in_use(self, process: ForkedProcess) -> None:
+        if process in self._in_use:
+            self._in_use.pop(process).over.set_result(None)
+
+    def take_back(self, runner: WarmRunner) -> bool:
+        """Whether it becomes a spare again: one that is as new and has ended its session."""
+        self._no_more_in_use(runner.process)
+        if (
+            runner.sessions >= self._options.runner_tasks
+            or not runner.is_alive
+            or runner.server is not self._server.current
+            # While others are at work, more may be wanted than are kept later.
+            or len(self._spares) >= self._options.warm_runners + len(self._in_use)
+        ):
+            return False
+        opening = self._maker.open_another(runner)
+        self._spares.append(asyncio.create_task(opening, name="prepare-runner"))
+        return True
 
     def _next_spare(self) -> Spare:
         """A warm one, else one that is ready, else the oldest; made when there is none."""
@@ -99,6 +135,14 @@ class RunnerPool:
         for runner in useless:
             await runner.process.kill()
 
+    async def _dismiss_surplus(self) -> None:
+        """Those that came back in a rush, when it is over."""
+        results = [spare.result() for spare in self._spares if spare.done()]
+        ready = [result for result in results if isinstance(result, WarmRunner)]
+        ready.sort(key=lambda runner: not runner.is_warm)
+        surplus = ready[self._options.warm_runners :]
+        await self._dismiss(lambda runner: runner in surplus)
+
     async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
         """A runner in the session of another one, which died."""
         return await self._maker.attach(server, session_id)
@@ -124,6 +168,8 @@ class RunnerPool:
             while True:
                 # While the server is down, nothing can be prepared.
                 server = await self._when_up()
+                if not self._is_rushed:
+                    await self._dismiss_surplus()
                 self._top_up()
                 await self._until_taken_or_lost(server)
                 await self._until_calm()
@@ -175,7 +221,8 @@ class RunnerPool:
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while self._in_use:
-                    await asyncio.wait(self._in_use, return_when=asyncio.FIRST_COMPLETED)
+                    overs = [use.over for use in self._in_use.values()]
+                    await asyncio.wait(overs, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(min(_BREATH_SECONDS, patience))
 
     def _begin_preparing(self) -> Spare:

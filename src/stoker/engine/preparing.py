@@ -25,6 +25,8 @@ class WarmRunner:
     spark_version: str
     is_warm: bool = True
     """Its session has run a query; the first one takes long."""
+    sessions: int = 1
+    """That its process has had until now, this one among them."""
 
     @property
     def is_alive(self) -> bool:
@@ -75,7 +77,7 @@ class RunnerMaker:
         self._server = server
         self._zygote = zygote
         self._ids = ids
-        self._scheduler_pools: set[int] = set()
+        self._scheduler_pools: dict[ForkedProcess, int] = {}
         """Numbers of Spark's own pools in use: a few, since Spark forgets none of them."""
         self._templates: _Templates | None = None
         self._spark_version = ""
@@ -92,6 +94,13 @@ class RunnerMaker:
         """In the session of another one, which died."""
         return await self._prepare(server, session_id, warm=False)
 
+    async def open_another(self, runner: WarmRunner) -> WarmRunner | StokerError:
+        """In a new session, the process of a runner that is as new and has ended its own."""
+        opened = await self._open(runner.process, runner.server, None, warm=False)
+        if isinstance(opened, StokerError):
+            return opened
+        return replace(opened, sessions=runner.sessions + 1)
+
     async def warm_up(self, runner: WarmRunner) -> WarmRunner | StokerError:
         answer = await self._answer(runner.process, runner.server, WarmUp())
         return answer if isinstance(answer, StokerError) else replace(runner, is_warm=True)
@@ -103,6 +112,11 @@ class RunnerMaker:
             process = await self._fork()
         except StokerError as error:
             return error
+        return await self._open(process, server, session_id, warm=warm)
+
+    async def _open(
+        self, process: ForkedProcess, server: SparkServer, session_id: str | None, *, warm: bool
+    ) -> WarmRunner | StokerError:
         session = session_id or new_session_id(self._ids)
         pool = self._scheduler_pool(process)
         templates = self._templates_at(server) if session_id is None else None
@@ -178,8 +192,9 @@ class RunnerMaker:
 
     def _scheduler_pool(self, process: ForkedProcess) -> str:
         """One that no other living runner has: between pools Spark shares its cores fairly."""
-        used = self._scheduler_pools
-        number = next(number for number in itertools.count() if number not in used)
-        used.add(number)
-        process.exited.add_done_callback(lambda _: used.discard(number))
-        return f"stoker-{number}"
+        pools = self._scheduler_pools
+        if process not in pools:
+            used = set(pools.values())
+            pools[process] = next(number for number in itertools.count() if number not in used)
+            process.exited.add_done_callback(lambda _: pools.pop(process))
+        return f"stoker-{pools[process]}"

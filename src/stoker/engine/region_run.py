@@ -27,11 +27,12 @@ from stoker.engine.environment import check_versions, place_artifacts
 from stoker.engine.failures import CannotRun, shortened
 from stoker.engine.materializing import MaterializedResults
 from stoker.engine.places import checkpoint_place
+from stoker.engine.plain_function import is_plain_function
 from stoker.engine.publishing import Publisher, publisher_for
 from stoker.engine.remote_position import check_remote_position, within_reach
 from stoker.engine.runner_protocol import RunTask
 from stoker.engine.session_ground import SessionGround
-from stoker.engine.sharing import sharing_of
+from stoker.engine.sharing import Sharing, sharing_of
 from stoker.engine.sink_position import check_sink_position
 from stoker.engine.state_plan_file import keep_state_plan
 from stoker.engine.state_position import check_state_keys
@@ -69,6 +70,7 @@ class RegionRun:
         self._results = MaterializedResults(task.materialized_root)
         self._publisher: Publisher | None = None
         """Of a batch sink whose output is files."""
+        self._compiler: RegionCompiler | None = None
 
     def run(self) -> None:
         task = self._task
@@ -80,6 +82,7 @@ class RegionRun:
         self._ground.choose(sharing_of(task), self._apply_configuration)
         place_artifacts(self._session, task.graph.artifacts, task.artifacts, Path(task.directory))
         compiler = RegionCompiler(self._session, task.graph, task.region, self._results)
+        self._compiler = compiler
         if any(_has_function(task.graph.vertex(name)) for name in task.region.vertices):
             check_versions(task.graph.environment)
             compiler.load_functions()
@@ -101,6 +104,16 @@ class RegionRun:
                     self._run_batch(end, frame, compiler)
             case _:
                 assert_never(end)
+
+    @property
+    def left_nothing(self) -> bool:
+        """After success: no code has run here that could have left anything in this process."""
+        return (
+            self._compiler is not None
+            and sharing_of(self._task) is not Sharing.OWN
+            and not self._ground.may_have_workers
+            and all(map(is_plain_function, self._compiler.functions))
+        )
 
     def _is_written_already(self) -> bool:
         """An earlier attempt came so far that nothing has to be computed again."""

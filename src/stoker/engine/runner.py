@@ -1,9 +1,11 @@
 """The process in which a task's user code runs, with a Spark session of its own.
 
-Forked warm from the zygote. It takes one task, ends, and is never used again.
+Forked warm from the zygote. It takes one task, ends, and is never used again: unless the task had
+no code of its own that could have left anything here. Then it opens another session, and waits.
 """
 
 import os
+import queue
 import signal
 import socket
 import sys
@@ -15,7 +17,6 @@ from typing import Any
 
 import grpc
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from stoker.core.failpoints import failpoint
 from stoker.core.results import Failure, Progress
@@ -25,8 +26,8 @@ from stoker.engine.failures import failure_of, is_loss_of_server
 from stoker.engine.janitor import end_all_work, not_ended
 from stoker.engine.lease import LeaseStep, lease_ran_out
 from stoker.engine.lease_watch import LeaseWatch
-from stoker.engine.limits import let_go, naming_its_limit, take_on
-from stoker.engine.one_call import by_one_call, skip_a_question
+from stoker.engine.limits import KernelLimits, let_go, naming_its_limit, take_off, take_on
+from stoker.engine.one_call import by_one_call
 from stoker.engine.python_workers import workers_of
 from stoker.engine.region_run import RegionRun
 from stoker.engine.runner_protocol import (
@@ -45,6 +46,7 @@ from stoker.engine.runner_protocol import (
     WarmUp,
 )
 from stoker.engine.session_ground import GivenSession
+from stoker.engine.session_line import SessionLine, forget_session
 from stoker.engine.session_template import begin_as_copy, make_templates
 from stoker.engine.shared_session import SharedSession
 from stoker.engine.spark_tasks import has_active_tasks
@@ -60,33 +62,32 @@ def serve_as_runner(connection: socket.socket) -> None:
     for setting in SINGLE_THREADED:
         # Meant for the zygote alone, not for what user code starts.
         os.environ.pop(setting, None)
-    end = RunnerEnd(connection)
+    let_classic_udfs_run_on_connect()
+    end, line = RunnerEnd(connection), SessionLine()
     prepare = end.receive()
-    if not isinstance(prepare, Prepare):
-        return
-    try:
-        session = _session(prepare)
-        _set_up(session, prepare)
-    except (PySparkException, grpc.RpcError) as error:
-        end.send(NotReady(reason=f"{type(error).__name__}: {error}"))
-        return
-    end.send(Ready(spark_version=session.version if prepare.tell_version else ""))
-    while isinstance(task := end.receive(), WarmUp):
-        _warm_up(session)
-        end.send(Ready())
-    if isinstance(task, RunTask):
-        Runner(end, session, task, prepare).run()
+    while isinstance(prepare, Prepare):
+        prepare = _serve(end, line, prepare)
     # Threads of user code do not keep the process.
     os._exit(0)
 
 
-def _session(prepare: Prepare) -> Any:
-    session: Any = SparkSession.builder.remote(prepare.url).create()
-    skip_a_question(session.client)
-    let_classic_udfs_run_on_connect()
-    # Lets user code that asks for a session by getOrCreate() have this one.
-    os.environ["SPARK_REMOTE"] = prepare.url
-    return session
+def _serve(end: RunnerEnd, line: SessionLine, prepare: Prepare) -> Prepare | None:
+    """One session and its task; then the next one, if this process may have another."""
+    try:
+        session = line.open(prepare.url)
+        # Lets user code that asks for a session by getOrCreate() have this one.
+        os.environ["SPARK_REMOTE"] = prepare.url
+        _set_up(session, prepare)
+    except (PySparkException, grpc.RpcError) as error:
+        end.send(NotReady(reason=f"{type(error).__name__}: {error}"))
+        return None
+    end.send(Ready(spark_version=session.version if prepare.tell_version else ""))
+    while isinstance(task := end.receive(), WarmUp):
+        _warm_up(session)
+        end.send(Ready())
+    if not isinstance(task, RunTask):
+        return None
+    return Runner(end, session, task, prepare).run()
 
 
 def _set_up(session: Any, prepare: Prepare) -> None:
@@ -129,14 +130,17 @@ class Runner:
                 LeaseStep.KILL: self._end_at_any_price,
             },
         )
+        self._limits_before: KernelLimits = {}
         self._ending = threading.Lock()
         self._over = False
+        self._next: queue.SimpleQueue[Prepare] = queue.SimpleQueue()
         self._ground = (
             SharedSession(session.client, prepare.template) if prepare.template else GivenSession()
         )
         self._run = RegionRun(session, self._ground, task, self._report, self._entered_running)
 
-    def run(self) -> None:
+    def run(self) -> Prepare | None:
+        """Gives what is to be done next, if nothing of the task is left in this process."""
         _move_into(Path(self._task.directory))
         signal.signal(signal.SIGTERM, self._on_cancel_signal)
         try:
@@ -152,16 +156,33 @@ class Runner:
         sys.stderr.flush()
         self._end.send(ended)
         going_on = None if ended.state is ExecutionState.FINISHED else self._end_leftovers()
-        if going_on is None:
-            self._release_session()
-        else:
+        if going_on is not None:
             self._wait_for_the_end(going_on)
+        try:
+            workers = self._close_session()
+        except (PySparkException, grpc.RpcError):
+            return None
+        is_as_new = ended.state is ExecutionState.FINISHED and self._run.left_nothing
+        if is_as_new:
+            self._become_as_new()
+        self._end.send(
+            SessionEnded(session_id=self._session.session_id, workers=workers, is_as_new=is_as_new)
+        )
+        return self._next.get() if is_as_new else None
+
+    def _become_as_new(self) -> None:
+        """What the task could not have changed is as it was; this is the rest."""
+        self._lease.end()
+        take_off(self._limits_before)
+        forget_session()
+        # That of the attempt is about to be removed.
+        os.chdir("/")
 
     def _begin(self) -> None:
         # Its threads do not count as the task's memory.
         self._lease.start()
         if self._task.limits is not None:
-            take_on(self._task.limits)
+            self._limits_before = take_on(self._task.limits)
         threading.Thread(target=self._listen, name="control", daemon=True).start()
         if self._task.resumed is None:
             self._state(ExecutionState.INITIALIZING)
@@ -208,13 +229,6 @@ class Runner:
             return not_ended(self._session.session_id, error)
         return None
 
-    def _release_session(self) -> None:
-        try:
-            workers = self._close_session()
-        except (PySparkException, grpc.RpcError):
-            return
-        self._end.send(SessionEnded(session_id=self._session.session_id, workers=workers))
-
     def _close_session(self) -> str:
         """From now on nothing can begin in it; gives the mark of its workers."""
         may_have_workers = self._ground.may_have_workers
@@ -236,6 +250,10 @@ class Runner:
                     self._interrupt()
                 case LeaseRenewed(until=until):
                     self._lease.renew(until)
+                case Prepare():
+                    # What comes after it is for the next task.
+                    self._next.put(message)
+                    return
         # The task executor is gone: nothing that this task started may outlive it.
         os.killpg(0, signal.SIGKILL)
 

@@ -118,6 +118,8 @@ class SessionEnded(Value, tag="session-ended"):
     session_id: str
     workers: str = ""
     """How Spark marks the Python workers of the session, which it keeps; empty: it has none."""
+    is_as_new: bool = False
+    """Nothing of the task is left in its process either: it waits for another `Prepare`."""
 
 
 class SessionNotEnded(Value, tag="session-not-ended"):

@@ -80,6 +80,8 @@ class ConnectTask:
         self._work_is_gone = False
         self._has_task = False
         """The runner of now was given the task, and with it the lease."""
+        self._gave_back = False
+        """The runner, which may have another task by now and is none of ours."""
         self.server = runner.server
         self.following = asyncio.create_task(self._follow(), name=f"attempt-{task.attempt}")
 
@@ -98,7 +100,7 @@ class ConnectTask:
             self._runner.process.post(LeaseRenewed(until=self._lease.until))
 
     async def cancel(self) -> None:
-        if self._work_over.is_set() and self._runner.process.is_alive:
+        if self._work_over.is_set() and self._has_task and self._runner.process.is_alive:
             # Nothing is left to cancel, but the runner learns that it is attended to.
             self._runner.process.post(Cancel())
         if not self._cancel_asked and not self._work_over.is_set():
@@ -114,7 +116,8 @@ class ConnectTask:
     async def kill(self) -> None:
         """Cancel without any grace."""
         self._cancel_asked = self._cancel_asked or not self._work_over.is_set()
-        await self._runner.process.kill()
+        if not self._gave_back:
+            await self._runner.process.kill()
         await self.outcome()
 
     def _grace(self) -> float:
@@ -307,6 +310,8 @@ class ConnectTask:
                     going_on = await unless(self.server.died, self._wait_for_release())
             except (TimeoutError, Stopped):
                 pass
+        if await self._gives_back():
+            return
         await runner.process.kill()
         if going_on is not None and going_on.deaf:
             await put_down_for(self.server, going_on)
@@ -317,6 +322,15 @@ class ConnectTask:
         if self._session_ended is not None and self._session_ended.workers:
             # Spark keeps them for as long as it lives itself: hundreds, in a day.
             await asyncio.to_thread(kill_marked, WORKER_MARK, self._session_ended.workers)
+
+    async def _gives_back(self) -> bool:
+        """A runner in which nothing of the task is left takes another one."""
+        if self._session_ended is None or not self._session_ended.is_as_new:
+            return False
+        await self._runner.process.output_caught_up()
+        self._runner.process.log_aside()
+        self._has_task, self._gave_back = False, self._means.pool.take_back(self._runner)
+        return self._gave_back
 
     async def _wait_for_release(self) -> SessionNotEnded | None:
         while (message := await self._runner.process.receive()) is not None:

@@ -37,6 +37,7 @@ class SharedSession:
         self._threads: frozenset[threading.Thread] = frozenset()
         """Those that were there before the task's code."""
         self._set_up: Callable[[], None] = lambda: None
+        self._unnotice: Callable[[], None] = lambda: None
 
     @property
     def may_have_workers(self) -> bool:
@@ -76,11 +77,12 @@ class SharedSession:
         # Requests would name it, and it may not be the one that they reach.
         self._client._server_session_id = None
         self._client._stub = _WatchedStub(self._stub, self._need_own)
-        _when_another_client_is_made(self._need_own)
+        self._unnotice = _when_another_client_is_made(self._need_own)
 
     def _unwatch(self) -> None:
         self._is_open = False
         self._client._stub = self._stub
+        self._unnotice()
 
     def _need_own(self) -> None:
         with self._once:
@@ -107,12 +109,19 @@ class _WatchedStub:
         return getattr(self._stub, name)
 
 
-def _when_another_client_is_made(act: Callable[[], None]) -> None:
-    """For the same session, by the URL in the environment; nobody watches what that one says."""
+def _when_another_client_is_made(act: Callable[[], None]) -> Callable[[], None]:
+    """For the same session, by the URL in the environment; nobody watches what that one says.
+
+    Gives how to undo it.
+    """
     made: Any = SparkConnectClient.__init__
 
     def make(self: Any, *args: Any, **named: Any) -> None:
         act()
         made(self, *args, **named)
 
+    def undo() -> None:
+        SparkConnectClient.__init__ = made  # type: ignore[method-assign]
+
     SparkConnectClient.__init__ = make  # type: ignore[method-assign]
+    return undo

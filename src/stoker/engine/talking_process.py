@@ -46,6 +46,11 @@ class TalkingProcess:
         self._stdout.carry_to(directory / "stdout.log")
         self._stderr.carry_to(directory / "stderr.log")
 
+    def log_aside(self) -> None:
+        """The task is over, and its logs are somebody else's from now on."""
+        self._stdout.carry_aside()
+        self._stderr.carry_aside()
+
     async def output_caught_up(self) -> None:
         """What it wrote until now can be read in the logs."""
         await self._stdout.catch_up()

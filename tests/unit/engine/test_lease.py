@@ -67,3 +67,14 @@ def test_a_renewed_lease_makes_its_steps_wait_anew() -> None:
     assert watch.due is LeaseStep.KILL
     watch.renew(time.monotonic() + 3600)
     assert watch.due is LeaseStep.GO_ON
+
+
+def test_nothing_is_done_any_more_when_the_task_is_over() -> None:
+    late = threading.Event()
+    watch = LeaseWatch(Lease(until=time.monotonic() + 0.2, margin=0), {LeaseStep.KILL: late.set})
+    watch.start()
+    watch.end()
+    (waiting,) = [each for each in threading.enumerate() if each.name == "lease-kill"] or [None]
+    if waiting is not None:
+        waiting.join(60)
+    assert not late.is_set()

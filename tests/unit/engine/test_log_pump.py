@@ -36,6 +36,18 @@ async def test_what_was_written_is_in_the_log_when_it_has_caught_up(tmp_path: Pa
             assert log.stat().st_size == before + size
 
 
+async def test_what_comes_after_a_task_is_not_in_its_log(tmp_path: Path) -> None:
+    async with pumped(tmp_path / "spares") as (pump, process):
+        for task in ("one", "other"):
+            pump.carry_to(tmp_path / task)
+            process.write(task.encode())
+            await pump.catch_up()
+            pump.carry_aside()
+        process.write(b"nobody's")
+    written = [(tmp_path / name).read_text() for name in ("one", "other", "spares")]
+    assert written == ["one", "other", "nobody's"]
+
+
 async def test_it_catches_up_with_one_that_is_over(tmp_path: Path) -> None:
     async with pumped(tmp_path / "log") as (pump, process):
         process.write(b"last words")

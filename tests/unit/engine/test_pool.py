@@ -292,3 +292,107 @@ def test_only_the_first_runner_asks_which_spark_it_is() -> None:
         assert {runner.spark_version for runner in runners} == {"4.3.0"}
 
     run_virtual(main)
+
+
+def pool_with(
+    options: EngineOptions, *, server: Server, spares: int = 0, current: Server | None = None
+) -> RunnerPool:
+    servers = cast(Any, Servers(current or server))
+    pool = RunnerPool(options, servers, cast(Any, Zygotes(Zygote())), Ids())
+    pool._spares = cast(Any, [pool._begin_preparing() for _ in range(spares)])
+    return pool
+
+
+async def as_new(server: Server, *, sessions: int = 1) -> WarmRunner:
+    return WarmRunner(
+        process=cast(Any, Prepared()),
+        server=cast(Any, server),
+        session_id="the last one",
+        spark_version="4.3.0",
+        sessions=sessions,
+    )
+
+
+def test_a_runner_that_is_as_new_opens_another_session_and_is_taken_again() -> None:
+    async def main() -> None:
+        server = Server()
+        pool = pool_with(EngineOptions(), server=server)
+        runner = await pool.take()
+        assert pool.take_back(runner)
+        again = await pool.take()
+        assert again.process is runner.process
+        assert again.session_id != runner.session_id
+        assert again.sessions == 2
+        assert not again.is_warm
+        first, second = cast(Any, again.process).heard
+        assert second.scheduler_pool == first.scheduler_pool
+        assert second.template == first.template
+        assert not second.template_is_new
+
+    run_virtual(main)
+
+
+def test_a_runner_is_not_taken_back_after_its_last_task_or_in_vain() -> None:
+    async def main() -> None:
+        server = Server()
+        options = EngineOptions(runner_tasks=3, warm_runners=1)
+        assert pool_with(options, server=server).take_back(await as_new(server, sessions=2))
+        assert not pool_with(options, server=server).take_back(await as_new(server, sessions=3))
+        full = pool_with(options, server=server, spares=1)
+        assert not full.take_back(await as_new(server))
+        elsewhere = pool_with(options, server=server, current=Server())
+        assert not elsewhere.take_back(await as_new(server))
+        dead = await as_new(server)
+        cast(Any, dead.process).is_alive = False
+        assert not pool_with(options, server=server).take_back(dead)
+        await asyncio.sleep(1)
+
+    run_virtual(main)
+
+
+def test_more_are_taken_back_while_others_are_at_work_and_go_when_the_rush_is_over() -> None:
+    async def main() -> None:
+        options = EngineOptions(warm_runners=1, replenish_delay=timedelta(seconds=0))
+        pool = pool_with(options, server=Server())
+        keeping = asyncio.create_task(pool.run())
+        runners = [await pool.take() for _ in range(4)]
+        taken_back = [runner for runner in runners if pool.take_back(runner)]
+        assert len(taken_back) > options.warm_runners
+        await asyncio.sleep(5)
+        (kept,) = pool._spares
+        assert cast(WarmRunner, kept.result()).is_warm
+        doomed = [runner for runner in taken_back if cast(Any, runner.process).is_doomed]
+        assert len(doomed) >= len(taken_back) - 1
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+def test_many_short_tasks_at_once_are_a_rush_and_long_ones_are_not() -> None:
+    async def main() -> None:
+        pool = pool_with(EngineOptions(), server=Server(), spares=9)
+        await asyncio.sleep(1)
+        for _ in range(5):
+            await pool.take()
+            await asyncio.sleep(2)
+        assert not pool._is_rushed
+        for _ in range(3):
+            await pool.take()
+        assert pool._is_rushed
+
+    run_virtual(main)
+
+
+def test_whoever_waits_for_calm_does_not_wait_for_one_that_was_given_back() -> None:
+    async def main() -> None:
+        options = EngineOptions(replenish_delay=timedelta(seconds=10))
+        pool = pool_with(options, server=Server())
+        runner = await pool.take()
+        loop = asyncio.get_running_loop()
+        loop.call_later(3, pool.take_back, runner)
+        began = loop.time()
+        await pool._until_calm()
+        assert 3 <= loop.time() - began < 4
+
+    run_virtual(main)

@@ -38,6 +38,7 @@ RUNNING = StateReport(state=ExecutionState.RUNNING)
 KNOWN = Progress(query_id="query", run_id="run", batch_id=4)
 FINISHED = Ended(state=ExecutionState.FINISHED)
 RELEASED = SessionEnded(session_id="session")
+AS_NEW = SessionEnded(session_id="session", is_as_new=True)
 
 
 class FakeProcess:
@@ -49,6 +50,7 @@ class FakeProcess:
         self._says = list(says)
         self._dies = dies
         self.heard: list[ToRunner] = []
+        self.logs_aside = False
         self.killed = asyncio.Event()
 
     @property
@@ -56,6 +58,9 @@ class FakeProcess:
         return not self.killed.is_set()
 
     def log_to(self, directory: Path) -> None: ...
+
+    def log_aside(self) -> None:
+        self.logs_aside = True
 
     async def send(self, message: ToRunner) -> None:
         self.heard.append(message)
@@ -105,6 +110,13 @@ class Scene:
     lease_seconds: float = math.inf
     warden: FakeWarden = field(default_factory=FakeWarden)
     deaf_at: float | None = None
+    takes_back: bool = True
+    given_back: list[FakeProcess] = field(default_factory=list)
+
+    def take_back(self, runner: WarmRunner) -> bool:
+        assert None in self.warden.told, "while its work may go on"
+        self.given_back.append(runner.process)  # type: ignore[arg-type]
+        return self.takes_back
 
     async def attach(self, server: Any, session_id: str) -> WarmRunner | StokerError:
         if not self.runners:
@@ -236,6 +248,46 @@ def test_a_cancel_that_comes_while_no_runner_is_there_reaches_the_next() -> None
 
     assert scene.outcome(cancel).state is ExecutionState.CANCELED
     assert any(isinstance(message, Cancel) for message in second.heard)
+
+
+def test_a_runner_in_which_nothing_of_the_task_is_left_is_given_back_alive() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, AS_NEW))
+    scene = Scene([runner])
+    assert scene.outcome().state is ExecutionState.FINISHED
+    assert scene.given_back == [runner]
+    assert runner.is_alive
+    assert runner.logs_aside
+    assert scene.ended == [], "the runner has done that"
+
+
+def test_a_runner_that_nobody_wants_back_ends() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, AS_NEW))
+    scene = Scene([runner], takes_back=False)
+    assert scene.outcome().state is ExecutionState.FINISHED
+    assert not runner.is_alive
+
+
+def test_a_runner_that_is_not_as_new_ends() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
+    scene = Scene([runner])
+    scene.outcome()
+    assert scene.given_back == []
+    assert not runner.is_alive
+
+
+def test_whoever_deals_with_a_task_that_is_over_leaves_its_runner_to_the_next() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, AS_NEW))
+
+    async def too_late(running: ConnectTask) -> None:
+        await running.outcome()
+        heard = list(runner.heard)
+        running.renew_lease(asyncio.get_running_loop().time() + 99)
+        await running.cancel()
+        await running.kill()
+        assert runner.heard == heard
+
+    Scene([runner], lease_seconds=10).outcome(too_late)
+    assert runner.is_alive
 
 
 def test_progress_tells_where_sparks_own_page_is() -> None:

@@ -1,0 +1,188 @@
+"""Runners that take one task after the other, on real Spark."""
+
+import asyncio
+import math
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
+from integration.engine.processes import cancel_within_ten_seconds, is_gone, until
+from stoker.core.graph import FormatWrite, JobGraph, Sink, Source, Sql, SqlScript
+from stoker.core.states import ExecutionState
+from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.lease import Lease
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+AS_RUNNERS_BEGIN = {"Max data size", "Max open files"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ConnectEngine]:
+    """With one spare, that nobody makes anew while the last one may come back."""
+    options = replace(OPTIONS, warm_runners=1, replenish_delay=timedelta(hours=1))
+    work, logs = tmp_path_factory.mktemp("engine"), tmp_path_factory.mktemp("logs")
+    async with ConnectEngine.open(options, work / "work", logs) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def bench(engine: ConnectEngine, tmp_path: Path) -> AsyncIterator[Bench]:
+    made = Bench(engine, tmp_path)
+    yield made
+    await made.end()
+
+
+async def rest(engine: ConnectEngine) -> None:
+    """Nothing is made or warmed up any more: the one spare is ready, and will be the next."""
+    for _ in range(2):
+        await until(lambda: _has_its_spare(engine))
+        await asyncio.sleep(1)
+
+
+def _has_its_spare(engine: ConnectEngine) -> bool:
+    pool = engine._pool
+    results = [spare.result() if spare.done() else None for spare in pool._spares]
+    return not pool._in_use and [getattr(each, "is_warm", False) for each in results] == [True]
+
+
+def plain(spark: Any) -> Any:
+    return spark.range(10)
+
+
+def by(body: Callable[..., Any]) -> JobGraph:
+    return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
+
+
+def pid_of(launched: Launched) -> int:
+    pid = launched.running._runner.process.pid
+    assert isinstance(pid, int)
+    return pid
+
+
+async def process_of(bench: Bench, graph: JobGraph, *, lease_seconds: float = math.inf) -> int:
+    """In which it ran to its end."""
+    await rest(bench.engine)
+    lease = Lease(until=asyncio.get_running_loop().time() + lease_seconds, margin=4)
+    launched = await bench.launch(graph, lease=lease)
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.FINISHED, outcome.failure
+    return pid_of(launched)
+
+
+async def test_tasks_without_code_of_their_own_follow_each_other_in_one_process(
+    bench: Bench,
+) -> None:
+    script = SqlScript(name="script", statements=("SELECT 1", "SELECT 2"))
+    graphs = [job(TEN_ROWS, TO_NOWHERE), by(plain), job(script), by(plain)]
+    processes = [await process_of(bench, graph) for graph in graphs]
+    assert len(set(processes)) == 1
+    sessions = {launched.running.session_id for launched in bench.launched}
+    assert len(sessions) == len(graphs)
+    assert os.readlink(f"/proc/{processes[0]}/cwd") == "/"
+
+
+async def test_nothing_of_a_task_is_found_by_the_next_one(bench: Bench) -> None:
+    """Views and settings end with the session, and what is printed is in one log only."""
+    shown = Sink(name="out", input="numbers", write=FormatWrite(format="console"))
+    seen = Sql(query="SELECT 'x' AS seen FROM range(1)")
+    first = job(
+        Source(name="numbers", read=seen), shown, configuration={"spark.sql.ansi.enabled": "false"}
+    )
+    process = await process_of(bench, first)
+    view = SqlScript(name="script", statements=("CREATE TEMPORARY VIEW mine AS SELECT 1",))
+    assert await process_of(bench, job(view)) == process
+    asked = job(
+        Source(
+            name="numbers", read=Sql(query="SELECT CAST('no number' AS INT) AS n FROM range(1)")
+        ),
+        TO_NOWHERE,
+    )
+    refused = await bench.run(asked)
+    assert refused.failure is not None
+    assert "CAST_INVALID_INPUT" in refused.failure.message, "as Spark is by default"
+    missing = await bench.run(job(SqlScript(name="script", statements=("SELECT * FROM mine",))))
+    assert missing.failure is not None
+    assert "TABLE_OR_VIEW_NOT_FOUND" in missing.failure.message
+    logs = [(each.directory / "stdout.log").read_text() for each in bench.launched]
+    assert ["seen" in log for log in logs] == [True, False, False, False]
+
+
+def imports(spark: Any) -> Any:
+    import colorsys  # noqa: F401, PLC0415
+
+    return spark.range(10)
+
+
+def asks_spark(spark: Any) -> Any:
+    assert spark.range(3).count() == 3
+    return spark.range(10)
+
+
+def fails(spark: Any) -> Any:
+    return spark.table("nowhere.to_be_found")
+
+
+@pytest.mark.parametrize("body", [imports, asks_spark, fails])
+async def test_a_process_that_may_have_something_left_in_it_ends(
+    bench: Bench, body: Callable[..., Any]
+) -> None:
+    launched = await bench.launch(by(body))
+    await launched.running.outcome()
+    assert is_gone(pid_of(launched))
+
+
+async def test_the_lease_and_limits_of_a_task_end_with_it(
+    bench: Bench, engine: ConnectEngine
+) -> None:
+    process = await process_of(bench, by(plain), lease_seconds=24)
+    assert limits_of(process) == limits_of(int(engine.description["zygote-pid"]))
+    await asyncio.sleep(25)
+    assert await process_of(bench, by(plain)) == process
+
+
+def limits_of(pid: int) -> list[str]:
+    lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    return [line for line in lines if any(line.startswith(name) for name in AS_RUNNERS_BEGIN)]
+
+
+def endless(spark: Any) -> Any:
+    return spark.range(0, 2 * 10**10, 1, 2000)
+
+
+async def test_a_later_task_of_a_process_is_cancelled_like_its_first(
+    bench: Bench, engine: ConnectEngine
+) -> None:
+    process = await process_of(bench, by(plain))
+    await rest(engine)
+    launched = await bench.launch(by(endless))
+    assert pid_of(launched) == process
+    await until(lambda: launched.has_progressed)
+    await cancel_within_ten_seconds(launched)
+    assert is_gone(process)
+
+
+async def test_a_later_task_of_a_process_ends_with_its_own_lease(bench: Bench) -> None:
+    process = await process_of(bench, by(plain))
+    await rest(bench.engine)
+    now = asyncio.get_running_loop().time()
+    launched = await bench.launch(by(endless), lease=Lease(until=now + 8, margin=4))
+    outcome = await launched.running.outcome()
+    assert pid_of(launched) == process
+    assert outcome.state is ExecutionState.CANCELED
+    assert outcome.failure is not None
+    assert "lease" in outcome.failure.message
+
+
+async def test_a_process_that_dies_as_a_spare_is_not_missed(bench: Bench) -> None:
+    process = await process_of(bench, by(plain))
+    os.kill(process, 9)
+    await until(lambda: is_gone(process))
+    assert await process_of(bench, by(plain)) != process
