@@ -32,13 +32,16 @@ _KNOWN_NAMES = """
 """
 _STEPS = frozenset(_KNOWN_STEPS.split())
 _NAMES = frozenset(_KNOWN_NAMES.split())
+_KNOWN_MODULES = frozenset({"builtins", "pyspark", "typing"})
 _SCALARS = (bool, int, float, str, bytes, type(None))
 
 
 def is_plain_function(function: Any) -> bool:
     if not isinstance(function, FunctionType) or _belongs_to_a_module(function):
         return False
-    if function.__closure__ or function.__defaults__ or function.__kwdefaults__:
+    if function.__closure__ or function.__defaults__ or function.__kwdefaults__ or vars(function):
+        return False
+    if not all(map(_is_known_type, function.__annotations__.values())):
         return False
     code = function.__code__
     return all(map(_is_plain_value, code.co_consts)) and all(
@@ -50,6 +53,12 @@ def _belongs_to_a_module(function: FunctionType) -> bool:
     """That was imported for it, and whose code has run then."""
     module = sys.modules.get(function.__module__ or "")
     return isinstance(module, ModuleType) and vars(module) is function.__globals__
+
+
+def _is_known_type(annotation: object) -> bool:
+    """Of a module that was there before: to bring another one along is to run its code."""
+    module = getattr(annotation, "__module__", None) or type(annotation).__module__
+    return module.split(".")[0] in _KNOWN_MODULES
 
 
 def _is_plain_value(value: object) -> bool:

@@ -44,7 +44,7 @@ class RunnerPool:
         self._server = server
         self._maker = RunnerMaker(options, server, zygote, ids)
         self._spares: list[Spare] = []
-        self._taken = asyncio.Event()
+        self._changed = asyncio.Event()
         self._in_use: dict[ForkedProcess, _Use] = {}
         """Those that were taken, until they end or are given back."""
         self._rush_until = 0.0
@@ -62,7 +62,7 @@ class RunnerPool:
                 self._spares.insert(0, spare)
                 raise
             finally:
-                self._taken.set()
+                self._changed.set()
             if isinstance(runner, StokerError):
                 lost_servers += 1
                 if not isinstance(runner, ServerLost) or lost_servers > 3:
@@ -98,6 +98,7 @@ class RunnerPool:
             return False
         opening = self._maker.open_another(runner)
         self._spares.append(asyncio.create_task(opening, name="prepare-runner"))
+        self._changed.set()
         return True
 
     def _next_spare(self) -> Spare:
@@ -119,7 +120,7 @@ class RunnerPool:
     async def renew(self) -> None:
         """Let go of spares at a server that is not the current one any more."""
         await self._dismiss(lambda runner: runner.server is not self._server.current)
-        self._taken.set()
+        self._changed.set()
 
     async def _dismiss(self, is_useless: Callable[[WarmRunner], bool]) -> None:
         """Out of the list first: nobody may take one that is about to be killed."""
@@ -171,7 +172,7 @@ class RunnerPool:
                 if not self._is_rushed:
                     await self._dismiss_surplus()
                 self._top_up()
-                await self._until_taken_or_lost(server)
+                await self._until_changed_or_lost(server)
                 await self._until_calm()
         finally:
             for spare in self._spares:
@@ -199,14 +200,14 @@ class RunnerPool:
         assert isinstance(runner, WarmRunner)
         return asyncio.create_task(self._maker.warm_up(runner), name="warm-up-runner")
 
-    async def _until_taken_or_lost(self, server: SparkServer) -> None:
+    async def _until_changed_or_lost(self, server: SparkServer) -> None:
         """Or until spares that were made in a hurry may be warmed up."""
-        self._taken.clear()
+        self._changed.clear()
         all_warm = all(spare.done() and not _is_cold(spare) for spare in self._spares)
         limit = None if all_warm else _RUSH_SECONDS
         try:
             async with asyncio.timeout(limit):
-                await unless(server.died, self._taken.wait())
+                await unless(server.died, self._changed.wait())
         except TimeoutError:
             return
         except Stopped:

@@ -46,7 +46,7 @@ from stoker.engine.runner_protocol import (
     WarmUp,
 )
 from stoker.engine.session_ground import GivenSession
-from stoker.engine.session_line import SessionLine, forget_session
+from stoker.engine.session_line import SessionLine
 from stoker.engine.session_template import begin_as_copy, make_templates
 from stoker.engine.shared_session import SharedSession
 from stoker.engine.spark_tasks import has_active_tasks
@@ -87,7 +87,9 @@ def _serve(end: RunnerEnd, line: SessionLine, prepare: Prepare) -> Prepare | Non
         end.send(Ready())
     if not isinstance(task, RunTask):
         return None
-    return Runner(end, session, task, prepare).run()
+    following = Runner(end, session, task, prepare).run()
+    line.let_go(session)
+    return following
 
 
 def _set_up(session: Any, prepare: Prepare) -> None:
@@ -174,7 +176,6 @@ class Runner:
         """What the task could not have changed is as it was; this is the rest."""
         self._lease.end()
         take_off(self._limits_before)
-        forget_session()
         # That of the attempt is about to be removed.
         os.chdir("/")
 

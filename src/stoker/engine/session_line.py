@@ -11,44 +11,36 @@ from stoker.engine.one_call import skip_a_question
 
 class SessionLine:
     def __init__(self) -> None:
-        self._channel: _KeptChannel | None = None
+        self._channel: Any = None
 
     def open(self, url: str) -> Any:
         """The first session opens the line, those after it take what is there."""
         session: Any
         if self._channel is None:
             session = SparkSession.builder.remote(url).create()
-            self._channel = _KeptChannel(session.client._channel)
-            session.client._channel = self._channel
+            self._channel = session.client._channel
         else:
             over = _OpenLine(url, self._channel)
             session = ConnectSession.builder.channelBuilder(over).create()
         skip_a_question(session.client)
         return session
 
+    def let_go(self, session: Any) -> None:
+        """Of one that has ended: nobody is given it any more, and it leaves the line open."""
+        # PySpark closes its channel when Python clears it away.
+        session.client._channel = _NoLine()
+        sessions: Any = ConnectSession
+        sessions._default_session = None
+        sessions._active_session.session = None
 
-def forget_session() -> None:
-    """Whoever asks PySpark for the session of this process is not given the last one any more."""
-    sessions: Any = ConnectSession
-    sessions._default_session = None
-    sessions._active_session.session = None
 
-
-class _KeptChannel:
-    """A session closes its channel when Python clears it away; the next one needs it still."""
-
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._channel, name)
-
+class _NoLine:
     def close(self) -> None:
         pass
 
 
 class _OpenLine(DefaultChannelBuilder):
-    def __init__(self, url: str, channel: _KeptChannel) -> None:
+    def __init__(self, url: str, channel: Any) -> None:
         super().__init__(url)
         self._open = channel
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyspark.sql.functions as F
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, udf
 
 from stoker.engine.plain_function import is_plain_function
@@ -32,10 +33,11 @@ def by_value(function: Callable[..., Any]) -> FunctionType:
     )
     made.__kwdefaults__ = function.__kwdefaults__
     made.__module__ = function.__module__
+    made.__annotations__ = function.__annotations__
     return made
 
 
-def ten(spark: Any) -> Any:
+def ten(spark: SparkSession) -> DataFrame:
     return spark.range(10)
 
 
@@ -134,6 +136,10 @@ def with_default(spark: Any, seen: Any = kept) -> Any:
     return spark.range(10)
 
 
+def typed_by_others(spark: json.JSONDecoder) -> Any:
+    return spark.range(10)  # type: ignore[attr-defined]
+
+
 def stops(spark: Any) -> Any:
     spark.stop()
     return spark.range(10)
@@ -163,6 +169,7 @@ def sets(spark: Any) -> Any:
         with_udf,
         with_udf_by_module,
         with_default,
+        typed_by_others,
         stops,
         sets,
     ],
@@ -173,6 +180,13 @@ def test_whatever_else_a_function_does_it_is_not_plain(function: Callable[..., A
 
 def test_a_function_of_a_module_had_that_module_run_its_code() -> None:
     assert not is_plain_function(ten)
+
+
+def test_one_that_carries_something_is_not_plain() -> None:
+    carries = by_value(ten)
+    assert is_plain_function(carries)
+    carries.cache = {}  # type: ignore[attr-defined]
+    assert not is_plain_function(carries)
 
 
 def test_one_that_has_captured_something_is_not_plain() -> None:
