@@ -4,7 +4,7 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -98,11 +98,24 @@ def _versions(packages: set[str]) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             unresolved.add(package)
     if unresolved:
-        distributions = importlib.metadata.packages_distributions()
+        distributions = _distributions_in(tuple(_places()))
         for package in unresolved:
             for distribution in distributions.get(package, ()):
                 versions[distribution] = _version(distribution)
     return dict(sorted(versions.items()))
+
+
+def _places() -> Iterator[tuple[str, int]]:
+    """Where distributions are looked for, with what tells that something was installed there."""
+    for place in sys.path:
+        with suppress(OSError):
+            yield place, os.stat(place or ".").st_mtime_ns
+
+
+@lru_cache(maxsize=1)
+def _distributions_in(_places: tuple[tuple[str, int], ...]) -> Mapping[str, list[str]]:
+    """Of each package. Remembered: to read all that is installed takes longer than a small job."""
+    return importlib.metadata.packages_distributions()
 
 
 def _version(distribution: str) -> str:

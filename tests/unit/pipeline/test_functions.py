@@ -146,8 +146,9 @@ def test_the_environment_names_python_and_the_libraries_that_the_job_imports(
     assert environment.libraries["pandas"] == pd.__version__
 
 
+@pytest.mark.parametrize("package", ["soot", "called_otherwise"])
 def test_a_library_that_was_upgraded_meanwhile_counts_as_what_it_is_now(
-    write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    package: str, write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = tmp_path / "site"
     monkeypatch.syspath_prepend(str(site))
@@ -157,13 +158,14 @@ def test_a_library_that_was_upgraded_meanwhile_counts_as_what_it_is_now(
         described = site / f"soot-{version}.dist-info"
         described.mkdir(parents=True)
         (described / "METADATA").write_text(f"Name: soot\nVersion: {version}\n")
+        (described / "top_level.txt").write_text(f"{package}\n")
         job = write(
             "job.py",
             "from stoker import Pipeline\n"
             "p = Pipeline('p')\n"
             "@p.source\n"
             "def raw(spark):\n"
-            "    import soot\n"
+            f"    import {package}\n"
             "p.sink('raw', format='noop')\n",
         )
         environment = load_job(job).graph.environment
