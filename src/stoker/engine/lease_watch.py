@@ -39,11 +39,12 @@ class LeaseWatch:
             self._lease = self._lease.renewed(until)
             self._changed.notify_all()
 
-    def end(self) -> None:
-        """Nothing is left that would have to end: what was not due until now is never done."""
+    def end(self) -> bool:
+        """Nothing is left that would have to end. Whether no step was due, so that none is done."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
+            return self._lease.due(time.monotonic()) is LeaseStep.GO_ON
 
     def _do(self, step: LeaseStep, act: Callable[[], None]) -> None:
         with self._changed:

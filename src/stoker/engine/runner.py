@@ -164,20 +164,21 @@ class Runner:
             workers = self._close_session()
         except (PySparkException, grpc.RpcError):
             return None
-        is_as_new = ended.state is ExecutionState.FINISHED and self._run.left_nothing
-        if is_as_new:
-            self._become_as_new()
+        is_as_new = ended.state is ExecutionState.FINISHED and self._becomes_as_new()
         self._end.send(
             SessionEnded(session_id=self._session.session_id, workers=workers, is_as_new=is_as_new)
         )
         return self._next.get() if is_as_new else None
 
-    def _become_as_new(self) -> None:
+    def _becomes_as_new(self) -> bool:
         """What the task could not have changed is as it was; this is the rest."""
-        self._lease.end()
+        if not self._run.left_nothing or self._cancelled.is_set() or not self._lease.end():
+            # Who cancels it, or a step of its lease, may be about to end this process.
+            return False
         take_off(self._limits_before)
         # That of the attempt is about to be removed.
         os.chdir("/")
+        return True
 
     def _begin(self) -> None:
         # Its threads do not count as the task's memory.

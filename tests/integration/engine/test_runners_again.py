@@ -19,25 +19,18 @@ from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.lease import Lease
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-AS_RUNNERS_BEGIN = {"Max data size", "Max open files"}
+LIMITED = {"Max data size", "Max open files"}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ConnectEngine]:
     """With one spare, that nobody makes anew while the last one may come back."""
     options = replace(OPTIONS, warm_runners=1, replenish_delay=timedelta(hours=1))
     work, logs = tmp_path_factory.mktemp("engine"), tmp_path_factory.mktemp("logs")
     async with ConnectEngine.open(options, work / "work", logs) as opened:
         yield opened
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def bench(engine: ConnectEngine, tmp_path: Path) -> AsyncIterator[Bench]:
-    made = Bench(engine, tmp_path)
-    yield made
-    await made.end()
 
 
 async def rest(engine: ConnectEngine) -> None:
@@ -150,7 +143,7 @@ async def test_the_lease_and_limits_of_a_task_end_with_it(
 
 def limits_of(pid: int) -> list[str]:
     lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
-    return [line for line in lines if any(line.startswith(name) for name in AS_RUNNERS_BEGIN)]
+    return [line for line in lines if any(line.startswith(name) for name in LIMITED)]
 
 
 def endless(spark: Any) -> Any:

@@ -1,7 +1,7 @@
 """Spare runners: who may be taken, and who may not."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -94,15 +94,19 @@ class Zygotes:
         return next(each for each in self._zygotes if not each.died.done())
 
 
+def as_new(server: Server, *, sessions: int = 1) -> WarmRunner:
+    return WarmRunner(
+        process=cast(Any, Prepared()),
+        server=cast(Any, server),
+        session_id="session",
+        spark_version="4.3.0",
+        sessions=sessions,
+    )
+
+
 async def spare(server: Server, *, is_warm: bool = True) -> "asyncio.Task[WarmRunner]":
     async def ready() -> WarmRunner:
-        return WarmRunner(
-            process=cast(Any, SlowToDie()),
-            server=cast(Any, server),
-            session_id="session",
-            spark_version="4.3.0",
-            is_warm=is_warm,
-        )
+        return replace(as_new(server), process=cast(Any, SlowToDie()), is_warm=is_warm)
 
     task = asyncio.create_task(ready())
     await task
@@ -303,16 +307,6 @@ def pool_with(
     return pool
 
 
-async def as_new(server: Server, *, sessions: int = 1) -> WarmRunner:
-    return WarmRunner(
-        process=cast(Any, Prepared()),
-        server=cast(Any, server),
-        session_id="the last one",
-        spark_version="4.3.0",
-        sessions=sessions,
-    )
-
-
 def test_a_runner_that_is_as_new_opens_another_session_and_is_taken_again() -> None:
     async def main() -> None:
         server = Server()
@@ -336,13 +330,13 @@ def test_a_runner_is_not_taken_back_after_its_last_task_or_in_vain() -> None:
     async def main() -> None:
         server = Server()
         options = EngineOptions(runner_tasks=3, warm_runners=1)
-        assert pool_with(options, server=server).take_back(await as_new(server, sessions=2))
-        assert not pool_with(options, server=server).take_back(await as_new(server, sessions=3))
+        assert pool_with(options, server=server).take_back(as_new(server, sessions=2))
+        assert not pool_with(options, server=server).take_back(as_new(server, sessions=3))
         full = pool_with(options, server=server, spares=1)
-        assert not full.take_back(await as_new(server))
+        assert not full.take_back(as_new(server))
         elsewhere = pool_with(options, server=server, current=Server())
-        assert not elsewhere.take_back(await as_new(server))
-        dead = await as_new(server)
+        assert not elsewhere.take_back(as_new(server))
+        dead = as_new(server)
         cast(Any, dead.process).is_alive = False
         assert not pool_with(options, server=server).take_back(dead)
         await asyncio.sleep(1)
