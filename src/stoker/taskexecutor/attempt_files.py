@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,42 @@ class AttemptFiles:
 
     async def put_away(self, job_id: JobId, attempt: AttemptId) -> bool:
         """The logs stay with the task executor's logs, the rest goes; whether there are logs."""
-        kept = self._logs / job_id / attempt
+        kept = self.logs_of(job_id, attempt)
         return await self._off_loop(_put_away, self._root / attempt, kept)
+
+    def logs_of(self, job_id: JobId, attempt: AttemptId) -> Path:
+        """Where they are after its end."""
+        return self._logs / job_id / attempt
 
     async def put_away_leftovers(self) -> None:
         """Of a life that ended before it could."""
         await self._off_loop(self._put_all_away)
 
+    async def remove_old_logs(self, since: float) -> None:
+        """Those that nothing was added to since then, in seconds of the file system's time."""
+        await self._off_loop(self._remove_old_logs, since)
+
+    def _remove_old_logs(self, since: float) -> None:
+        for kept in self._logs.glob("*/*"):
+            if not any(_is_younger(path, since) for path in (kept, *kept.glob("*.log"))):
+                shutil.rmtree(kept, ignore_errors=True)
+        for job in self._logs.glob("*"):
+            # Not at once: another attempt may be about to put its logs there.
+            if not _is_younger(job, since):
+                with suppress(OSError):
+                    job.rmdir()
+
     def _put_all_away(self) -> None:
         if self._root.is_dir():
             for directory in self._root.iterdir():
                 _put_away(directory, self._logs / LEFT_BEHIND / directory.name)
+
+
+def _is_younger(path: Path, since: float) -> bool:
+    try:
+        return path.stat().st_mtime >= since
+    except FileNotFoundError:
+        return False
 
 
 def _put_away(directory: Path, kept: Path) -> bool:

@@ -26,3 +26,9 @@ class TaskExecutorOptions:
         "How often progress is told to the job master, at most.",
         timedelta(seconds=1),
     )
+    logs_retention: timedelta = option(
+        "taskmanager.logs.retention",
+        "What attempts wrote is kept by the task executor for this long after their end; a copy "
+        "in the storage is kept for as long as the result of the job.",
+        timedelta(days=7),
+    )

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import StartupFailed
+from stoker.taskexecutor.attempt_files import AttemptFiles
 from stoker.taskexecutor.endpoint import TaskExecutor
 from stoker.taskexecutor.services import TaskExecutorServices
 
@@ -16,6 +17,7 @@ ENDING_SECONDS = 30.0
 RECORDING_SECONDS = 10.0
 """For a storage that is slow, or away for a moment."""
 LEAVING_SECONDS = 2.0
+OLD_LOGS_SECONDS = 600.0
 
 
 @asynccontextmanager
@@ -34,6 +36,7 @@ async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator
         connections.spawn("masters", executor.masters.run())
         connections.spawn("leases", executor.leases.run())
         connections.spawn("order", executor.keep_order())
+        connections.spawn("old logs", _remove_old_logs(services))
         connections.spawn("patience", _give_up_when_alone(executor, services))
         try:
             yield executor
@@ -79,6 +82,15 @@ async def _leave(executor: TaskExecutor) -> None:
             await executor.manager.leave("it was stopped")
     except TimeoutError:
         return
+
+
+async def _remove_old_logs(services: TaskExecutorServices) -> None:
+    tasks = services.tasks
+    files = AttemptFiles(tasks.work_dir, tasks.log_dir, tasks.off_loop)
+    kept_seconds = services.options.logs_retention.total_seconds()
+    while True:
+        await files.remove_old_logs(since=tasks.wall_clock() / 1000 - kept_seconds)
+        await asyncio.sleep(OLD_LOGS_SECONDS)
 
 
 async def _give_up_when_alone(executor: TaskExecutor, services: TaskExecutorServices) -> None:
