@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.real_cluster import LONG
+from chaos.real_cluster import LONG, eventually
 from stoker.core.failpoints import (
     DRIVER_FAILPOINTS,
     ENGINE_FAILPOINTS,
@@ -19,6 +19,7 @@ from stoker.core.failpoints import (
     KILLED,
     PROVIDER_FAILPOINTS,
 )
+from stoker.engine.process_tree import environment_of
 
 PATIENCE = 60.0
 
@@ -208,6 +209,8 @@ def test_no_server_and_no_runner_outlives_a_task_executor_that_dies_over_one_of_
 def test_those_who_are_left_would_be_found(tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "600"], env={"FOLDER": str(tmp_path)}) as left:
         try:
+            # Before its program has begun, nothing is known of it.
+            eventually(lambda: environment_of(left.pid) != b"", "has begun")
             assert those_who_know_of(tmp_path) == [left.pid]
         finally:
             left.kill()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_STATE, _START_TIME = 0, 19
+_STATE, _START_TIME, _ADDRESS_SPACE = 0, 19, 20
 """Places in /proc/PID/stat, counted from behind the command's name."""
 
 
@@ -113,14 +113,23 @@ def program_of(pid: int) -> str:
         return ""
 
 
-def environment_value(pid: int, name: str) -> str | None:
-    """Of its first environment: a forked process has that of the process that was executed."""
+def is_about_to_begin(pid: int) -> bool:
+    """A program that is being executed has no environment yet, for a moment."""
+    fields = _stat(pid)
+    return bool(fields) and fields[_STATE] in ("R", "D") and fields[_ADDRESS_SPACE] != "0"
+
+
+def environment_of(pid: int) -> bytes:
+    """Its first: a forked process has that of the process that was executed; empty if none."""
     try:
-        content = content_of(f"/proc/{pid}/environ")
+        return content_of(f"/proc/{pid}/environ")
     except OSError:
-        return None
+        return b""
+
+
+def value_in(environment: bytes, name: str) -> str | None:
     prefix = f"{name}=".encode()
-    for entry in content.split(b"\0"):
+    for entry in environment.split(b"\0"):
         if entry.startswith(prefix):
             return entry.removeprefix(prefix).decode(errors="replace")
     return None

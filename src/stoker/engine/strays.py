@@ -12,7 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from stoker.engine.process_tree import all_processes, environment_value, start_time
+from stoker.engine.process_tree import (
+    all_processes,
+    environment_of,
+    is_about_to_begin,
+    start_time,
+    value_in,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -56,21 +62,38 @@ def kill_marked(name: str, mark: str) -> int:
 
 
 def _kill_marked(name: str, is_meant: Callable[[str], bool]) -> int:
-    killed: dict[int, int] = {}
+    killed: set[tuple[int, int]] = set()
     """With their start times: an id may be given again."""
     for _ in range(_ROUNDS):
-        for pid in all_processes():
-            mark = environment_value(pid, name) if pid != os.getpid() else None
-            began = start_time(pid) if mark is not None and is_meant(mark) else None
-            if began is not None:
-                killed[pid] = began
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-        # One that is about to end has no environment any more, but is still there.
-        if not any(start_time(pid) == began for pid, began in killed.items()):
+        meant, are_all_known = _look_for(name, is_meant)
+        newly = meant - killed
+        for pid, _ in newly:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= newly
+        # One of them may have started another before it was killed, behind this look. And one that
+        # is about to end has no environment any more, but is still there.
+        are_all_gone = not any(start_time(pid) == began for pid, began in killed)
+        if not newly and are_all_known and are_all_gone:
             break
         time.sleep(_PAUSE_SECONDS)
     return len(killed)
+
+
+def _look_for(name: str, is_meant: Callable[[str], bool]) -> tuple[set[tuple[int, int]], bool]:
+    """Those with such a mark, and whether all others were seen to have none."""
+    meant: set[tuple[int, int]] = set()
+    are_all_known = True
+    for pid in all_processes():
+        if pid == os.getpid():
+            continue
+        environment = environment_of(pid)
+        mark = value_in(environment, name)
+        if not environment and is_about_to_begin(pid):
+            are_all_known = False
+        elif mark is not None and is_meant(mark) and (began := start_time(pid)) is not None:
+            meant.add((pid, began))
+    return meant, are_all_known
 
 
 def _namespace() -> str:
