@@ -26,6 +26,7 @@ from stoker.engine.connect_program import run_on_connect
 from stoker.engine.environment import check_versions, place_artifacts
 from stoker.engine.failures import CannotRun, shortened
 from stoker.engine.materializing import MaterializedResults
+from stoker.engine.one_call import by_one_call
 from stoker.engine.places import checkpoint_place
 from stoker.engine.plain_function import is_plain_function
 from stoker.engine.publishing import Publisher, publisher_for
@@ -280,7 +281,8 @@ class RegionRun:
         end = self._task.graph.vertex(self._task.region.id)
         is_guarded = isinstance(end, Sink) and isinstance(end.write, PythonFunction)
         stream = StreamRun(self._control, self._progressed, start, is_guarded=is_guarded)
-        stream.follow(query, known)
+        with by_one_call(self._session.client):
+            stream.follow(query, known)
 
     def _progressed(self, progress: Progress) -> None:
         self.progress = progress

@@ -1,12 +1,16 @@
 """Following a streaming query to its end."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from stoker.core.results import Progress
 from stoker.engine.batch_figures import KEPT, figures_of
 
-_POLL_SECONDS = 0.5
+_STEP_SECONDS = 0.5
+_BUSY_STEPS, _QUIET_STEPS = 2, 4
+"""Between two looks: as often as a job's master is told, and how long a batch may go unnoticed."""
+_WAIT_SECONDS = 60
 
 
 class StreamLost(Exception):
@@ -33,20 +37,46 @@ def watch_stream(
 ) -> Iterator[Progress]:
     """Progress whenever a batch was committed; ends with the query, raises with its failure.
 
-    `between` is called between two looks at the query, and may end it.
+    `between` is called every half second, and may end the query. That costs next to nothing; to
+    ask Spark does not, with a hundred streams on a machine. So its end is waited for in one long
+    call, and a stream in which nothing happens is looked at less and less often.
     """
     first = Progress(query_id=str(query.id), run_id=str(query.runId), rows_read=0)
     seen = _Seen(known or first)
     if known is not None:
         seen.add(query.recentProgress)
     yield seen.progress
-    ended = False
-    while not ended:
+    ended = _end_of(query)
+    steps, pause = 0, 1
+    while True:
         between()
-        # Also keeps the session from counting as idle, which would stop its streams.
-        ended = bool(query.awaitTermination(_POLL_SECONDS))
-        if seen.add(query.recentProgress if ended else _latest(query, seen.last_batch)):
+        if wait([ended], _STEP_SECONDS).done:
+            break
+        steps += 1
+        if steps < pause:
+            continue
+        has_news = seen.add(_latest(query, seen.last_batch))
+        steps, pause = 0, _BUSY_STEPS if has_news else min(2 * pause, _QUIET_STEPS)
+        if has_news:
             yield seen.progress
+    ended.result()
+    if seen.add(query.recentProgress):
+        yield seen.progress
+
+
+def _end_of(query: Any) -> "Future[None]":
+    """Done when the query has ended, with its failure if it has one."""
+    waiting = ThreadPoolExecutor(1, "end-of-stream")
+    try:
+        return waiting.submit(_wait_for_end, query)
+    finally:
+        waiting.shutdown(wait=False)
+
+
+def _wait_for_end(query: Any) -> None:
+    # Not in one call for good: whoever is interested may be gone when it ends.
+    while not query.awaitTermination(_WAIT_SECONDS):
+        pass
 
 
 def _latest(query: Any, seen: int) -> list[Any]:
