@@ -13,7 +13,7 @@ from stoker.engine.stream_watch import watch_stream
 
 
 class FakeQuery:
-    id, runId = "query", "run"  # noqa: N815
+    id, runId = "query", "run"
 
     def __init__(self) -> None:
         self.reports: list[StreamingQueryProgress] = []
@@ -29,7 +29,7 @@ class FakeQuery:
         self.failure = failure
         self.over.set()
 
-    def awaitTermination(self, seconds: float) -> bool:  # noqa: N802
+    def awaitTermination(self, seconds: float) -> bool:
         self.waits += 1
         ended = self.over.wait(seconds)
         if self.failure is not None:
@@ -37,12 +37,12 @@ class FakeQuery:
         return ended
 
     @property
-    def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802
+    def lastProgress(self) -> StreamingQueryProgress | None:
         self.looks += 1
         return self.reports[-1] if self.reports else None
 
     @property
-    def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802
+    def recentProgress(self) -> list[StreamingQueryProgress]:
         return list(self.reports)
 
 
