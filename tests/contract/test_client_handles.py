@@ -234,6 +234,21 @@ def test_any_script_is_a_job(tmp_path: Path) -> None:
     assert [path.name for path in files_of(loaded).values()] == ["script.py"]
 
 
+async def test_the_cluster_is_asked_for_what_is_said_beside_the_job() -> None:
+    master = Master()
+    async with master.serving() as url, stoker.aio.connect(url) as cluster:
+        job = await cluster.submit(new_graph(), queue="nightly", priority=7)
+        graph = master.dispatcher.graphs[job.id]
+        assert (graph.queue, graph.priority) == ("nightly", 7)
+        job = await cluster.sql("SELECT 1", resources={"cores": 2})
+        assert master.dispatcher.graphs[job.id].profile.cores == 2
+    handle = stoker.connect("http://nobody:1")
+    with pytest.raises(InvalidInput, match="not the name of a queue"):
+        handle.sql("SELECT 1", queue="two words")
+    with pytest.raises(TypeError, match="queues"):
+        handle.submit(new_graph(), queues="nightly")  # type: ignore[call-arg]
+
+
 def test_the_masters_may_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOKER_MASTER", "http://elsewhere:1")
     monkeypatch.setenv("STOKER_CLIENT_TOKEN", "stk_a_b")

@@ -49,6 +49,11 @@ class ProgramRun(Camel, frozen=True, kw_only=True):
     restore_mode: str | None = None
     flink_configuration: dict[str, str] | None = None
     """Settings of the Spark session; the name is Flink's."""
+    queue: str | None = None
+    priority: int | None = None
+    slots: int | None = None
+    resources: dict[str, int | float | str] | None = None
+    """`cores` and `memory` that each slot of the job must offer."""
 
 
 class ProgramStarted(Answer, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from stoker.cli.demands import demand_options
 from stoker.cli.flink_spelling import Spelled, refused_option
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind
@@ -22,6 +23,7 @@ from stoker.pipeline.loading import load_job, parse_params, read_job_file
 from stoker.pipeline.local_paths import with_absolute_paths
 from stoker.pipeline.program_job import ProgramDraft, load_program
 from stoker.pipeline.program_scan import is_pipeline, parse
+from stoker.pipeline.resources import GivenDemands, with_demands
 
 PROGRAM = "program"
 PIPELINE = "pipeline"
@@ -43,6 +45,7 @@ class JobFile:
     """program or pipeline, when the user says so."""
     requirements: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    demands: GivenDemands = field(default_factory=GivenDemands)
     python_path: str | None = None
     """Where a program's Spark workers look for modules, beside their own places."""
 
@@ -54,6 +57,10 @@ class JobFile:
 
     def load(self) -> LoadedJob:
         """The job with every relative path of its sources and sinks made absolute."""
+        loaded = self._load()
+        return replace(loaded, graph=with_demands(loaded.graph, **self.demands))
+
+    def _load(self) -> LoadedJob:
         file = Path(self.target)
         tree: ast.Module | None = None
         if file.suffix == ".py" and file.is_file() and self.kind != PIPELINE:
@@ -182,6 +189,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         callback=_pairs,
         help="Environment variable of a program. Repeatable.",
     )
+    @demand_options
     @click.option("-py", "--python", metavar="FILE", hidden=True)
     @click.option("-pyfs", "--pyFiles", metavar="FILES", hidden=True, callback=_listed_files)
     @click.option("-pypath", "--pyPythonPath", "python_path", metavar="PATHS", hidden=True)
@@ -231,6 +239,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         kind: str | None,
         requirements: Path | None,
         env: dict[str, str],
+        demands: GivenDemands,
         python: str | None,
         pyfiles: tuple[Path, ...],
         python_path: str | None,
@@ -257,6 +266,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
             kind=kind,
             requirements=requirements,
             environment=env,
+            demands=demands,
             python_path=python_path,
         )
         return command(*args, job_file=job_file, **kwargs)

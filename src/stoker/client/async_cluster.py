@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from stoker.api.cluster import Overview
 from stoker.api.jobs import ExceptionHistory, JobOverview
@@ -22,6 +22,7 @@ from stoker.core.states import JobStatus
 
 if TYPE_CHECKING:
     from stoker.pipeline import Pipeline
+    from stoker.pipeline.resources import GivenDemands
 
 
 class AsyncCluster:
@@ -45,9 +46,10 @@ class AsyncCluster:
         arguments: Sequence[str] = (),
         name: str | None = None,
         configuration: Mapping[str, str] | None = None,
+        **demands: "Unpack[GivenDemands]",
     ) -> "AsyncJob":
         """Hand in a pipeline, a graph, or a file: Python, YAML, SQL or any PySpark script."""
-        loaded = load(job, params or {}, arguments, name, configuration or {})
+        loaded = load(job, params or {}, arguments, name, configuration or {}, demands)
         answer = await self.client.submit(loaded.graph, files_of(loaded))
         return AsyncJob(self.client, answer.job_id)
 
@@ -58,9 +60,10 @@ class AsyncCluster:
         params: Mapping[str, Any] | None = None,
         name: str = "sql",
         configuration: Mapping[str, str] | None = None,
+        **demands: "Unpack[GivenDemands]",
     ) -> "AsyncJob":
         """Hand in statements as one job: they run one after the other in one session."""
-        loaded = load_sql(script, params or {}, name, configuration or {})
+        loaded = load_sql(script, params or {}, name, configuration or {}, demands)
         return AsyncJob(self.client, (await self.client.submit(loaded.graph)).job_id)
 
     def job(self, job_id: str) -> "AsyncJob":

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from stoker.api.cluster import Overview
 from stoker.api.jobs import ExceptionHistory, JobOverview
@@ -21,6 +21,7 @@ from stoker.core.states import JobStatus
 
 if TYPE_CHECKING:
     from stoker.pipeline import Pipeline
+    from stoker.pipeline.resources import GivenDemands
 
 POLL_SECONDS = 1.0
 """How often somebody who watches is told of progress."""
@@ -46,13 +47,15 @@ class Cluster:
         arguments: Sequence[str] = (),
         name: str | None = None,
         configuration: Mapping[str, str] | None = None,
+        **demands: "Unpack[GivenDemands]",
     ) -> "Job":
         """Hand in a pipeline, a graph, or a file: Python, YAML, SQL or any PySpark script.
 
+        `queue`, `priority`, `slots` and `resources` go before what the job says of itself.
         Returns when the job is durable. Safe against a fail-over in between: the job has its id
         before it is sent, and is accepted once.
         """
-        loaded = load(job, params or {}, arguments, name, configuration or {})
+        loaded = load(job, params or {}, arguments, name, configuration or {}, demands)
         return Job(self.client, self.client.submit(loaded.graph, files_of(loaded)).job_id)
 
     def sql(
@@ -62,9 +65,10 @@ class Cluster:
         params: Mapping[str, Any] | None = None,
         name: str = "sql",
         configuration: Mapping[str, str] | None = None,
+        **demands: "Unpack[GivenDemands]",
     ) -> "Job":
         """Hand in statements as one job: they run one after the other in one session."""
-        loaded = load_sql(script, params or {}, name, configuration or {})
+        loaded = load_sql(script, params or {}, name, configuration or {}, demands)
         return Job(self.client, self.client.submit(loaded.graph).job_id)
 
     def job(self, job_id: str) -> "Job":

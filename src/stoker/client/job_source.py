@@ -11,6 +11,7 @@ from stoker.core.graph import JobGraph
 if TYPE_CHECKING:
     from stoker.pipeline import Pipeline
     from stoker.pipeline.building import LoadedJob
+    from stoker.pipeline.resources import GivenDemands
 
 
 def load(
@@ -19,14 +20,16 @@ def load(
     arguments: Sequence[str],
     name: str | None,
     configuration: Mapping[str, str],
+    demands: "GivenDemands | None" = None,
 ) -> "LoadedJob":
     """The authoring API is large: only those who submit wait for its import."""
     from stoker.pipeline import Pipeline  # noqa: PLC0415
     from stoker.pipeline.building import LoadedJob  # noqa: PLC0415
     from stoker.pipeline.local_paths import with_absolute_paths  # noqa: PLC0415
+    from stoker.pipeline.resources import with_demands  # noqa: PLC0415
 
     if isinstance(job, JobGraph):
-        return LoadedJob(graph=job)
+        return LoadedJob(graph=with_demands(job, **(demands or {})))
     texts = {key: str(value) for key, value in params.items()}
     if isinstance(job, Pipeline):
         loaded = _from_pipeline(job, texts, name, configuration)
@@ -37,7 +40,8 @@ def load(
             f"a {type(job).__name__} is no job: give a Pipeline, a JobGraph, or the path of a "
             "Python, YAML or SQL file"
         )
-    return replace(loaded, graph=with_absolute_paths(loaded.graph, Path.cwd()))
+    graph = with_absolute_paths(with_demands(loaded.graph, **(demands or {})), Path.cwd())
+    return replace(loaded, graph=graph)
 
 
 def _from_pipeline(
@@ -88,18 +92,24 @@ def _from_file(
 
 
 def load_sql(
-    script: str, params: Mapping[str, Any], name: str, configuration: Mapping[str, str]
+    script: str,
+    params: Mapping[str, Any],
+    name: str,
+    configuration: Mapping[str, str],
+    demands: "GivenDemands | None" = None,
 ) -> "LoadedJob":
     """Of statements that are in no file; relative paths are meant from here."""
     from stoker.pipeline.building import assemble  # noqa: PLC0415
     from stoker.pipeline.local_paths import with_absolute_paths  # noqa: PLC0415
+    from stoker.pipeline.resources import with_demands  # noqa: PLC0415
     from stoker.pipeline.sql_script import script_draft  # noqa: PLC0415
 
     draft = script_draft(script, file="the script", default_name=name)
     draft = replace(draft, configuration={**draft.configuration, **configuration})
     texts = {key: str(value) for key, value in params.items()}
     loaded = assemble(draft, job_id=None, params=texts, base_directory=Path.cwd())
-    return replace(loaded, graph=with_absolute_paths(loaded.graph, Path.cwd()))
+    graph = with_absolute_paths(with_demands(loaded.graph, **(demands or {})), Path.cwd())
+    return replace(loaded, graph=graph)
 
 
 def files_of(loaded: "LoadedJob") -> dict[str, Path]:

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
+
+import msgspec
 
 from stoker.core.errors import InvalidJobGraph
 from stoker.core.faults import Fault, did_you_mean
-from stoker.core.graph import DEFAULT_QUEUE, ResourceProfile
+from stoker.core.graph import DEFAULT_QUEUE, JobGraph, ResourceProfile
 from stoker.core.options import read_size
+from stoker.core.validation import validate
 from stoker.pipeline.texts import as_text, refuse
 
 RESOURCES = ("cores", "memory")
@@ -19,6 +22,39 @@ class Demands:
     priority: int = 0
     slots: int | None = None
     profile: ResourceProfile = ResourceProfile()
+
+
+class GivenDemands(TypedDict, total=False):
+    """What is said beside the job itself; what is not said stays as the job has it."""
+
+    queue: str | None
+    priority: int | None
+    slots: int | None
+    resources: Mapping[str, Any] | None
+
+
+def with_demands(graph: JobGraph, **given: Unpack[GivenDemands]) -> JobGraph:
+    """Raises InvalidJobGraph if the job cannot be what it asks for now."""
+    said: GivenDemands = {key: value for key, value in given.items() if value is not None}  # type: ignore[assignment]
+    if not said:
+        return graph
+    demands = demands_of(**said)
+    before = graph.profile
+    asked = said.get("resources") or {}
+    changed = msgspec.structs.replace(
+        graph,
+        queue=demands.queue if "queue" in said else graph.queue,
+        priority=demands.priority if "priority" in said else graph.priority,
+        slots=demands.slots if "slots" in said else graph.slots,
+        profile=ResourceProfile(
+            cores=demands.profile.cores if "cores" in asked else before.cores,
+            memory_bytes=(
+                demands.profile.memory_bytes if "memory" in asked else before.memory_bytes
+            ),
+        ),
+    )
+    validate(changed)
+    return changed
 
 
 def demands_of(

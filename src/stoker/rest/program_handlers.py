@@ -105,6 +105,12 @@ async def _arguments(request: AnyRequest, services: RestServices, **query: Any) 
         configuration=body.flink_configuration or {},
         job_id=_job_id(body.job_id or body.application_id),
         restore=_restore(body),
+        demands={
+            "queue": body.queue,
+            "priority": body.priority,
+            "slots": body.slots,
+            "resources": body.resources,
+        },
     )
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from stoker.core.errors import InvalidInput, StorageUnavailable
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId
 from stoker.core.json_text import decode_json
+from stoker.pipeline.resources import GivenDemands, with_demands
 from stoker.rest.options import RestOptions
 from stoker.rest.program_compiler import (
     ANSWER,
@@ -40,6 +41,7 @@ class ProgramArguments:
     configuration: dict[str, str]
     job_id: JobId | None = None
     restore: Restore | None = None
+    demands: GivenDemands = field(default_factory=GivenDemands)
 
     def settings(self) -> dict[str, str]:
         """Settings of the Spark session; parallelism is how many parts a shuffle has."""
@@ -80,7 +82,8 @@ async def compiled(
         )
         (directory / REQUEST).write_bytes(msgspec.json.encode(request))
         await _run(directory, program, options.program_timeout.total_seconds())
-        yield _result(directory, program)
+        found = _result(directory, program)
+        yield replace(found, graph=with_demands(found.graph, **arguments.demands))
     finally:
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from contract.rest_cluster import Master
-from stoker.core.graph import EngineKind, Program
+from stoker.core.graph import EngineKind, Program, ResourceProfile
 from stoker.core.ids import JobId
 from stoker.rest.options import RestOptions
 
@@ -63,6 +63,23 @@ async def test_a_program_is_uploaded_planned_run_and_deleted(
     assert (deleted.status_code, again.status_code) == (200, 400)
     assert await master.storage.list("programs") == []
     assert list((tmp_path / "uploads").iterdir()) == []
+
+
+async def test_a_program_is_told_what_to_ask_of_the_cluster(master: Master) -> None:
+    async with master.in_process() as http:
+        program = await upload(http, "copy.py", PYTHON)
+        run = f"/jars/{program}/run"
+        asked = {"queue": "nightly", "priority": 7, "slots": 1, "resources": {"memory": "1 gb"}}
+        accepted = await http.post(run, json=asked)
+        wrong = [
+            await http.post(run, json=body)
+            for body in ({"queue": "two words"}, {"slots": 0}, {"resources": {"memory": "much"}})
+        ]
+    graph = master.dispatcher.graphs[JobId(accepted.json()["jobid"])]
+    assert (graph.queue, graph.priority, graph.slots) == ("nightly", 7, 1)
+    assert graph.profile == ResourceProfile(memory_bytes=2**30)
+    assert [answer.status_code for answer in wrong] == [400] * 3
+    assert "not the name of a queue" in wrong[0].text
 
 
 async def test_a_zip_has_its_job_file_inside(master: Master) -> None:

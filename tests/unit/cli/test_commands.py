@@ -19,6 +19,7 @@ from contract.rest_cluster import (
     streaming_details,
 )
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
+from stoker.core.graph import ResourceProfile
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.states import JobStatus
 from stoker.gateways.attempt_logs import LogPiece, LogStream
@@ -214,6 +215,25 @@ async def test_name_and_settings_of_the_command_line_win(served, job: Path) -> N
     graph = served.master.dispatcher.graphs[NEW]
     assert graph.name == "mine"
     assert graph.configuration == {"spark.x": "1"}
+
+
+async def test_any_script_can_be_told_what_to_ask_of_the_cluster(served, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print(1)\n")
+    asked = ("--queue", "nightly", "--priority", "7", "--slots", "1", "--memory", "2gb")
+    result = await served("run", "-d", script, "--job-id", NEW, *asked)
+    assert result.exit_code == 0, result.stderr
+    graph = served.master.dispatcher.graphs[NEW]
+    assert (graph.queue, graph.priority, graph.slots) == ("nightly", 7, 1)
+    assert graph.profile == ResourceProfile(memory_bytes=2 * 2**30)
+    for option, wrong, told in (
+        ("--memory", "much", "give a size"),
+        ("--slots", "0", "at least 1"),
+        ("--queue", "two words", "not the name of a queue"),
+    ):
+        result = await served("run", "-d", script, option, wrong)
+        assert result.exit_code == 1
+        assert told in result.stderr
 
 
 async def test_a_job_that_is_refused_is_not_run(served, job: Path) -> None:

@@ -9,6 +9,7 @@ from stoker.core.errors import InvalidJobGraph
 from stoker.core.graph import ResourceProfile
 from stoker.pipeline.building import assemble
 from stoker.pipeline.drafts import JobDraft
+from stoker.pipeline.resources import with_demands
 from stoker.pipeline.yaml_job import yaml_draft
 
 VERTICES = """
@@ -77,3 +78,30 @@ def test_faults_say_what_is_wrong_and_what_to_write(wrong: dict[str, Any], told:
 def test_a_fault_in_yaml_has_its_line() -> None:
     with pytest.raises(InvalidJobGraph, match=r"job.yml line 1: slots is no whole number"):
         draft("slots: 1.5\n")
+
+
+def test_what_is_said_beside_a_job_goes_before_and_the_rest_stays() -> None:
+    graph = pipeline(
+        queue="nightly", priority=3, slots=2, resources={"cores": 0.5, "memory": "2 gb"}
+    ).build()
+    assert with_demands(graph) is graph
+    assert with_demands(graph, queue=None, resources=None) is graph
+    changed = with_demands(graph, priority=0, resources={"cores": 2})
+    assert (changed.queue, changed.priority, changed.slots) == ("nightly", 0, 2)
+    assert changed.profile == ResourceProfile(cores=2, memory_bytes=2 * 2**30)
+    changed = with_demands(graph, queue="adhoc", slots=1, resources={"memory": "1 gb"})
+    assert (changed.queue, changed.priority, changed.slots) == ("adhoc", 3, 1)
+    assert changed.profile == ResourceProfile(cores=0.5, memory_bytes=2**30)
+
+
+def test_what_is_said_beside_a_job_is_checked_with_it() -> None:
+    made = Pipeline("two queries")
+    made.source("ticks", format="rate", streaming=True)
+    for name in ("one", "two"):
+        made.sink("ticks", name=name, format="noop")
+    graph = made.build()
+    assert with_demands(graph, slots=2).slots == 2
+    with pytest.raises(InvalidJobGraph, match="its 2 streaming queries run together"):
+        with_demands(graph, slots=1)
+    with pytest.raises(InvalidJobGraph, match="did you mean"):
+        with_demands(graph, resources={"core": 1})
