@@ -2,8 +2,10 @@
 
 What a session keeps apart from others is settled before its client can say anything, unless it is
 the copy of a session whose settings say so. There are two of them for each of Spark's pools: one
-whose copies share everything, and one whose copies have Python workers and files of their own, and
-classes from the first added file on.
+whose copies share the driver's classes, and one whose copies have all of their own.
+
+Files are never shared: a task of a session without any of its own would be given those of all other
+sessions, and keep their jars for whoever comes after.
 """
 
 import uuid
@@ -23,12 +25,12 @@ def own_template(template: str) -> str:
 
 def make_templates(client: Any, template: str, scheduler_pool: str) -> None:
     """Leaves them as they are when they are there."""
-    for session, isolation in ((template, "false"), (own_template(template), "true")):
+    for session, own_classes in ((template, "false"), (own_template(template), "true")):
         request = base_pb2.ConfigRequest(session_id=session, client_type=client._builder.userAgent)
         request.user_context.user_id = client._user_id
         settings = {
-            _OWN_CLASS_LOADER_ALWAYS: "false",
-            _ISOLATION: isolation,
+            _OWN_CLASS_LOADER_ALWAYS: own_classes,
+            _ISOLATION: "true",
             _POOL: scheduler_pool,
         }
         for key, value in settings.items():

@@ -21,7 +21,7 @@ _BRINGS_SOMETHING = frozenset(
 
 
 class SharedSession:
-    """`template`: the session that it is a copy of, and shares everything with.
+    """`template`: the session that it is a copy of, and shares the driver's classes with.
 
     While nothing is decided, the task's own code may say nothing to the server in the shared
     session: its first word brings it into one of its own.
@@ -33,7 +33,8 @@ class SharedSession:
         self._once = threading.RLock()
         self._is_open = False
         self._is_own = False
-        self._stub: Any = None
+        self._stubs: dict[Any, Any] = {}
+        """Of those who speak to the server, while what they say is watched."""
         self._threads: frozenset[threading.Thread] = frozenset()
         """Those that were there before the task's code."""
         self._set_up: Callable[[], None] = lambda: None
@@ -41,7 +42,7 @@ class SharedSession:
 
     @property
     def may_have_workers(self) -> bool:
-        """Those of a shared session have no mark, and whoever shares it has brought no code."""
+        """Whoever shares it has brought no code."""
         return self._is_own
 
     def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
@@ -73,15 +74,17 @@ class SharedSession:
     def _watch(self) -> None:
         self._is_open = True
         self._threads = frozenset(threading.enumerate())
-        self._stub = self._client._stub
         # Requests would name it, and it may not be the one that they reach.
         self._client._server_session_id = None
-        self._client._stub = _WatchedStub(self._stub, self._need_own)
+        for speaker in (self._client, self._client._artifact_manager):
+            self._stubs[speaker] = speaker._stub
+            speaker._stub = _WatchedStub(speaker._stub, self._need_own)
         self._unnotice = _when_another_client_is_made(self._need_own)
 
     def _unwatch(self) -> None:
         self._is_open = False
-        self._client._stub = self._stub
+        for speaker, stub in self._stubs.items():
+            speaker._stub = stub
         self._unnotice()
 
     def _need_own(self) -> None:

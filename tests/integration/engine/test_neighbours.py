@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from integration.engine.bench import TO_NOWHERE, Bench, Launched, function, job
+from integration.engine.java_versions import jar_of
 from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, until
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, Sql, SqlScript
 from stoker.core.states import ExecutionState
@@ -65,6 +66,49 @@ async def test_two_tasks_with_two_versions_of_one_module_each_see_their_own(
 
     answers = await asyncio.gather(answered("1.0"), answered("2.0"))
     assert answers == [["1.0", "1.0"], ["2.0", "2.0"]]
+
+
+def tells_its_java_version(jar: Path, how: str, answer: Path, go_on: Path) -> JobGraph:
+    def versions(spark):
+        import time
+
+        if how == "statement":
+            spark.sql(f"ADD JAR {jar}")
+        else:
+            spark.addArtifacts(str(jar))
+        spark.udf.registerJavaFunction("java_version", "Version", "string")
+        frame = spark.range(1).selectExpr("java_version(cast(id AS string)) AS version")
+        first = frame.collect()[0].version
+        answer.with_suffix(".first").touch()
+        while not go_on.exists():
+            time.sleep(0.05)
+        answer.write_text(f'["{first}", "{frame.collect()[0].version}"]')
+        return frame
+
+    return job(Source(name="numbers", read=function(versions, "spark")), TO_NOWHERE)
+
+
+@pytest.mark.parametrize("how", ["statement", "artifact"])
+async def test_two_tasks_with_two_versions_of_one_java_class_each_see_their_own(
+    bench: Bench, tmp_path: Path, how: str
+) -> None:
+    """While one that brings nothing, and shares what it can, runs beside the first."""
+    go_on = tmp_path / "go-on"
+    answers = [tmp_path / f"answer-{version}" for version in (1, 2)]
+    first, second = (
+        tells_its_java_version(jar_of(version, tmp_path), how, answer, go_on)
+        for version, answer in zip((1, 2), answers, strict=True)
+    )
+    running = (await bench.launch(first)).running
+    ended, begun = asyncio.ensure_future(running.outcome()), answers[0].with_suffix(".first")
+    await until(lambda: begun.exists() or ended.done())
+    plain = Source(name="numbers", read=Sql(query="SELECT sum(id) AS total FROM range(1000)"))
+    assert (await bench.run(job(plain, TO_NOWHERE))).failure is None
+    go_on.touch()
+    assert (await ended).failure is None
+    assert (await bench.run(second)).failure is None
+    seen = [json.loads(answer.read_text()) for answer in answers]
+    assert seen == [["version 1"] * 2, ["version 2"] * 2]
 
 
 async def test_settings_and_views_of_a_task_are_not_seen_by_the_next(bench: Bench) -> None:
@@ -133,13 +177,13 @@ async def test_python_workers_of_spark_do_not_pile_up(bench: Bench, engine: Conn
     assert set(workers_at(server)) <= before
 
 
-async def test_a_session_has_classes_of_its_own_only_when_it_adds_some(bench: Bench) -> None:
-    """Else Spark would compile each query anew for each task."""
+async def test_a_session_of_its_own_is_as_spark_makes_one(bench: Bench) -> None:
+    """Also what is added by statements is then seen by nobody else."""
 
     def telling(spark):
         isolation = "spark.sql.artifact.isolation"
         assert spark.conf.get(f"{isolation}.enabled") == "true"
-        assert spark.conf.get(f"{isolation}.alwaysApplyClassloader") == "false"
+        assert spark.conf.get(f"{isolation}.alwaysApplyClassloader") == "true"
         assert spark.conf.get("spark.scheduler.pool").startswith("stoker-")
         return spark.range(1)
 

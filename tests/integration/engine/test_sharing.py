@@ -24,23 +24,22 @@ from stoker.engine.server import spark_home
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-_ISOLATION = "spark.sql.artifact.isolation.enabled"
+_OWN_CLASSES = "spark.sql.artifact.isolation.alwaysApplyClassloader"
 
 
 def by(body: Callable[..., Any]) -> JobGraph:
     return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
-async def isolation_of(launched: Launched) -> tuple[str, bool]:
-    """Of the session of a task that runs, as another client of it is told; and whether its Python
-    workers would have a mark, without which nobody need look for them."""
+async def has_own_classes(launched: Launched) -> str:
+    """The session of a task that runs, as another client of it is told."""
     running = launched.running
 
-    def ask() -> tuple[str, bool]:
+    def ask() -> str:
         session: Any = SparkSession.builder.remote(running.server.url(running.session_id)).create()
         try:
-            mark = id_in(str(session.sql(ASK).collect()[0][0]))
-            return str(session.conf.get(_ISOLATION)), bool(mark)
+            assert id_in(str(session.sql(ASK).collect()[0][0])), "its files are its own in any case"
+            return str(session.conf.get(_OWN_CLASSES))
         finally:
             session.client.close()
 
@@ -104,7 +103,7 @@ async def test_a_task_without_code_for_spark_shares_and_others_do_not(
 ) -> None:
     launched = await bench.launch(graph)
     await until(lambda: "RUNNING" in launched.states)
-    assert await isolation_of(launched) == (expected, expected == "true")
+    assert await has_own_classes(launched) == expected
     await launched.running.cancel()
 
 
@@ -228,5 +227,5 @@ async def test_a_task_in_its_own_session_is_ended_with_all_its_work(
 
     launched = await bench.launch(by(rows))
     await until(begun.exists)
-    assert await isolation_of(launched) == ("true", True)
+    assert await has_own_classes(launched) == "true"
     await cancel_within_ten_seconds(launched)

@@ -34,6 +34,16 @@ class Stub:
         return call
 
 
+class ArtifactManager:
+    """Speaks to the server by itself."""
+
+    def __init__(self, stub: Stub) -> None:
+        self._stub: Any = stub
+
+    def add(self) -> None:
+        self._stub.AddArtifacts(base_pb2.AddArtifactsRequest(session_id=SESSION))
+
+
 class Client:
     """As much of PySpark's as is touched."""
 
@@ -46,6 +56,7 @@ class Client:
     def __init__(self) -> None:
         self.stub = Stub()
         self._stub: Any = self.stub
+        self._artifact_manager = ArtifactManager(self.stub)
         self._builder = self._Builder()
         self._session_id = SESSION
         self._user_id = "stoker"
@@ -79,6 +90,14 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     made = SparkConnectClient.__init__
     yield
     SparkConnectClient.__init__ = made  # type: ignore[method-assign]
+
+
+def test_files_that_code_adds_first_are_added_to_its_own_session() -> None:
+    session, client = begun(Sharing.OPEN)
+    client._artifact_manager.add()
+    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, "AddArtifacts"]
+    assert session.may_have_workers
+    assert client._artifact_manager._stub is client.stub
 
 
 def begun(sharing: Sharing) -> tuple[SharedSession, Client]:
