@@ -50,4 +50,15 @@ def text_of(error: StokerError) -> str:
 
 
 def _file_of(error: OSError) -> str:
-    return f": {error.filename}" if error.filename else ""
+    if error.filename:
+        return f": {error.filename}"
+    if isinstance(error, FileNotFoundError) and not _is_somewhere():
+        return ": the directory that you are in was removed; change to another one"
+    return ""
+
+
+def _is_somewhere() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False

@@ -1,5 +1,6 @@
 """Every bad input ends in a message that says what is wrong, where, and what to do."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -183,3 +184,14 @@ def test_a_directory_for_the_local_cluster_that_cannot_be_used(stoker, tmp_path:
     (tmp_path / "file").write_text("")
     result = stoker("cluster", "up", "--dir", tmp_path / "file" / "x")
     refused(result, "cannot be used", "--dir", code=1)
+
+
+def test_a_command_in_a_directory_that_was_removed(stoker, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    (tmp_path / "script.py").write_text("print(1)\n")
+    os.chdir(gone)
+    gone.rmdir()
+    refused(
+        stoker("run", tmp_path / "script.py"), "the directory that you are in was removed", code=1
+    )
