@@ -1,9 +1,9 @@
-"""Which tasks may share classes and workers with those of other jobs. Pure.
+"""Which tasks may share the driver's classes with those of other jobs. Pure.
 
 Spark can give each session a class loader, files and Python workers of its own. That is what keeps
 the dependencies of two jobs apart; but then each session also compiles its queries anew, which
 takes longer than a small one needs to run. A task that brings neither files nor Python code to
-Spark has nothing to be kept apart, and does without.
+Spark has nothing to be kept apart, and does without a loader of its own.
 """
 
 import enum

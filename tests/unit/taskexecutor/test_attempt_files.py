@@ -61,6 +61,14 @@ def test_where_no_attempt_has_written_no_log_is_old(tmp_path: Path) -> None:
     asyncio.run(AttemptFiles(tmp_path / "work", tmp_path / "log", inline).remove_old_logs(since=1))
 
 
+def test_logs_that_cannot_be_removed_are_left_there(tmp_path: Path) -> None:
+    async def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    files = AttemptFiles(tmp_path / "work", tmp_path / "log", refused)  # type: ignore[arg-type]
+    asyncio.run(files.remove_old_logs(since=1))
+
+
 def _put_away(files: AttemptFiles, letter: str, at: float) -> AttemptId:
     attempt = AttemptId(letter * 32)
     log = files.make_directory(attempt) / "stdout.log"
