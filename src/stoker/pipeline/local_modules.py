@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 _INSTALLED_PARTS = frozenset({"site-packages", "dist-packages"})
+_SITE, _DIST = (f"{os.sep}{part}{os.sep}" for part in ("site-packages", "dist-packages"))
 _NEVER_LOCAL = frozenset({"stoker", "pyspark"})
 
 
@@ -39,13 +40,16 @@ def root_of(module: ModuleType) -> Path | None:
 def local_modules(root: Path) -> list[ModuleType]:
     """Loaded modules whose files are below the root and not installed."""
     found = []
-    # Thousands are loaded, and few are near: text is compared before paths are made of it.
+    # Thousands are loaded, and few are near, or all of them, when the virtual environment is in
+    # the project's directory: text is compared before paths are made of it.
     below = os.path.join(root, "")
     for name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType):
             continue
         named = getattr(module, "__file__", None)
         if not named or (named.startswith(os.sep) and not named.startswith(below)):
+            continue
+        if _SITE in named or _DIST in named:
             continue
         if name.split(".")[0] in _NEVER_LOCAL:
             continue
