@@ -1,10 +1,12 @@
 """Whether a plan for Spark Connect runs inside of Spark alone, without code of the job. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker.engine.sharing import is_plain_expression, is_plain_format
 
+_QUERY = re.compile(r"\b(from|select|table)\b", re.IGNORECASE)
 _SUSPICIOUS_FUNCTIONS = frozenset({"java_method", "reflect", "try_reflect"})
 
 
@@ -23,6 +25,16 @@ def is_plain_plan(plan: Any) -> bool:
         case "Expression.ExpressionString" if not is_plain_expression(plan.expression):
             return False
     return all(is_plain_plan(part) for part in _parts_of(plan))
+
+
+def names_a_table(plan: Any) -> bool:
+    """Also one that a subquery in an expression may name."""
+    match plan.DESCRIPTOR.full_name.removeprefix("spark.connect."):
+        case "Read.NamedTable":
+            return True
+        case "Expression.ExpressionString" if _QUERY.search(plan.expression):
+            return True
+    return any(map(names_a_table, _parts_of(plan)))
 
 
 def _parts_of(message: Any) -> Iterable[Any]:

@@ -1,7 +1,7 @@
 """Runner processes that stand ready, each with a Spark session that has run a query."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ _SHORT_SECONDS = 1.0
 _MANY = 3
 """So many that were taken within that time and are not done yet are a rush too."""
 
-Spare = asyncio.Task[WarmRunner | StokerError]
+Spare = asyncio.Future[WarmRunner | StokerError]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,21 +85,29 @@ class RunnerPool:
         if process in self._in_use:
             self._in_use.pop(process).over.set_result(None)
 
-    def take_back(self, runner: WarmRunner) -> bool:
-        """Whether it becomes a spare again: one that is as new and has ended its session."""
+    def take_back(self, runner: WarmRunner, *, with_session: bool) -> bool:
+        """Whether it becomes a spare again: one that is as new, as its session is or has ended."""
         self._no_more_in_use(runner.process)
         if (
-            runner.sessions >= self._options.runner_tasks
+            runner.tasks >= self._options.runner_tasks
             or not runner.is_alive
             or runner.server is not self._server.current
             # While others are at work, more may be wanted than are kept later.
             or len(self._spares) >= self._options.warm_runners + len(self._in_use)
         ):
             return False
-        opening = self._maker.open_another(runner)
-        self._spares.append(asyncio.create_task(opening, name="prepare-runner"))
+        self._spares.append(self._kept(runner) if with_session else self._begin_opening(runner))
         self._changed.set()
         return True
+
+    def _kept(self, runner: WarmRunner) -> Spare:
+        ready: Spare = asyncio.get_running_loop().create_future()
+        ready.set_result(runner.for_another_task())
+        return ready
+
+    def _begin_opening(self, runner: WarmRunner) -> Spare:
+        opening = self._maker.open_another(runner)
+        return asyncio.create_task(opening, name="prepare-runner")
 
     def _next_spare(self) -> Spare:
         """A warm one, else one that is ready, else the oldest; made when there is none."""
@@ -119,11 +127,11 @@ class RunnerPool:
 
     async def renew(self) -> None:
         """Let go of spares at a server that is not the current one any more."""
-        await self._dismiss(lambda runner: runner.server is not self._server.current)
+        await _kill(self._without(lambda runner: runner.server is not self._server.current))
         self._changed.set()
 
-    async def _dismiss(self, is_useless: Callable[[WarmRunner], bool]) -> None:
-        """Out of the list first: nobody may take one that is about to be killed."""
+    def _without(self, is_useless: Callable[[WarmRunner], bool]) -> list[WarmRunner]:
+        """Out of the list first: nobody may take one that is about to end."""
         useless: list[WarmRunner] = []
         kept: list[Spare] = []
         for spare in self._spares:
@@ -133,8 +141,7 @@ class RunnerPool:
             else:
                 kept.append(spare)
         self._spares = kept
-        for runner in useless:
-            await runner.process.kill()
+        return useless
 
     async def _dismiss_surplus(self) -> None:
         """Those that came back in a rush, when it is over."""
@@ -142,7 +149,8 @@ class RunnerPool:
         ready = [result for result in results if isinstance(result, WarmRunner)]
         ready.sort(key=lambda runner: not runner.is_warm)
         surplus = ready[self._options.warm_runners :]
-        await self._dismiss(lambda runner: runner in surplus)
+        leaving = self._without(lambda runner: runner in surplus)
+        await asyncio.gather(*(runner.leave() for runner in leaving))
 
     async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
         """A runner in the session of another one, which died."""
@@ -201,17 +209,18 @@ class RunnerPool:
         return asyncio.create_task(self._maker.warm_up(runner), name="warm-up-runner")
 
     async def _until_changed_or_lost(self, server: SparkServer) -> None:
-        """Or until spares that were made in a hurry may be warmed up."""
+        """Or until what a rush has left may be seen to: cold spares, and too many."""
         self._changed.clear()
         all_warm = all(spare.done() and not _is_cold(spare) for spare in self._spares)
-        limit = None if all_warm else _RUSH_SECONDS
+        settled = all_warm and len(self._spares) <= self._options.warm_runners
+        limit = None if settled else _RUSH_SECONDS
         try:
             async with asyncio.timeout(limit):
                 await unless(server.died, self._changed.wait())
         except TimeoutError:
             return
         except Stopped:
-            await self._dismiss(lambda runner: runner.server is server)
+            await _kill(self._without(lambda runner: runner.server is server))
 
     async def _until_calm(self) -> None:
         """To warm up a runner takes what a short task needs itself: it is left alone, not for long.
@@ -229,6 +238,12 @@ class RunnerPool:
     def _begin_preparing(self) -> Spare:
         making = self._maker.make(warm=not self._is_rushed)
         return asyncio.create_task(making, name="prepare-runner")
+
+
+async def _kill(runners: Iterable[WarmRunner]) -> None:
+    """Their sessions end with their server."""
+    for runner in runners:
+        await runner.process.kill()
 
 
 def _has_failed(spare: Spare) -> bool:

@@ -3,18 +3,20 @@
 import asyncio
 import itertools
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.ids import Ids
 from stoker.engine.kept import Kept
 from stoker.engine.options import EngineOptions
-from stoker.engine.runner_protocol import NotReady, Prepare, Ready, WarmUp
+from stoker.engine.runner_protocol import Leave, NotReady, Prepare, Ready, SessionEnded, WarmUp
 from stoker.engine.server import SparkServer
 from stoker.engine.waiting import Stopped, unless
 from stoker.engine.zygote_link import ForkedProcess, ZygoteLink
 
 _DEATH_NOTICE_SECONDS = 2.0
+_LEAVE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +27,29 @@ class WarmRunner:
     spark_version: str
     is_warm: bool = True
     """Its session has run a query; the first one takes long."""
-    sessions: int = 1
-    """That its process has had until now, this one among them."""
+    tasks: int = 1
+    """That its process may have been given until it ends this one, which it waits for."""
 
     @property
     def is_alive(self) -> bool:
         return self.process.is_alive and not self.server.died.done()
+
+    def for_another_task(self) -> "WarmRunner":
+        """In its session, which has run a query and nothing is left in."""
+        return replace(self, is_warm=True, tasks=self.tasks + 1)
+
+    async def leave(self) -> SessionEnded | None:
+        """It ends its session, in which nothing runs, and itself; None if the session may be left.
+
+        Killed without a word, it would leave that to the server for as long as it lives.
+        """
+        answer: object = None
+        with suppress(TimeoutError, Stopped):
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self.process.send(Leave())
+                answer = await unless(self.server.died, self.process.receive())
+        await self.process.kill()
+        return answer if isinstance(answer, SessionEnded) else None
 
 
 class ServerLost(Unavailable):
@@ -99,7 +118,7 @@ class RunnerMaker:
         opened = await self._open(runner.process, runner.server, None, warm=False)
         if isinstance(opened, StokerError):
             return opened
-        return replace(opened, sessions=runner.sessions + 1)
+        return replace(opened, tasks=runner.tasks + 1)
 
     async def warm_up(self, runner: WarmRunner) -> WarmRunner | StokerError:
         answer = await self._answer(runner.process, runner.server, WarmUp())

@@ -33,7 +33,7 @@ from stoker.engine.publishing import Publisher, publisher_for
 from stoker.engine.remote_position import check_remote_position, within_reach
 from stoker.engine.runner_protocol import RunTask
 from stoker.engine.session_ground import SessionGround
-from stoker.engine.sharing import Sharing, sharing_of
+from stoker.engine.sharing import Sharing, changes_its_session, sharing_of
 from stoker.engine.sink_position import check_sink_position
 from stoker.engine.state_plan_file import keep_state_plan
 from stoker.engine.state_position import check_state_keys
@@ -116,6 +116,16 @@ class RegionRun:
             and all(map(is_plain_function, self._compiler.functions))
         )
 
+    @property
+    def left_session_as_it_was(self) -> bool:
+        """Beside `left_nothing`: the session has no setting, view or table of the task either."""
+        vertices = map(self._task.graph.vertex, self._task.region.vertices)
+        return (
+            not self._settings
+            and not self._ground.has_named_tables
+            and not any(map(changes_its_session, vertices))
+        )
+
     def _is_written_already(self) -> bool:
         """An earlier attempt came so far that nothing has to be computed again."""
         end = self._task.graph.vertex(self._task.region.id)
@@ -141,13 +151,18 @@ class RegionRun:
         """After success: Spark does not always tell of the last tasks before it is done."""
         return msgspec.structs.replace(self.progress, tasks_done=self.progress.tasks_total)
 
-    def _apply_configuration(self) -> None:
+    @property
+    def _settings(self) -> dict[str, str]:
+        """That the task makes in its session."""
         configuration = self._task.graph.configuration
         settings = {key: value for key, value in configuration.items() if key.startswith("spark.")}
         partitions = shuffle_partitions(configuration, self._task.region.vertices)
         if partitions is not None:
             settings[SHUFFLE_PARTITIONS] = str(partitions)
-        for key, value in settings.items():
+        return settings
+
+    def _apply_configuration(self) -> None:
+        for key, value in self._settings.items():
             try:
                 self._session.conf.set(key, value)
             except AnalysisException as error:

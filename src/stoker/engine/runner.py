@@ -1,7 +1,8 @@
 """The process in which a task's user code runs, with a Spark session of its own.
 
 Forked warm from the zygote. It takes one task, ends, and is never used again: unless the task had
-no code of its own that could have left anything here. Then it opens another session, and waits.
+no code of its own that could have left anything here. Then it waits for another one, in another
+session if anything may be left in that.
 """
 
 import os
@@ -34,6 +35,7 @@ from stoker.engine.runner_protocol import (
     Cancel,
     Ended,
     LeaseRenewed,
+    Leave,
     NotReady,
     Prepare,
     ProgressReport,
@@ -41,8 +43,10 @@ from stoker.engine.runner_protocol import (
     RunnerEnd,
     RunTask,
     SessionEnded,
+    SessionKept,
     SessionNotEnded,
     StateReport,
+    ToRunner,
     WarmUp,
 )
 from stoker.engine.session_ground import GivenSession
@@ -64,15 +68,15 @@ def serve_as_runner(connection: socket.socket) -> None:
         os.environ.pop(setting, None)
     let_classic_udfs_run_on_connect()
     end, line = RunnerEnd(connection), SessionLine()
-    prepare = end.receive()
-    while isinstance(prepare, Prepare):
-        prepare = _serve(end, line, prepare)
+    message = end.receive()
+    while isinstance(message, Prepare):
+        message = _serve(end, line, message)
     # Threads of user code do not keep the process.
     os._exit(0)
 
 
 def _serve(end: RunnerEnd, line: SessionLine, prepare: Prepare) -> Prepare | None:
-    """One session and its task; then the next one, if this process may have another."""
+    """One session and its tasks; gives the next session, if this process may have another."""
     try:
         session = line.open(prepare.url)
         # Lets user code that asks for a session by getOrCreate() have this one.
@@ -82,14 +86,29 @@ def _serve(end: RunnerEnd, line: SessionLine, prepare: Prepare) -> Prepare | Non
         end.send(NotReady(reason=f"{type(error).__name__}: {error}"))
         return None
     end.send(Ready(spark_version=session.version if prepare.tell_version else ""))
-    while isinstance(task := end.receive(), WarmUp):
-        _warm_up(session)
-        end.send(Ready())
-    if not isinstance(task, RunTask):
-        return None
-    following = Runner(end, session, task, prepare).run()
-    line.let_go(session)
-    return following
+    message = end.receive()
+    while True:
+        match message:
+            case WarmUp():
+                _warm_up(session)
+                end.send(Ready())
+                message = end.receive()
+            case RunTask():
+                message = Runner(end, session, message, prepare).run()
+            case Prepare():
+                line.let_go(session)
+                return message
+            case Leave():
+                _leave(end, session)
+                return None
+            case _:
+                return None
+
+
+def _leave(end: RunnerEnd, session: Any) -> None:
+    with suppress(PySparkException, grpc.RpcError):
+        session.client.release_session()
+        end.send(SessionEnded(session_id=session.session_id))
 
 
 def _set_up(session: Any, prepare: Prepare) -> None:
@@ -135,13 +154,13 @@ class Runner:
         self._limits_before: KernelLimits = {}
         self._ending = threading.Lock()
         self._over = False
-        self._next: queue.SimpleQueue[Prepare] = queue.SimpleQueue()
+        self._next: queue.SimpleQueue[ToRunner] = queue.SimpleQueue()
         self._ground = (
             SharedSession(session.client, prepare.template) if prepare.template else GivenSession()
         )
         self._run = RegionRun(session, self._ground, task, self._report, self._entered_running)
 
-    def run(self) -> Prepare | None:
+    def run(self) -> ToRunner | None:
         """Gives what is to be done next, if nothing of the task is left in this process."""
         _move_into(Path(self._task.directory))
         signal.signal(signal.SIGTERM, self._on_cancel_signal)
@@ -160,15 +179,23 @@ class Runner:
         going_on = None if ended.state is ExecutionState.FINISHED else self._end_leftovers()
         if going_on is not None:
             self._wait_for_the_end(going_on)
+        is_as_new = ended.state is ExecutionState.FINISHED and self._becomes_as_new()
+        if is_as_new and self._run.left_session_as_it_was:
+            self._session.clearProgressHandlers()
+            self._end.send(SessionKept())
+        elif (session_ended := self._end_session(is_as_new=is_as_new)) is not None:
+            self._end.send(session_ended)
+        else:
+            return None
+        return self._next.get() if is_as_new else None
+
+    def _end_session(self, *, is_as_new: bool) -> SessionEnded | None:
         try:
             workers = self._close_session()
         except (PySparkException, grpc.RpcError):
             return None
-        is_as_new = ended.state is ExecutionState.FINISHED and self._becomes_as_new()
-        self._end.send(
-            SessionEnded(session_id=self._session.session_id, workers=workers, is_as_new=is_as_new)
-        )
-        return self._next.get() if is_as_new else None
+        session_id = self._session.session_id
+        return SessionEnded(session_id=session_id, workers=workers, is_as_new=is_as_new)
 
     def _becomes_as_new(self) -> bool:
         """What the task could not have changed is as it was; this is the rest."""
@@ -252,7 +279,7 @@ class Runner:
                     self._interrupt()
                 case LeaseRenewed(until=until):
                     self._lease.renew(until)
-                case Prepare():
+                case Prepare() | RunTask() | Leave():
                     # What comes after it is for the next task.
                     self._next.put(message)
                     return

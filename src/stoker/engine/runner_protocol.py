@@ -77,6 +77,10 @@ class LeaseRenewed(Value, tag="lease-renewed"):
     until: float
 
 
+class Leave(Value, tag="leave"):
+    """Nobody needs the runner any more: end the session, in which nothing runs, and go."""
+
+
 class EndSession(Value, tag="end-session"):
     """To a janitor: make sure that nothing of this session runs on at the server."""
 
@@ -122,6 +126,10 @@ class SessionEnded(Value, tag="session-ended"):
     """Nothing of the task is left in its process either: it waits for another `Prepare`."""
 
 
+class SessionKept(Value, tag="session-kept"):
+    """Nothing of the task is left, in its session as in its process: it waits for another one."""
+
+
 class SessionNotEnded(Value, tag="session-not-ended"):
     session_id: str
     reason: str
@@ -129,9 +137,16 @@ class SessionNotEnded(Value, tag="session-not-ended"):
     """Spark's tasks do not heed their cancel, and nothing but their process's end will end them."""
 
 
-ToRunner = Prepare | WarmUp | RunTask | Cancel | LeaseRenewed | EndSession
+ToRunner = Prepare | WarmUp | RunTask | Cancel | LeaseRenewed | Leave | EndSession
 FromRunner = (
-    Ready | NotReady | StateReport | ProgressReport | Ended | SessionEnded | SessionNotEnded
+    Ready
+    | NotReady
+    | StateReport
+    | ProgressReport
+    | Ended
+    | SessionEnded
+    | SessionKept
+    | SessionNotEnded
 )
 
 

@@ -25,6 +25,7 @@ from stoker.engine.runner_protocol import (
     ProgressReport,
     RunTask,
     SessionEnded,
+    SessionKept,
     SessionNotEnded,
     StateReport,
 )
@@ -73,7 +74,8 @@ class ConnectTask:
         self._cancel_asked = False
         self._cancel_at: float | None = None
         self._work_over = asyncio.Event()
-        self._session_ended: SessionEnded | None = None
+        self._session: SessionEnded | SessionKept | None = None
+        """What became of it, once nothing of the task is left in it."""
         self._last_progress = Progress()
         self._takeovers = 0
         self._lease = Lease(until=task.lease_until, margin=task.lease_margin)
@@ -312,30 +314,37 @@ class ConnectTask:
                 pass
         if await self._gives_back():
             return
+        ended = self._session
+        if isinstance(ended, SessionKept):
+            ended = await runner.leave()
         await runner.process.kill()
         if going_on is not None and going_on.deaf:
             await put_down_for(self.server, going_on)
-        if self._session_ended is None:
-            self._session_ended = await self._means.sessions.end(
-                self.server, runner.session_id, deaf_at=deaf_at
-            )
-        if self._session_ended is not None and self._session_ended.workers:
+        if ended is None:
+            ended = await self._means.sessions.end(self.server, runner.session_id, deaf_at=deaf_at)
+        if ended is not None and ended.workers:
             # Spark keeps them for as long as it lives itself: hundreds, in a day.
-            await asyncio.to_thread(kill_marked, WORKER_MARK, self._session_ended.workers)
+            await asyncio.to_thread(kill_marked, WORKER_MARK, ended.workers)
 
     async def _gives_back(self) -> bool:
         """A runner in which nothing of the task is left takes another one."""
-        if self._session_ended is None or not self._session_ended.is_as_new:
-            return False
+        match self._session:
+            case SessionKept():
+                with_session = True
+            case SessionEnded(is_as_new=True):
+                with_session = False
+            case _:
+                return False
         await self._runner.process.output_caught_up()
         self._runner.process.log_aside()
-        self._has_task, self._gave_back = False, self._means.pool.take_back(self._runner)
+        self._has_task = False
+        self._gave_back = self._means.pool.take_back(self._runner, with_session=with_session)
         return self._gave_back
 
     async def _wait_for_release(self) -> SessionNotEnded | None:
         while (message := await self._runner.process.receive()) is not None:
-            if isinstance(message, SessionEnded):
-                self._session_ended = message
+            if isinstance(message, SessionEnded | SessionKept):
+                self._session = message
                 return None
             if isinstance(message, SessionNotEnded):
                 return message

@@ -13,6 +13,11 @@ class SessionGround(Protocol):
         """Python workers at the server that are the session's alone, and end with it."""
         ...
 
+    @property
+    def has_named_tables(self) -> bool:
+        """The plan of a function of the task reads some, which the session may remember."""
+        ...
+
     def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
         """`set_up` makes the task's settings in its session; called again in another one."""
         ...
@@ -30,6 +35,7 @@ class GivenSession:
     """A driver's own, or that of a runner which died: it stays as it is."""
 
     may_have_workers = True
+    has_named_tables = True
 
     def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
         set_up()

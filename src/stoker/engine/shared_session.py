@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql.connect.client import SparkConnectClient
 
 from stoker.engine.one_call import by_one_call
-from stoker.engine.plain_plan import is_plain_plan
+from stoker.engine.plain_plan import is_plain_plan, names_a_table
 from stoker.engine.process_tree import children_of
 from stoker.engine.session_template import begin_again_as_copy, own_template
 from stoker.engine.sharing import Sharing
@@ -33,6 +33,7 @@ class SharedSession:
         self._once = threading.RLock()
         self._is_open = False
         self._is_own = False
+        self._has_named_tables = False
         self._stubs: dict[Any, Any] = {}
         """Of those who speak to the server, while what they say is watched."""
         self._threads: frozenset[threading.Thread] = frozenset()
@@ -44,6 +45,10 @@ class SharedSession:
     def may_have_workers(self) -> bool:
         """Whoever shares it has brought no code."""
         return self._is_own
+
+    @property
+    def has_named_tables(self) -> bool:
+        return self._has_named_tables
 
     def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
         if sharing is Sharing.OWN:
@@ -57,7 +62,9 @@ class SharedSession:
         with self._once:
             if not self._is_open:
                 return
-            plain = self._is_alone() and is_plain_plan(frame._plan.to_proto(self._client))
+            plan = frame._plan.to_proto(self._client)
+            plain = self._is_alone() and is_plain_plan(plan)
+            self._has_named_tables = names_a_table(plan)
             # To make the plan may have been the first word.
             if self._is_open and not plain:
                 self._need_own()

@@ -89,6 +89,22 @@ def _needs(vertex: Vertex) -> Sharing:
             return Sharing.OWN
 
 
+def changes_its_session(vertex: Vertex) -> bool:
+    """Whether more than files may be in it, of what Spark keeps for a session.
+
+    SQL may make views there, or choose a database. A table that was read or written by its name
+    stays known with the files that it had then, and whoever reads it next must not get those.
+    Of what Python functions describe, the plan tells.
+    """
+    match vertex:
+        case Source(read=FormatRead(table=None)) | Sink(write=FormatWrite(table=None)):
+            return False
+        case Source(read=PythonFunction()) | Transform(compute=PythonFunction()):
+            return False
+        case _:
+            return True
+
+
 def _if(plain: bool) -> Sharing:
     return Sharing.SHARED if plain else Sharing.OWN
 

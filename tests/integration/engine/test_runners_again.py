@@ -1,6 +1,7 @@
 """Runners that take one task after the other, on real Spark."""
 
 import asyncio
+import itertools
 import math
 import os
 from collections.abc import AsyncIterator, Callable
@@ -9,14 +10,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import pytest_asyncio
 
 from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
 from integration.engine.processes import cancel_within_ten_seconds, is_gone, until
-from stoker.core.graph import FormatWrite, JobGraph, Sink, Source, Sql, SqlScript
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, SqlScript
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.contract import Progressed
 from stoker.engine.lease import Lease
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -37,7 +40,7 @@ async def rest(engine: ConnectEngine) -> None:
     """Nothing is made or warmed up any more: the one spare is ready, and will be the next."""
     for _ in range(2):
         await until(lambda: _has_its_spare(engine))
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.6)
 
 
 def _has_its_spare(engine: ConnectEngine) -> bool:
@@ -77,9 +80,77 @@ async def test_tasks_without_code_of_their_own_follow_each_other_in_one_process(
     graphs = [job(TEN_ROWS, TO_NOWHERE), by(plain), job(script), by(plain)]
     processes = [await process_of(bench, graph) for graph in graphs]
     assert len(set(processes)) == 1
-    sessions = {launched.running.session_id for launched in bench.launched}
-    assert len(sessions) == len(graphs)
     assert os.readlink(f"/proc/{processes[0]}/cwd") == "/"
+
+
+def sessions_of(bench: Bench) -> list[str]:
+    return [launched.running.session_id for launched in bench.launched]
+
+
+async def test_a_session_that_has_seen_nothing_but_files_is_kept_for_the_next_task(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """Reads are as new: what a path had before is not what it has now."""
+    numbers = Source(name="numbers", read=FormatRead(format="parquet", path=str(tmp_path / "in")))
+    for count, body in ((3, range_of_three), (5, range_of_five)):
+        made = Source(name="numbers", read=function(body, "spark"))
+        for source, place in ((made, "in"), (numbers, "out")):
+            # Each a task of its own: an earlier one of that name would have written it already.
+            sink = to_files(tmp_path / place, name=f"{place}-{count}")
+            await process_of(bench, job(source, sink))
+        assert len(pq.read_table(tmp_path / "out")) == count
+    assert len(set(sessions_of(bench))) == 1
+
+
+def range_of_three(spark: Any) -> Any:
+    return spark.range(3)
+
+
+def range_of_five(spark: Any) -> Any:
+    return spark.range(5)
+
+
+def to_files(path: Path, name: str) -> Sink:
+    write = FormatWrite(format="parquet", path=str(path))
+    return Sink(name=name, input="numbers", write=write, mode="overwrite")
+
+
+def of_table(spark: Any) -> Any:
+    return spark.table("kept_apart")
+
+
+async def test_settings_sql_and_tables_end_with_their_session(bench: Bench, tmp_path: Path) -> None:
+    """A table that was read stays known to a session with the files that it had then."""
+    made = SqlScript(
+        name="script",
+        statements=(f"CREATE TABLE kept_apart USING csv LOCATION '{tmp_path}/t' AS SELECT 1 n",),
+    )
+    setting = job(
+        Source(name="numbers", read=function(plain, "spark")),
+        TO_NOWHERE,
+        configuration={"spark.sql.ansi.enabled": "false"},
+    )
+    partitions = job(
+        Source(name="numbers", read=function(plain, "spark")),
+        TO_NOWHERE,
+        configuration={"parallelism.default": "3"},
+    )
+    for graph in (job(made), job(TEN_ROWS, TO_NOWHERE), setting, partitions, by(of_table)):
+        await process_of(bench, graph)
+        await process_of(bench, by(plain))
+    sessions = sessions_of(bench)
+    for number, (session, following) in enumerate(itertools.pairwise(sessions)):
+        assert (session == following) is (number % 2 == 1), (number, sessions)
+
+
+async def test_progress_of_a_task_is_not_told_of_the_next_one(bench: Bench) -> None:
+    for _ in range(2):
+        await process_of(bench, by(a_while))
+    assert len(set(sessions_of(bench))) == 1
+    for launched in bench.launched:
+        assert launched.has_progressed
+        told = [event.progress for event in launched.events if isinstance(event, Progressed)]
+        assert {progress.tasks_total for progress in told} == {TASKS_OF_A_WHILE}
 
 
 async def test_nothing_of_a_task_is_found_by_the_next_one(bench: Bench) -> None:
@@ -144,6 +215,13 @@ async def test_the_lease_and_limits_of_a_task_end_with_it(
 def limits_of(pid: int) -> list[str]:
     lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
     return [line for line in lines if any(line.startswith(name) for name in LIMITED)]
+
+
+TASKS_OF_A_WHILE = 40
+
+
+def a_while(spark: Any) -> Any:
+    return spark.range(0, 4 * 10**8, 1, 40)
 
 
 def endless(spark: Any) -> Any:

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql.connect.proto import base_pb2, expressions_pb2, relations_pb2, types_pb2
 
-from stoker.engine.plain_plan import is_plain_plan
+from stoker.engine.plain_plan import is_plain_plan, names_a_table
 
 Relation = relations_pb2.Relation
 Expression = expressions_pb2.Expression
@@ -119,3 +119,28 @@ def test_a_column_type_of_the_job_is_code() -> None:
     )
     cast = Expression.Cast(type=types_pb2.DataType(struct=struct))
     assert not is_plain_plan(over_ten_rows(Expression(cast=cast)))
+
+
+TABLE = Relation(read=relations_pb2.Read(named_table=relations_pb2.Read.NamedTable()))
+FILES = Relation(read=relations_pb2.Read(data_source=relations_pb2.Read.DataSource()))
+
+
+def _where(text: str) -> relations_pb2.Relation:
+    condition = Expression(expression_string=Expression.ExpressionString(expression=text))
+    return Relation(filter=relations_pb2.Filter(input=FILES, condition=condition))
+
+
+@pytest.mark.parametrize(
+    ("relation", "names"),
+    [
+        (FILES, False),
+        (TABLE, True),
+        (Relation(filter=relations_pb2.Filter(input=TABLE)), True),
+        (_where("n > 3"), False),
+        (_where("n IN (SELECT n FROM t)"), True),
+        (_where("n IN (from t)"), True),
+        (_where("n IN (TABLE t)"), True),
+    ],
+)
+def test_tables_that_a_plan_names_are_found(relation: relations_pb2.Relation, names: bool) -> None:
+    assert names_a_table(base_pb2.Plan(root=relation)) is names

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from stoker.engine.contract import EngineState
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool
 from stoker.engine.preparing import RunnerMaker, WarmRunner
-from stoker.engine.runner_protocol import NotReady, Prepare, Ready, WarmUp
+from stoker.engine.runner_protocol import Leave, NotReady, Prepare, Ready, SessionEnded, WarmUp
 from stoker.engine.warden_link import WardenLink
 from stoker.testing.virtual_time import run_virtual
 
@@ -72,6 +73,39 @@ class Prepared(SlowToDie):
         return Ready(spark_version="4.3.0")
 
 
+class Leaving(Prepared):
+    """Says that its session has ended, or has nothing to say any more."""
+
+    def __init__(self, answer: SessionEnded | None, *, after: float = 0) -> None:
+        super().__init__()
+        self._answer = answer
+        self._after = after
+
+    async def receive(self) -> Any:
+        await asyncio.sleep(self._after)
+        return self._answer
+
+
+def test_a_runner_that_leaves_ends_its_session_or_it_is_known_that_it_may_be_left() -> None:
+    async def leave(process: Leaving, server: Server) -> SessionEnded | None:
+        runner = replace(as_new(server), process=cast(Any, process))
+        answer = await runner.leave()
+        assert isinstance(process.heard[-1], Leave)
+        assert process.is_doomed
+        return answer
+
+    async def main() -> None:
+        ended = SessionEnded(session_id="session")
+        assert await leave(Leaving(ended, after=1), Server()) == ended
+        assert await leave(Leaving(None), Server()) is None
+        assert await leave(Leaving(ended, after=3600), Server()) is None
+        server = Server()
+        asyncio.get_running_loop().call_later(1, server.died.set_result, "killed")
+        assert await leave(Leaving(ended, after=3600), server) is None
+
+    run_virtual(main)
+
+
 class Zygote:
     def __init__(self, *, dies: bool = False) -> None:
         self.died: asyncio.Future[str] = asyncio.Future()
@@ -94,13 +128,13 @@ class Zygotes:
         return next(each for each in self._zygotes if not each.died.done())
 
 
-def as_new(server: Server, *, sessions: int = 1) -> WarmRunner:
+def as_new(server: Server, *, tasks: int = 1) -> WarmRunner:
     return WarmRunner(
         process=cast(Any, Prepared()),
         server=cast(Any, server),
         session_id="session",
         spark_version="4.3.0",
-        sessions=sessions,
+        tasks=tasks,
     )
 
 
@@ -312,11 +346,11 @@ def test_a_runner_that_is_as_new_opens_another_session_and_is_taken_again() -> N
         server = Server()
         pool = pool_with(EngineOptions(), server=server)
         runner = await pool.take()
-        assert pool.take_back(runner)
+        assert pool.take_back(runner, with_session=False)
         again = await pool.take()
         assert again.process is runner.process
         assert again.session_id != runner.session_id
-        assert again.sessions == 2
+        assert again.tasks == 2
         assert not again.is_warm
         first, second = cast(Any, again.process).heard
         assert second.scheduler_pool == first.scheduler_pool
@@ -326,19 +360,37 @@ def test_a_runner_that_is_as_new_opens_another_session_and_is_taken_again() -> N
     run_virtual(main)
 
 
+def test_a_runner_whose_session_is_as_new_too_is_ready_in_it_at_once() -> None:
+    async def main() -> None:
+        pool = pool_with(EngineOptions(), server=Server())
+        runner = replace(await pool.take(), is_warm=False)
+        heard = list(cast(Any, runner.process).heard)
+        assert pool.take_back(runner, with_session=True)
+        again = await pool.take()
+        assert again == replace(runner, is_warm=True, tasks=2)
+        assert cast(Any, again.process).heard == heard, "nothing is asked of it"
+
+    run_virtual(main)
+
+
 def test_a_runner_is_not_taken_back_after_its_last_task_or_in_vain() -> None:
     async def main() -> None:
         server = Server()
         options = EngineOptions(runner_tasks=3, warm_runners=1)
-        assert pool_with(options, server=server).take_back(as_new(server, sessions=2))
-        assert not pool_with(options, server=server).take_back(as_new(server, sessions=3))
-        full = pool_with(options, server=server, spares=1)
-        assert not full.take_back(as_new(server))
-        elsewhere = pool_with(options, server=server, current=Server())
-        assert not elsewhere.take_back(as_new(server))
+
+        def is_taken_back(
+            runner: WarmRunner, *, spares: int = 0, current: Server | None = None
+        ) -> bool:
+            pool = pool_with(options, server=server, spares=spares, current=current)
+            return pool.take_back(runner, with_session=True)
+
+        assert is_taken_back(as_new(server, tasks=2))
+        assert not is_taken_back(as_new(server, tasks=3))
+        assert not is_taken_back(as_new(server), spares=1)
+        assert not is_taken_back(as_new(server), current=Server())
         dead = as_new(server)
         cast(Any, dead.process).is_alive = False
-        assert not pool_with(options, server=server).take_back(dead)
+        assert not is_taken_back(dead)
         await asyncio.sleep(1)
 
     run_virtual(main)
@@ -350,13 +402,14 @@ def test_more_are_taken_back_while_others_are_at_work_and_go_when_the_rush_is_ov
         pool = pool_with(options, server=Server())
         keeping = asyncio.create_task(pool.run())
         runners = [await pool.take() for _ in range(4)]
-        taken_back = [runner for runner in runners if pool.take_back(runner)]
+        taken_back = [runner for runner in runners if pool.take_back(runner, with_session=True)]
         assert len(taken_back) > options.warm_runners
         await asyncio.sleep(5)
         (kept,) = pool._spares
         assert cast(WarmRunner, kept.result()).is_warm
         doomed = [runner for runner in taken_back if cast(Any, runner.process).is_doomed]
         assert len(doomed) >= len(taken_back) - 1
+        assert all(isinstance(cast(Any, each.process).heard[-1], Leave) for each in doomed)
         keeping.cancel()
         await asyncio.wait([keeping])
 
@@ -384,7 +437,7 @@ def test_whoever_waits_for_calm_does_not_wait_for_one_that_was_given_back() -> N
         pool = pool_with(options, server=Server())
         runner = await pool.take()
         loop = asyncio.get_running_loop()
-        loop.call_later(3, pool.take_back, runner)
+        loop.call_later(3, partial(pool.take_back, runner, with_session=True))
         began = loop.time()
         await pool._until_calm()
         assert 3 <= loop.time() - began < 4

@@ -23,9 +23,11 @@ from stoker.engine.runner_protocol import (
     Ended,
     FromRunner,
     LeaseRenewed,
+    Leave,
     ProgressReport,
     RunTask,
     SessionEnded,
+    SessionKept,
     SessionNotEnded,
     StateReport,
     ToRunner,
@@ -39,6 +41,7 @@ KNOWN = Progress(query_id="query", run_id="run", batch_id=4)
 FINISHED = Ended(state=ExecutionState.FINISHED)
 RELEASED = SessionEnded(session_id="session")
 AS_NEW = SessionEnded(session_id="session", is_as_new=True)
+KEPT = SessionKept()
 
 
 class FakeProcess:
@@ -112,10 +115,12 @@ class Scene:
     deaf_at: float | None = None
     takes_back: bool = True
     given_back: list[FakeProcess] = field(default_factory=list)
+    sessions_given_back: list[bool] = field(default_factory=list)
 
-    def take_back(self, runner: WarmRunner) -> bool:
+    def take_back(self, runner: WarmRunner, *, with_session: bool) -> bool:
         assert None in self.warden.told, "while its work may go on"
         self.given_back.append(runner.process)  # type: ignore[arg-type]
+        self.sessions_given_back.append(with_session)
         return self.takes_back
 
     async def attach(self, server: Any, session_id: str) -> WarmRunner | StokerError:
@@ -127,7 +132,8 @@ class Scene:
         if server.died.done():
             return None
         self.deaf_at = deaf_at
-        assert None not in self.warden.told, "released before its work was ended"
+        if not self.given_back:
+            assert None not in self.warden.told, "released before its work was ended"
         self.ended.append(session_id)
         return RELEASED
 
@@ -250,11 +256,15 @@ def test_a_cancel_that_comes_while_no_runner_is_there_reaches_the_next() -> None
     assert any(isinstance(message, Cancel) for message in second.heard)
 
 
-def test_a_runner_in_which_nothing_of_the_task_is_left_is_given_back_alive() -> None:
-    runner = run_virtual(_make(RUNNING, FINISHED, AS_NEW))
+@pytest.mark.parametrize(("said", "with_session"), [(AS_NEW, False), (KEPT, True)])
+def test_a_runner_in_which_nothing_of_the_task_is_left_is_given_back_alive(
+    said: FromRunner, with_session: bool
+) -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, said))
     scene = Scene([runner])
     assert scene.outcome().state is ExecutionState.FINISHED
     assert scene.given_back == [runner]
+    assert scene.sessions_given_back == [with_session]
     assert runner.is_alive
     assert runner.logs_aside
     assert scene.ended == [], "the runner has done that"
@@ -267,6 +277,18 @@ def test_a_runner_that_nobody_wants_back_ends() -> None:
     assert not runner.is_alive
 
 
+@pytest.mark.parametrize(("answers", "ended"), [([RELEASED], []), ([], ["session"])])
+def test_a_session_that_nobody_wants_back_is_ended_by_its_runner_or_the_janitor(
+    answers: list[FromRunner], ended: list[str]
+) -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, KEPT, *answers))
+    scene = Scene([runner], takes_back=False)
+    assert scene.outcome().state is ExecutionState.FINISHED
+    assert isinstance(runner.heard[-1], Leave)
+    assert not runner.is_alive
+    assert scene.ended == ended
+
+
 def test_a_runner_that_is_not_as_new_ends() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
     scene = Scene([runner])
@@ -275,8 +297,11 @@ def test_a_runner_that_is_not_as_new_ends() -> None:
     assert not runner.is_alive
 
 
-def test_whoever_deals_with_a_task_that_is_over_leaves_its_runner_to_the_next() -> None:
-    runner = run_virtual(_make(RUNNING, FINISHED, AS_NEW))
+@pytest.mark.parametrize("said", [AS_NEW, KEPT])
+def test_whoever_deals_with_a_task_that_is_over_leaves_its_runner_to_the_next(
+    said: FromRunner,
+) -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, said))
 
     async def too_late(running: ConnectTask) -> None:
         await running.outcome()

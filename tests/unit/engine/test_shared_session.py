@@ -19,6 +19,9 @@ from stoker.engine.sharing import Sharing
 TEMPLATE = "0a1b2c3d-0a1b-4a1b-8a1b-0a1b2c3d4e5f"
 SESSION = "11111111-0a1b-4a1b-8a1b-0a1b2c3d4e5f"
 PLAIN = relations_pb2.Relation(range=relations_pb2.Range(end=10, step=1))
+TABLE = relations_pb2.Relation(
+    read=relations_pb2.Read(named_table=relations_pb2.Read.NamedTable(unparsed_identifier="t"))
+)
 WITH_CODE = relations_pb2.Relation(map_partitions=relations_pb2.MapPartitions())
 
 
@@ -196,3 +199,13 @@ def test_to_cancel_an_open_one_is_no_word_of_its_code() -> None:
     _, client = begun(Sharing.OPEN)
     client.say("Interrupt")
     assert client.stub.calls == [*SETTINGS, "Interrupt"]
+
+
+@pytest.mark.parametrize(("plan", "has"), [(PLAIN, False), (TABLE, True)])
+def test_tables_that_the_plan_names_may_be_remembered_by_the_session(
+    plan: relations_pb2.Relation, has: bool
+) -> None:
+    session, _ = begun(Sharing.OPEN)
+    session.settle(Frame(plan))
+    assert not session.may_have_workers
+    assert session.has_named_tables is has

@@ -20,7 +20,7 @@ from stoker.core.graph import (
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
 from stoker.engine.runner_protocol import RunTask
-from stoker.engine.sharing import Sharing, is_plain_sql, sharing_of
+from stoker.engine.sharing import Sharing, changes_its_session, is_plain_sql, sharing_of
 
 CODE = PythonFunction(name="code", payload=b"", parameters=("spark",))
 FILES = Source(name="rows", read=FormatRead(format="parquet", path="/in"))
@@ -141,3 +141,26 @@ def test_sql_that_computes_is_plain(text: str) -> None:
 )
 def test_sql_that_may_bring_or_call_code_is_not(text: str) -> None:
     assert not is_plain_sql(text)
+
+
+@pytest.mark.parametrize(
+    ("vertex", "changes"),
+    [
+        (FILES, False),
+        (BY_CODE, False),
+        (Transform(name="totals", inputs=("rows",), compute=CODE), False),
+        (OUT, False),
+        (OUT_OF_TOTALS, False),
+        (Source(name="rows", read=FormatRead(format=None, table="t")), True),
+        (Source(name="rows", read=Sql(query="SELECT 1")), True),
+        (Transform(name="totals", inputs=("rows",), compute=Sql(query="SELECT 1")), True),
+        (Sink(name="out", input="rows", write=FormatWrite(format="parquet", table="t")), True),
+        (Sink(name="out", input="rows", write=CODE), True),
+        (script("SELECT 1"), True),
+        (Program(name="program", script="main.py"), True),
+    ],
+)
+def test_files_leave_nothing_in_a_session_and_sql_and_tables_may(
+    vertex: Vertex, changes: bool
+) -> None:
+    assert changes_its_session(vertex) is changes
