@@ -45,6 +45,8 @@ class RegionCompiler:
         self._results = results
         self._frames: dict[str, DataFrame] = {}
         self._functions: dict[str, Callable[..., Any]] = {}
+        self.views: set[str] = set()
+        """In the session, by which queries read their inputs."""
 
     def load_functions(self) -> None:
         """Load every function first, so that nothing runs when one of them is broken."""
@@ -84,6 +86,7 @@ class RegionCompiler:
             case Transform(compute=Sql() as sql, inputs=inputs):
                 for upstream in inputs:
                     self.frame(upstream).createOrReplaceTempView(upstream)
+                    self.views.add(upstream)
                 return run_sql(self._session, sql.query, self._graph.parameters)
             case Transform(compute=PythonFunction() as function):
                 return self._call(name, function)

@@ -1,12 +1,11 @@
 """Whether a plan for Spark Connect runs inside of Spark alone, without code of the job. Pure."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stoker.engine.sharing import is_plain_expression, is_plain_format
+from stoker.engine.sql_relations import names_no_relation
 
-_QUERY = re.compile(r"\b(from|select|table)\b", re.IGNORECASE)
 _SUSPICIOUS_FUNCTIONS = frozenset({"java_method", "reflect", "try_reflect"})
 
 
@@ -28,11 +27,11 @@ def is_plain_plan(plan: Any) -> bool:
 
 
 def names_a_table(plan: Any) -> bool:
-    """Also one that a subquery in an expression may name."""
+    """Also one that a query in an expression may name, or a function that is not Spark's own."""
     match plan.DESCRIPTOR.full_name.removeprefix("spark.connect."):
         case "Read.NamedTable":
             return True
-        case "Expression.ExpressionString" if _QUERY.search(plan.expression):
+        case "Expression.ExpressionString" if not names_no_relation(plan.expression):
             return True
     return any(map(names_a_table, _parts_of(plan)))
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_never
 
+import grpc
 import msgspec
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from stoker.core.graph import (
     FormatWrite,
@@ -26,6 +27,7 @@ from stoker.engine.connect_program import run_on_connect
 from stoker.engine.environment import check_versions, place_artifacts
 from stoker.engine.failures import CannotRun, shortened
 from stoker.engine.materializing import MaterializedResults
+from stoker.engine.mismatch import Mismatch
 from stoker.engine.one_call import by_one_call
 from stoker.engine.places import checkpoint_place
 from stoker.engine.plain_function import is_plain_function
@@ -33,7 +35,7 @@ from stoker.engine.publishing import Publisher, publisher_for
 from stoker.engine.remote_position import check_remote_position, within_reach
 from stoker.engine.runner_protocol import RunTask
 from stoker.engine.session_ground import SessionGround
-from stoker.engine.sharing import Sharing, changes_its_session, sharing_of
+from stoker.engine.sharing import Sharing, changes_session, sharing_of
 from stoker.engine.sink_position import check_sink_position
 from stoker.engine.state_plan_file import keep_state_plan
 from stoker.engine.state_position import check_state_keys
@@ -116,15 +118,18 @@ class RegionRun:
             and all(map(is_plain_function, self._compiler.functions))
         )
 
-    @property
-    def left_session_as_it_was(self) -> bool:
-        """Beside `left_nothing`: the session has no setting, view or table of the task either."""
+    def give_session_back(self) -> bool:
+        """Beside `left_nothing`: whether no setting, view or table of the task is left in it."""
         vertices = map(self._task.graph.vertex, self._task.region.vertices)
-        return (
-            not self._settings
-            and not self._ground.has_named_tables
-            and not any(map(changes_its_session, vertices))
-        )
+        if self._settings or self._ground.has_named_tables or any(map(changes_session, vertices)):
+            return False
+        self._session.clearProgressHandlers()
+        try:
+            for view in self._compiler.views if self._compiler is not None else ():
+                self._session.catalog.dropTempView(view)
+        except (PySparkException, grpc.RpcError):
+            return False
+        return True
 
     def _is_written_already(self) -> bool:
         """An earlier attempt came so far that nothing has to be computed again."""
@@ -227,13 +232,13 @@ class RegionRun:
             with self._ground.writing():
                 frame.write.parquet(directory)
 
-        with _Mismatch(frame, name, streaming=False):
+        with Mismatch(frame, name, streaming=False):
             self._note(self._results.write(name, self._task.attempt, write))
 
     def _run_batch(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
         self._ground.settle(frame)
         self._begin_batch()
-        with _Mismatch(frame, sink.name, streaming=False):
+        with Mismatch(frame, sink.name, streaming=False):
             match sink.write:
                 case PythonFunction():
                     compiler.function(sink.name)(frame)
@@ -272,7 +277,7 @@ class RegionRun:
     def _run_stream(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
         checkpoint = checkpoint_place(self._task.checkpoint_root, sink.name)
         check_sink_position(sink, checkpoint)
-        with within_reach(checkpoint), _Mismatch(frame, sink.name, streaming=True):
+        with within_reach(checkpoint), Mismatch(frame, sink.name, streaming=True):
             restored = self._task.graph.restore is not None
             if restored:
                 check_remote_position(self._session, sink, checkpoint)
@@ -344,42 +349,6 @@ def _triggered(writer: Any, trigger: str | None) -> Any:
             return writer.trigger(once=True)
         case interval:
             return writer.trigger(processingTime=interval)
-
-
-class _Mismatch:
-    """Explains Spark's refusal when the frame is a stream and the region is not, or the reverse.
-
-    Asking beforehand would cost every task a round trip.
-    """
-
-    def __init__(self, frame: DataFrame, name: str, *, streaming: bool) -> None:
-        self._frame = frame
-        self._name = name
-        self._streaming = streaming
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, AnalysisException) or self._is_as_planned():
-            return
-        if self._streaming:
-            message = (
-                f"{self._name} has a trigger or a streaming source, but what it writes is a batch "
-                "DataFrame; read with spark.readStream, or remove the trigger and streaming=True"
-            )
-        else:
-            message = (
-                f"{self._name} runs as batch, but what it writes is a stream; mark the source "
-                "with streaming=True or give the sink a trigger"
-            )
-        raise CannotRun("StreamingMismatch", message) from error
-
-    def _is_as_planned(self) -> bool:
-        try:
-            return bool(self._frame.isStreaming) == self._streaming
-        except AnalysisException:
-            return True
 
 
 def _has_function(vertex: Vertex) -> bool:

@@ -180,8 +180,7 @@ class Runner:
         if going_on is not None:
             self._wait_for_the_end(going_on)
         is_as_new = ended.state is ExecutionState.FINISHED and self._becomes_as_new()
-        if is_as_new and self._run.left_session_as_it_was:
-            self._session.clearProgressHandlers()
+        if is_as_new and self._run.give_session_back():
             self._end.send(SessionKept())
         elif (session_ended := self._end_session(is_as_new=is_as_new)) is not None:
             self._end.send(session_ended)

@@ -23,6 +23,7 @@ from stoker.core.graph import (
     Vertex,
 )
 from stoker.core.regions import Region
+from stoker.engine.sql_relations import relations_in
 
 
 class Sharing(enum.Enum):
@@ -89,18 +90,24 @@ def _needs(vertex: Vertex) -> Sharing:
             return Sharing.OWN
 
 
-def changes_its_session(vertex: Vertex) -> bool:
-    """Whether more than files may be in it, of what Spark keeps for a session.
+def changes_session(vertex: Vertex) -> bool:
+    """Whether something of it may stay there, in what Spark keeps for a session.
 
-    SQL may make views there, or choose a database. A table that was read or written by its name
-    stays known with the files that it had then, and whoever reads it next must not get those.
-    Of what Python functions describe, the plan tells.
+    SQL may make views, or choose a database. A table that was read or written by its name stays
+    known with the files that it had then, and whoever reads it next must not get those. Not so the
+    frames that a query reads by their names, which are views that end with the task. Of what Python
+    functions describe, the plan tells.
     """
     match vertex:
         case Source(read=FormatRead(table=None)) | Sink(write=FormatWrite(table=None)):
             return False
         case Source(read=PythonFunction()) | Transform(compute=PythonFunction()):
             return False
+        case Source(read=Sql() as sql):
+            return relations_in(sql.query) != frozenset()
+        case Transform(compute=Sql() as sql, inputs=inputs):
+            named = relations_in(sql.query)
+            return named is None or not named <= {name.lower() for name in inputs}
         case _:
             return True
 

@@ -16,7 +16,16 @@ import pytest_asyncio
 
 from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
 from integration.engine.processes import cancel_within_ten_seconds, is_gone, until
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, SqlScript
+from stoker.core.graph import (
+    FormatRead,
+    FormatWrite,
+    JobGraph,
+    Sink,
+    Source,
+    Sql,
+    SqlScript,
+    Transform,
+)
 from stoker.core.states import ExecutionState
 from stoker.engine.connect_engine import ConnectEngine
 from stoker.engine.contract import Progressed
@@ -119,6 +128,25 @@ def of_table(spark: Any) -> Any:
     return spark.table("kept_apart")
 
 
+async def test_a_query_of_the_jobs_own_frames_leaves_no_view_in_its_session(bench: Bench) -> None:
+    for name in ("hidden", "seen"):
+        totals = Transform(
+            name="totals", inputs=(name,), compute=Sql(query=f"SELECT count(*) AS n FROM {name}")
+        )
+        rows = Source(name=name, read=TEN_ROWS.read)
+        await process_of(
+            bench, job(rows, totals, Sink(name="out", input="totals", write=TO_NOWHERE.write))
+        )
+    assert len(set(sessions_of(bench))) == 1
+    asked = job(SqlScript(name="script", statements=("SELECT * FROM hidden",)))
+    await rest(bench.engine)
+    launched = await bench.launch(asked)
+    assert launched.running.session_id == sessions_of(bench)[0]
+    outcome = await launched.running.outcome()
+    assert outcome.failure is not None
+    assert "TABLE_OR_VIEW_NOT_FOUND" in outcome.failure.message
+
+
 async def test_settings_sql_and_tables_end_with_their_session(bench: Bench, tmp_path: Path) -> None:
     """A table that was read stays known to a session with the files that it had then."""
     made = SqlScript(
@@ -135,7 +163,8 @@ async def test_settings_sql_and_tables_end_with_their_session(bench: Bench, tmp_
         TO_NOWHERE,
         configuration={"parallelism.default": "3"},
     )
-    for graph in (job(made), job(TEN_ROWS, TO_NOWHERE), setting, partitions, by(of_table)):
+    by_name = job(Source(name="numbers", read=Sql(query="SELECT * FROM kept_apart")), TO_NOWHERE)
+    for graph in (job(made), by_name, setting, partitions, by(of_table)):
         await process_of(bench, graph)
         await process_of(bench, by(plain))
     sessions = sessions_of(bench)

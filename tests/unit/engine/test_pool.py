@@ -320,6 +320,26 @@ def test_a_warm_spare_is_taken_before_a_cold_one_and_that_before_one_that_is_not
     run_virtual(main)
 
 
+def test_of_warm_spares_that_one_is_taken_which_had_the_most_tasks() -> None:
+    async def main() -> None:
+        server = Server()
+        pool = pool_with(EngineOptions(warm_runners=3), server=server, spares=3)
+        await asyncio.sleep(1)
+        first, second = await pool.take(), await pool.take()
+        for runner in (first, second, await pool.take()):
+            pool.take_back(runner, with_session=True)
+        again = await pool.take()
+        assert again.process is first.process, "of equals the oldest"
+        pool.take_back(again, with_session=True)
+        for tasks in (3, 4):
+            kept = await pool.take()
+            assert kept.process is first.process
+            assert kept.tasks == tasks
+            pool.take_back(kept, with_session=True)
+
+    run_virtual(main)
+
+
 def test_only_the_first_runner_asks_which_spark_it_is() -> None:
     async def main() -> None:
         zygotes = Zygotes(Zygote())

@@ -20,7 +20,7 @@ from stoker.core.graph import (
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
 from stoker.engine.runner_protocol import RunTask
-from stoker.engine.sharing import Sharing, changes_its_session, is_plain_sql, sharing_of
+from stoker.engine.sharing import Sharing, changes_session, is_plain_sql, sharing_of
 
 CODE = PythonFunction(name="code", payload=b"", parameters=("spark",))
 FILES = Source(name="rows", read=FormatRead(format="parquet", path="/in"))
@@ -143,6 +143,10 @@ def test_sql_that_may_bring_or_call_code_is_not(text: str) -> None:
     assert not is_plain_sql(text)
 
 
+def of_rows(query: str) -> Transform:
+    return Transform(name="totals", inputs=("rows",), compute=Sql(query=query))
+
+
 @pytest.mark.parametrize(
     ("vertex", "changes"),
     [
@@ -152,8 +156,12 @@ def test_sql_that_may_bring_or_call_code_is_not(text: str) -> None:
         (OUT, False),
         (OUT_OF_TOTALS, False),
         (Source(name="rows", read=FormatRead(format=None, table="t")), True),
-        (Source(name="rows", read=Sql(query="SELECT 1")), True),
-        (Transform(name="totals", inputs=("rows",), compute=Sql(query="SELECT 1")), True),
+        (Source(name="rows", read=Sql(query="SELECT id FROM range(10)")), False),
+        (Source(name="rows", read=Sql(query="SELECT * FROM t")), True),
+        (Source(name="rows", read=Sql(query="USE other")), True),
+        (of_rows("SELECT * FROM Rows"), False),
+        (of_rows("SELECT * FROM rows JOIN t"), True),
+        (of_rows("CREATE TEMPORARY VIEW t AS SELECT * FROM rows"), True),
         (Sink(name="out", input="rows", write=FormatWrite(format="parquet", table="t")), True),
         (Sink(name="out", input="rows", write=CODE), True),
         (script("SELECT 1"), True),
@@ -163,4 +171,4 @@ def test_sql_that_may_bring_or_call_code_is_not(text: str) -> None:
 def test_files_leave_nothing_in_a_session_and_sql_and_tables_may(
     vertex: Vertex, changes: bool
 ) -> None:
-    assert changes_its_session(vertex) is changes
+    assert changes_session(vertex) is changes
