@@ -92,13 +92,20 @@ class RunnerPool:
             runner.tasks >= self._options.runner_tasks
             or not runner.is_alive
             or runner.server is not self._server.current
-            # While others are at work, more may be wanted than are kept later.
-            or len(self._spares) >= self._options.warm_runners + len(self._in_use)
+            or not (with_session or self._wants_more)
         ):
             return False
         self._spares.append(self._kept(runner) if with_session else self._begin_opening(runner))
         self._changed.set()
         return True
+
+    @property
+    def _wants_more(self) -> bool:
+        """While others are at work, more may be wanted than are kept later.
+
+        One with its session is always wanted: a spare that was made meanwhile goes in its place.
+        """
+        return len(self._spares) < self._options.warm_runners + len(self._in_use)
 
     def _kept(self, runner: WarmRunner) -> Spare:
         ready: Spare = asyncio.get_running_loop().create_future()
@@ -150,10 +157,10 @@ class RunnerPool:
         return useless
 
     async def _dismiss_surplus(self) -> None:
-        """Those that came back in a rush, when it is over."""
+        """Those that came back in a rush, when it is over, or were made while others were away."""
         results = [spare.result() for spare in self._spares if spare.done()]
         ready = [result for result in results if isinstance(result, WarmRunner)]
-        ready.sort(key=lambda runner: not runner.is_warm)
+        ready.sort(key=lambda runner: (not runner.is_warm, -runner.tasks))
         surplus = ready[self._options.warm_runners :]
         leaving = self._without(lambda runner: runner in surplus)
         await asyncio.gather(*(runner.leave() for runner in leaving))

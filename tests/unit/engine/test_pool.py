@@ -399,14 +399,19 @@ def test_a_runner_is_not_taken_back_after_its_last_task_or_in_vain() -> None:
         options = EngineOptions(runner_tasks=3, warm_runners=1)
 
         def is_taken_back(
-            runner: WarmRunner, *, spares: int = 0, current: Server | None = None
+            runner: WarmRunner,
+            *,
+            spares: int = 0,
+            current: Server | None = None,
+            with_session: bool = True,
         ) -> bool:
             pool = pool_with(options, server=server, spares=spares, current=current)
-            return pool.take_back(runner, with_session=True)
+            return pool.take_back(runner, with_session=with_session)
 
         assert is_taken_back(as_new(server, tasks=2))
         assert not is_taken_back(as_new(server, tasks=3))
-        assert not is_taken_back(as_new(server), spares=1)
+        assert not is_taken_back(as_new(server), spares=1, with_session=False)
+        assert is_taken_back(as_new(server), spares=1)
         assert not is_taken_back(as_new(server), current=Server())
         dead = as_new(server)
         cast(Any, dead.process).is_alive = False
@@ -430,6 +435,26 @@ def test_more_are_taken_back_while_others_are_at_work_and_go_when_the_rush_is_ov
         doomed = [runner for runner in taken_back if cast(Any, runner.process).is_doomed]
         assert len(doomed) >= len(taken_back) - 1
         assert all(isinstance(cast(Any, each.process).heard[-1], Leave) for each in doomed)
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+def test_a_session_that_comes_back_stays_and_the_spare_that_was_made_meanwhile_goes() -> None:
+    async def main() -> None:
+        options = EngineOptions(warm_runners=1, replenish_delay=timedelta(seconds=2))
+        pool = pool_with(options, server=Server())
+        keeping = asyncio.create_task(pool.run())
+        await asyncio.sleep(1)
+        runner = await pool.take()
+        await asyncio.sleep(60)
+        (made,) = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert pool.take_back(runner, with_session=True)
+        await asyncio.sleep(10)
+        (kept,) = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert kept.process is runner.process
+        assert isinstance(cast(Any, made.process).heard[-1], Leave)
         keeping.cancel()
         await asyncio.wait([keeping])
 
