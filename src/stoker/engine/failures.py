@@ -39,6 +39,7 @@ _HOPELESS_WORDS = re.compile(
     r"|^(ModuleNotFoundError|ImportError): ",
     re.MULTILINE,
 )
+_SPARK_STOPPED = re.compile(r"stopped SparkContext|SparkContext (was|has been) shut ?down")
 _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in ')
 _JVM_FRAME = re.compile(r"^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _JVM_TRACE = "\n\nJVM stacktrace:"
@@ -74,12 +75,15 @@ def _is_hopeless(error: BaseException) -> bool:
 
 
 def is_loss_of_server(error: BaseException | None) -> bool:
-    """Whether the Spark server could not be reached, here or in what caused this."""
+    """Whether the Spark server could not be reached, or Spark had stopped in it."""
     while error is not None:
         if isinstance(error, grpc.RpcError):
             code = getattr(error, "code", lambda: None)()
             return code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
-        if "RETRIES_EXCEEDED" in str(error) or "StatusCode.UNAVAILABLE" in str(error):
+        text = str(error)
+        if "RETRIES_EXCEEDED" in text or "StatusCode.UNAVAILABLE" in text:
+            return True
+        if isinstance(error, PySparkException) and _SPARK_STOPPED.search(text):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -236,7 +236,7 @@ class Runner:
                 state=ExecutionState.FAILED,
                 failure=failure,
                 progress=self._run.progress,
-                connection_lost=is_loss_of_server(error),
+                server_lost=is_loss_of_server(error),
             )
         if self._cancelled.is_set() and self._run.query is not None:
             # A stopped stream ends like one that has read everything.

@@ -112,7 +112,7 @@ class Ended(Value, tag="ended"):
     state: ExecutionState
     failure: Failure | None = None
     progress: Progress = Progress()
-    connection_lost: bool = False
+    server_lost: bool = False
     """The failure is the loss of the Spark server, of which the task executor knows more."""
 
 

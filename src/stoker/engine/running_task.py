@@ -14,6 +14,7 @@ from stoker.core.states import ExecutionState
 from stoker.engine.contract import Finished, Listener, Progressed, StateChanged, Task
 from stoker.engine.lease import Lease, LeaseStep, lease_ran_out
 from stoker.engine.limits import limits_of, too_slow
+from stoker.engine.lost_server import has_ended
 from stoker.engine.options import EngineOptions
 from stoker.engine.pool import RunnerPool
 from stoker.engine.preparing import WarmRunner
@@ -36,7 +37,6 @@ from stoker.engine.strays import WORKER_MARK, kill_marked
 from stoker.engine.waiting import Stopped, unless
 
 _RELEASE_SECONDS = 8.0
-_DEATH_NOTICE_SECONDS = 2.0
 _TAKEOVERS = 3
 """Of a stream whose runners die again and again; one that lives on for a while is forgiven."""
 _FORGIVEN_AFTER_SECONDS = 60.0
@@ -212,11 +212,8 @@ class ConnectTask:
             return self._server_died()
         if ended is None:
             return None
-        if ended.connection_lost:
-            # The runner may notice before the kernel has told us that its server is gone.
-            await asyncio.wait([server_died], timeout=_DEATH_NOTICE_SECONDS)
-            if server_died.done():
-                return self._server_died()
+        if ended.server_lost and await has_ended(self.server):
+            return self._server_died()
         return _End(state=ended.state, failure=ended.failure, progress=ended.progress)
 
     async def _run(self, resumed: Progress | None) -> Ended | None:
@@ -280,7 +277,7 @@ class ConnectTask:
     def _server_died(self) -> _End:
         reason = self.server.died.result()
         message = f"the Spark server of the task died: {reason}"
-        labels = {"cause": NEIGHBOUR} if self.server.verdict.reason else {}
+        labels = {"cause": NEIGHBOUR} if self.server.verdict.is_neighbours else {}
         return self._failed(Failure(error="SparkServerDied", message=message, labels=labels))
 
     def _runner_died(self, ending: str) -> _End:

@@ -29,6 +29,8 @@ from stoker.engine.warden_link import Place, WardenLink, start_guarded
 
 _START_POLL_SECONDS = 0.05
 _STOP_SECONDS = 5.0
+_OUT_OF_MEMORY = (52, 3)
+"""How Spark ends then, and how Java does where it was told to."""
 _TAIL_BYTES = 64 * 1024
 _UI_STARTED = re.compile(r"started service 'SparkUI' on port (\d+)")
 _FOREIGN_SETTINGS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -38,6 +40,8 @@ _FOREIGN_SETTINGS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_E
 class Verdict:
     reason: str = ""
     """Why the server was killed by its own task executor; empty when it was not."""
+    is_neighbours: bool = False
+    """For what one task did, and the others at it did not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +57,13 @@ class SparkServer:
     """Gives the reason in words once the process is gone."""
     verdict: Verdict
 
-    def put_down(self, reason: str) -> None:
+    def put_down(self, reason: str, *, is_neighbours: bool) -> None:
         """With all tasks at it, which hear the reason; nothing if it is gone already."""
         if self.died.done():
             # Its process id may be somebody else's by now.
             return
-        self.verdict.reason = self.verdict.reason or reason
+        if not self.verdict.reason:
+            self.verdict.reason, self.verdict.is_neighbours = reason, is_neighbours
         kill_tree(self.pid)
 
     def url(self, session_id: str) -> str:
@@ -211,9 +216,12 @@ async def _reason_of_death(
 
 
 def death_in_words(code: int, log_tail: str) -> str:
-    """How a process ended, and Java's lack of memory named as such."""
+    """How a process ended, and Java's lack of memory named as such.
+
+    By the exit code, since Spark survives some lack of memory, of which its log tells as well.
+    """
     ending = exit_in_words(code)
-    for line in log_tail.splitlines():
+    for line in log_tail.splitlines() if code in _OUT_OF_MEMORY else ():
         if "java.lang.OutOfMemoryError" in line:
             complaint = line[line.index("java.lang.OutOfMemoryError") :].strip()
             return f"{complaint} ({ending}); raise taskmanager.memory.spark-heap"

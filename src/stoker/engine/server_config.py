@@ -103,8 +103,6 @@ def spark_properties(
         f"-Dlog4j2.configurationFile={files.log4j}",
         f"-Dderby.system.home={own / 'derby'}",
         f"-Djava.io.tmpdir={own / 'tmp'}",
-        # A server out of memory is of no use to anyone; a new one is.
-        "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
     ]
     if java is not None and java <= _LAST_JAVA_WITH_VFORK:

@@ -23,7 +23,8 @@ async def put_down_for(server: SparkServer, deaf: SessionNotEnded) -> None:
     failpoint("deaf-tasks.before-killing-the-server")
     server.put_down(
         "it was killed, because tasks of a job that had been cancelled or had failed went on at it "
-        "(see task.cancellation.timeout)"
+        "(see task.cancellation.timeout)",
+        is_neighbours=True,
     )
     await asyncio.wait([server.died])
     failpoint("deaf-tasks.after-killing-the-server")

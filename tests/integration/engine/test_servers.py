@@ -82,6 +82,22 @@ async def test_a_server_out_of_memory_is_named_and_another_comes_up(
     assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
 
 
+async def test_memory_that_spark_does_without_harms_nobody(
+    short_lived: ConnectEngine, tmp_path: Path
+) -> None:
+    """Java throws the same error, but Spark catches it, and says so to the one who asked."""
+    bench = Bench(short_lived, tmp_path)
+    query = (
+        "SELECT /*+ BROADCAST(b) */ count(*) FROM range(3) a JOIN"
+        " (SELECT id, repeat(CAST(id AS STRING), 100) AS t FROM range(20000000)) b ON a.id = b.id"
+    )
+    large = await bench.launch(job(Source(name="numbers", read=Sql(query=query)), TO_NOWHERE))
+    outcome = await large.running.outcome()
+    assert outcome.failure is not None
+    assert "Not enough memory to build and broadcast" in outcome.failure.message
+    assert not is_gone(large.running.server.pid)
+
+
 async def test_tasks_that_are_deaf_to_their_cancel_end_with_their_server(
     short_lived: ConnectEngine, tmp_path: Path
 ) -> None:

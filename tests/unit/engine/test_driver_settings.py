@@ -58,4 +58,4 @@ def test_the_settings_of_the_job_win_over_those_of_the_cluster() -> None:
 def test_java_options_of_the_job_are_added_to_those_that_stoker_needs() -> None:
     found = properties({"spark.driver.extraJavaOptions": "-Dmine=1"})
     assert found["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
-    assert "ExitOnOutOfMemoryError" in found["spark.driver.extraJavaOptions"]
+    assert "-Djava.io.tmpdir=" in found["spark.driver.extraJavaOptions"]

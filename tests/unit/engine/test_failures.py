@@ -77,6 +77,15 @@ def test_a_lost_server_is_seen_through_what_it_caused() -> None:
     assert not is_loss_of_server(ValueError("bad"))
 
 
+def test_a_server_in_which_spark_has_stopped_is_lost() -> None:
+    for words in (
+        "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:",
+        "Job 3 cancelled because SparkContext was shut down",
+    ):
+        assert is_loss_of_server(PySparkException(words))
+        assert not is_loss_of_server(RuntimeError(words)), "it is not Spark that says so"
+
+
 def test_frames_of_stoker_and_python_are_not_the_authors() -> None:
     assert is_users("/home/me/job.py")
     assert not is_users("<frozen runpy>")
@@ -96,7 +105,9 @@ def test_lack_of_memory_is_named_as_such() -> None:
         "java.lang.OutOfMemoryError: Java heap space (exit code 3); "
         "raise taskmanager.memory.spark-heap"
     )
+    assert "java.lang.OutOfMemoryError" in death_in_words(52, tail)
     assert death_in_words(3, "WARN x") == "exit code 3"
+    assert death_in_words(-9, tail) == "killed by SIGKILL", "it had survived that"
 
 
 def test_the_last_words_of_a_log_prefer_errors() -> None:

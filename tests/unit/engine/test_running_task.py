@@ -143,7 +143,7 @@ class Scene:
         server.ui = "http://spark"
         server.warden = self.warden
         server.verdict = Verdict()
-        server.put_down = server.died.set_result
+        server.put_down = lambda reason, **_: server.died.set_result(reason)
         first: Any = self.runners.pop(0)
         self.server = server
         self.runner = WarmRunner(
@@ -450,6 +450,7 @@ def test_a_server_that_was_ended_for_others_is_not_the_tasks_fault(
     async def end_server(running: ConnectTask) -> None:
         await asyncio.sleep(2)
         scene.server.verdict.reason = verdict
+        scene.server.verdict.is_neighbours = bool(verdict)
         scene.server.died.set_result(verdict or "exit code 1")
 
     failure = scene.outcome(end_server).failure

@@ -29,8 +29,9 @@ async def test_one_that_is_gone_is_not_killed_again(monkeypatch: pytest.MonkeyPa
         died=asyncio.create_task(ends("exit code 1", 0)),
         verdict=verdict,
     )
-    one.put_down("its tasks were deaf")
+    one.put_down("its tasks were deaf", is_neighbours=True)
     assert (killed, verdict.reason) == ([7], "its tasks were deaf")
+    assert verdict.is_neighbours
     await one.died
-    one.put_down("again")
+    one.put_down("again", is_neighbours=False)
     assert killed == [7]

@@ -49,7 +49,8 @@ class Server:
     def url(self, session_id: str) -> str:
         return f"sc://{session_id}"
 
-    def put_down(self, reason: str) -> None:
+    def put_down(self, reason: str, *, is_neighbours: bool) -> None:
+        assert is_neighbours
         self.died.set_result(reason)
 
 
