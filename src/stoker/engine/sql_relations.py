@@ -12,7 +12,7 @@ import pyspark.sql.functions
 
 _TOKEN = re.compile(
     r"""
-    (?P<nothing> \s+ | --[^\n]* | /\*(?:(?!/\*).)*?\*/ )
+    (?P<nothing> \s+ | --[^\r\n]* | /\*(?:(?!/\*).)*?\*/ )
     | (?P<text> '[^']*' | "[^"]*" )
     | (?P<name> `[^`]+` )
     | (?P<word> [A-Za-z_]\w* )

@@ -30,6 +30,7 @@ from stoker.engine.sql_relations import names_no_relation, relations_in
         ("SELECT a.x, a.join FROM a", ["a"]),
         ("SELECT x -- FROM b\n FROM a /* , b */", ["a"]),
         ("SELECT 1.FROM a", ["a"]),
+        ("SELECT x -- y\rFROM a", ["a"]),
         ("SELECT x || ' ' || y FROM a LIMIT 3", ["a"]),
         ("SELECT x FROM a WHERE day = :day", ["a"]),
         ("WITH t AS (SELECT * FROM a), u AS (SELECT * FROM t) SELECT * FROM u, t", ["a"]),
