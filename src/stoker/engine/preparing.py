@@ -44,10 +44,11 @@ class WarmRunner:
         Killed without a word, it would leave that to the server for as long as it lives.
         """
         answer: object = None
-        with suppress(TimeoutError, Stopped):
-            async with asyncio.timeout(_LEAVE_SECONDS):
-                await self.process.send(Leave())
-                answer = await unless(self.server.died, self.process.receive())
+        if self.is_alive:
+            with suppress(TimeoutError, Stopped):
+                async with asyncio.timeout(_LEAVE_SECONDS):
+                    await self.process.send(Leave())
+                    answer = await unless(self.server.died, self.process.receive())
         await self.process.kill()
         return answer if isinstance(answer, SessionEnded) else None
 

@@ -29,8 +29,11 @@ from stoker.engine.warden_link import Place, WardenLink, start_guarded
 
 _START_POLL_SECONDS = 0.05
 _STOP_SECONDS = 5.0
-_OUT_OF_MEMORY = (52, 3)
-"""How Spark ends then, and how Java does where it was told to."""
+_COMPLAINT = "java.lang.OutOfMemoryError"
+_SPARK_OUT_OF_MEMORY = 52
+"""How Spark ends then, and nothing else does."""
+_JAVA_OUT_OF_MEMORY = 3
+"""How Java ends where it was told to (`-XX:+ExitOnOutOfMemoryError`)."""
 _TAIL_BYTES = 64 * 1024
 _UI_STARTED = re.compile(r"started service 'SparkUI' on port (\d+)")
 _FOREIGN_SETTINGS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -221,11 +224,18 @@ def death_in_words(code: int, log_tail: str) -> str:
     By the exit code, since Spark survives some lack of memory, of which its log tells as well.
     """
     ending = exit_in_words(code)
-    for line in log_tail.splitlines() if code in _OUT_OF_MEMORY else ():
-        if "java.lang.OutOfMemoryError" in line:
-            complaint = line[line.index("java.lang.OutOfMemoryError") :].strip()
-            return f"{complaint} ({ending}); raise taskmanager.memory.spark-heap"
-    return ending
+    if code not in (_SPARK_OUT_OF_MEMORY, _JAVA_OUT_OF_MEMORY):
+        return ending
+    complaints = [
+        line[line.index(_COMPLAINT) :].strip()
+        for line in log_tail.splitlines()
+        if _COMPLAINT in line
+    ]
+    if not complaints and code != _SPARK_OUT_OF_MEMORY:
+        return ending
+    # Much may have been logged since.
+    complaint = complaints[0] if complaints else _COMPLAINT
+    return f"{complaint} ({ending}); raise taskmanager.memory.spark-heap"
 
 
 def exit_in_words(code: int) -> str:

@@ -106,6 +106,7 @@ def test_lack_of_memory_is_named_as_such() -> None:
         "raise taskmanager.memory.spark-heap"
     )
     assert "java.lang.OutOfMemoryError" in death_in_words(52, tail)
+    assert "java.lang.OutOfMemoryError (exit code 52)" in death_in_words(52, "WARN x")
     assert death_in_words(3, "WARN x") == "exit code 3"
     assert death_in_words(-9, tail) == "killed by SIGKILL", "it had survived that"
 

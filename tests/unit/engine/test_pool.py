@@ -102,6 +102,10 @@ def test_a_runner_that_leaves_ends_its_session_or_it_is_known_that_it_may_be_lef
         server = Server()
         asyncio.get_running_loop().call_later(1, server.died.set_result, "killed")
         assert await leave(Leaving(ended, after=3600), server) is None
+        dead = Leaving(ended)
+        dead.is_alive = False
+        assert await replace(as_new(Server()), process=cast(Any, dead)).leave() is None
+        assert dead.heard == []
 
     run_virtual(main)
 
