@@ -23,7 +23,7 @@ from stoker.core.graph import (
     Vertex,
 )
 from stoker.core.regions import Region
-from stoker.engine.sql_relations import relations_in
+from stoker.engine.sql_relations import calls_only_spark, relations_in
 
 
 class Sharing(enum.Enum):
@@ -125,4 +125,4 @@ def is_plain_sql(text: str) -> bool:
 
 
 def is_plain_expression(text: str) -> bool:
-    return not _SUSPICIOUS.search(text)
+    return not _SUSPICIOUS.search(text) and calls_only_spark(text)

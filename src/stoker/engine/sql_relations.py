@@ -46,6 +46,8 @@ _WITHOUT_COMMAS = frozenset({"where", "having", "limit", "offset"})
 _WITH_BY = frozenset({"group", "order", "sort", "distribute", "cluster"})
 _KEYWORDS = _REFUSED | _BEFORE_BRACKETS | _WITH_BY
 _TABLE_FUNCTIONS = frozenset({"range"})
+_TYPES = frozenset({"char", "dec", "decimal", "numeric", "varchar", "values"})
+"""And rows that are written out, which are no call either."""
 
 
 class _Unknown(Exception):
@@ -93,6 +95,27 @@ def names_no_relation(expression: str) -> bool:
         return not _Query(_tokens_of(expression)).relations_of_expression()
     except _Unknown:
         return False
+
+
+def calls_only_spark(text: str) -> bool:
+    """Of any statement or expression: no function that somebody may have made, with code of theirs.
+
+    Such a function can be permanent, and Spark brings its jar along wherever it is called.
+    """
+    try:
+        tokens = _tokens_of(text)
+    except _Unknown:
+        return False
+    before = [_END, *tokens]
+    return not any(
+        token.is_name and following.is_sign("(") and (last.is_sign(".") or not _is_known(token))
+        for last, token, following in zip(before, tokens, tokens[1:], strict=False)
+    )
+
+
+def _is_known(called: _Token) -> bool:
+    known = _FUNCTIONS | _BEFORE_BRACKETS | _TABLE_FUNCTIONS | _TYPES
+    return called.kind == "word" and called.text in known
 
 
 def _tokens_of(query: str) -> list[_Token]:

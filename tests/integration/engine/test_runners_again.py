@@ -4,6 +4,8 @@ import asyncio
 import itertools
 import math
 import os
+import re
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -126,6 +128,29 @@ def to_files(path: Path, name: str) -> Sink:
 
 def of_table(spark: Any) -> Any:
     return spark.table("kept_apart")
+
+
+async def test_a_session_that_nobody_wants_back_is_gone_at_spark(tmp_path: Path) -> None:
+    """Each task is the last one of its process here."""
+    options = replace(OPTIONS, warm_runners=1, runner_tasks=1)
+    async with ConnectEngine.open(options, tmp_path / "work", tmp_path / "logs") as engine:
+        bench = Bench(engine, tmp_path)
+        counted = []
+        for _ in range(4):
+            launched = await bench.launch(by(plain))
+            assert (await launched.running.outcome()).state is ExecutionState.FINISHED
+            assert is_gone(pid_of(launched))
+            await rest(engine)
+            counted.append(sessions_at(engine))
+        assert len(set(sessions_of(bench))) == 4
+        assert counted[1:] == counted[:1] * 3
+
+
+def sessions_at(engine: ConnectEngine) -> int:
+    with urllib.request.urlopen(f"{engine.description['web-ui']}/connect/") as page:
+        found = re.search(r"(\d+)\s*session\(s\) are online", page.read().decode())
+    assert found is not None
+    return int(found[1])
 
 
 async def test_a_query_of_the_jobs_own_frames_leaves_no_view_in_its_session(bench: Bench) -> None:

@@ -116,6 +116,8 @@ def test_a_program_has_its_own() -> None:
         "(SELECT 1) UNION (SELECT 2)",
         "INSERT OVERWRITE t SELECT * FROM s",
         "create or replace temporary view v as select 1",
+        "INSERT INTO t VALUES (2), (3)",
+        "SELECT CAST(sum(x) AS DECIMAL(10, 2)), count(*) FROM t WHERE x IN (1, 2)",
     ],
 )
 def test_sql_that_computes_is_plain(text: str) -> None:
@@ -127,6 +129,10 @@ def test_sql_that_computes_is_plain(text: str) -> None:
     [
         "",
         "ADD JAR /a.jar",
+        "SELECT made_by_somebody(x) FROM t",
+        "SELECT `made_by_somebody`(x) FROM t",
+        "SELECT default.count(x) FROM t",
+        "SELECT '\\'', made_by_somebody(x) FROM t",
         "add file 'x'",
         "-- a comment first\nSELECT 1",
         "CREATE FUNCTION f AS 'a.B' USING JAR '/a.jar'",
