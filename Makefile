@@ -92,7 +92,7 @@ bench: $(STAMP) ## measure, and print ratios
 docs: $(STAMP) ## write the generated reference pages
 	$(BIN)/python -m stoker.config.reference docs/reference/configuration.md
 	$(BIN)/python -m stoker.cli.reference docs/reference/cli.md
-	$(BIN)/python -m stoker.rest.reference docs/reference/rest.md
+	$(BIN)/python -m stoker.rest.openapi.reference docs/reference/rest.md
 
 .PHONY: lock
 lock: $(STAMP) ## resolve pyproject.toml into requirements/ again (UPGRADE=1: newer versions)

@@ -17,10 +17,10 @@ from typing import Any
 from bench.http_polling import first_answer, leader_and_others
 from bench.measure import Sample, Verdict
 from stoker import Pipeline
-from stoker.client.blocking import BlockingClient
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids
-from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local.cluster import LocalCluster
 
 JOBS = 50
 ROUNDS = 3

@@ -19,11 +19,11 @@ from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Program
 from stoker.core.ids import AttemptId, Ids
 from stoker.core.regions import regions_of
 from stoker.core.states import ExecutionState
-from stoker.engine.classic_engine import ClassicEngine
-from stoker.engine.classic_options import ClassicOptions
+from stoker.engine.classic.engine import ClassicEngine
+from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.connect.server import spark_home
 from stoker.engine.contract import Task
 from stoker.engine.options import EngineOptions
-from stoker.engine.server import spark_home
 
 ROUNDS = rounds(5)
 AIM = 20.0

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local.cluster import LocalCluster
 
 CONFIGURATION = "{rest.bind-port: '0'}"
 

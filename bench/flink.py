@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.engine.tether import tethered
+from stoker.osproc.parent_death import tethered
 
 COMMAND_LINE = "org.apache.flink.client.cli.CliFrontend"
 CONFIGURATION = "org.apache.flink.runtime.util.bash.BashJavaUtils"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stoker.processes.local_cluster import LocalCluster
-from stoker.processes.local_cluster_state import url_of
+from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster_state import url_of
 
 _POLL_SECONDS = 0.01
 _LIMIT_SECONDS = 60.0

@@ -22,11 +22,11 @@ from bench.ended_jobs import record_ended_jobs
 from bench.measure import Verdict
 from bench.steady_requests import Question, answers_within
 from stoker import Pipeline
-from stoker.client.blocking import BlockingClient
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids
-from stoker.processes.local_cluster import LocalCluster
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.zookeeper import LocalZooKeeper
 
 ENDED = int(os.environ.get("STOKER_BENCH_ENDED", "10000"))
 RUNNING = 4

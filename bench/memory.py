@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bench.cluster import whole_cluster
 from bench.measure import Verdict
-from stoker.engine.process_tree import children_of
+from stoker.osproc.process_tree import children_of
 
 MEGABYTE = 1024**2
 
@@ -18,7 +18,7 @@ def proportional_megabytes(pid: int) -> float:
 
 
 def is_zygote(pid: int) -> bool:
-    return b"stoker.engine.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"stoker.engine.zygote.main" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def run() -> list[Verdict]:

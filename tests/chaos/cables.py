@@ -16,8 +16,8 @@ import msgspec
 
 from chaos.callers import caller_from
 from stoker.ha.zookeeper.location import Location, read_location
-from stoker.processes.local_cluster import LocalCluster
-from stoker.processes.local_cluster_state import ClusterState
+from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster_state import ClusterState
 
 _HOST = "127.0.0.1"
 """Where proxies listen: what processes are told."""

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from chaos.cables import CabledCluster, Cables
 from chaos.zookeeper_log import ZooKeeperLog
-from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import StokerError
 from stoker.core.failpoints import ENVIRONMENT_VARIABLE
-from stoker.processes.local_cluster import LocalCluster
-from stoker.processes.local_cluster_process import ProcessRecord, processes_of
-from stoker.processes.local_cluster_state import ClusterState, former_port_of, url_of
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster_process import ProcessRecord, processes_of
+from stoker.processes.local.cluster_state import ClusterState, former_port_of, url_of
+from stoker.processes.local.zookeeper import LocalZooKeeper
 
 SESSION_SECONDS = 4.0
 HEARTBEAT_TIMEOUT_SECONDS = 8.0

@@ -19,7 +19,7 @@ from stoker.core.failpoints import (
     KILLED,
     PROVIDER_FAILPOINTS,
 )
-from stoker.engine.process_tree import environment_of
+from stoker.osproc.process_tree import environment_of
 
 PATIENCE = 60.0
 
@@ -49,8 +49,8 @@ asyncio.run(main())
 DRIVER = """
 import asyncio, os, sys
 from pathlib import Path
-from stoker.engine.classic_options import ClassicOptions
-from stoker.engine.driver_process import DriverSetup, start_driver
+from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.classic.driver_client import DriverSetup, start_driver
 from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.options import EngineOptions
 
@@ -77,10 +77,10 @@ from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, S
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
 from stoker.core.states import ExecutionState
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.contract import Progressed, StateChanged, Task
 from stoker.engine.options import EngineOptions
-from stoker.engine.process_tree import children_of
+from stoker.osproc.process_tree import children_of
 
 def task(folder, name, *vertices):
     graph = JobGraph(job_id=JobId("0" * 32), name=name, vertices=vertices)

@@ -14,7 +14,7 @@ from chaos.real_cluster import LONG, RealCluster, eventually, real_cluster
 from integration.cli.distinct_stream import DistinctStream
 from stoker.api.replacements import ReplacementState
 from stoker.client.calls import Replacing
-from stoker.client.job_source import files_of, load
+from stoker.client.source import files_of, load
 from stoker.core.ids import JobId
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.states import JobStatus

@@ -50,19 +50,19 @@ from stoker.core.results import (
 )
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.core.tokens import FencingToken
-from stoker.engine.materializing import _ManifestRecord
+from stoker.engine.region.materialize import _ManifestRecord
 from stoker.ha import keys
 from stoker.ha.election import Candidacy
 from stoker.ha.masters import MasterRecord
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.stores.attempts import AttemptRecord
+from stoker.ha.stores.cancellations import Wish, WishRecord
 from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
 from stoker.ha.stores.job_results import ResultRecord
 from stoker.ha.stores.outcomes import _OutcomeRecord
 from stoker.ha.stores.publications import _PublicationRecord
 from stoker.ha.stores.replacements import ReplacementRecord
 from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
-from stoker.ha.stores.wishes import Wish, WishRecord
 
 BATCH = JobId("1" * 32)
 STREAM = JobId("2" * 32)

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from stoker import __version__
+from stoker.core.checks.validation import validate
 from stoker.core.errors import CorruptContent
 from stoker.core.graph import JobGraph, Value
 from stoker.core.json_text import decode_value
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
-from stoker.core.validation import validate
-from stoker.engine.materializing import _ManifestRecord
+from stoker.engine.region.materialize import _ManifestRecord
 from stoker.ha import keys
 from stoker.ha.coordinator import Create
 from stoker.ha.election import Candidacy
@@ -29,13 +29,13 @@ from stoker.ha.masters import MasterRecord
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.attempts import AttemptRecord
+from stoker.ha.stores.cancellations import WishRecord
 from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
 from stoker.ha.stores.job_results import ResultRecord, _AcceptedJob
 from stoker.ha.stores.outcomes import _OutcomeRecord
 from stoker.ha.stores.publications import _PublicationRecord
 from stoker.ha.stores.replacements import ReplacementRecord
 from stoker.ha.stores.shutdowns import ShutdownRecord
-from stoker.ha.stores.wishes import WishRecord
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.zookeeper import LocalZooKeeper
 
 
 @pytest.fixture(scope="session")

@@ -74,7 +74,7 @@ from stoker.gateways.resourcemanager import ResourceOverview, TaskExecutorDetail
 from stoker.jobmaster.checkpoints import CheckpointHistory
 from stoker.rest.app import build_app
 from stoker.rest.options import RestOptions
-from stoker.rest.program_store import ProgramStore
+from stoker.rest.programs.store import ProgramStore
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
 from stoker.security.material import TlsMaterial, client_context

@@ -20,10 +20,10 @@ from contract.rest_cluster import (
     new_graph,
 )
 from stoker.client.async_cluster import AsyncCluster, AsyncJob
-from stoker.client.asynchronous import StokerClient
-from stoker.client.blocking import BlockingClient
 from stoker.client.cluster import Cluster, Job
-from stoker.client.job_source import files_of, load, load_sql
+from stoker.client.source import files_of, load, load_sql
+from stoker.client.transport_async import StokerClient
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import CallTimedOut, InvalidInput, JobFailed
 from stoker.core.graph import SqlScript

@@ -16,7 +16,7 @@ from stoker.core.ids import Ids
 from stoker.ha.coordinator import Check, Coordinator, Create, Delete, Put, Versioned, Watch
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.open import open_coordinator
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.zookeeper import LocalZooKeeper
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from contract.rest_cluster import (
 from stoker.core.ids import vertex_hex_id
 from stoker.core.states import ApplicationStatus
 from stoker.rest.app import HANDLERS
-from stoker.rest.flink_operations import OPERATIONS, Class
+from stoker.rest.flink.operations_table import OPERATIONS, Class
 
 TABLE = flink_facts.read_table()
 JOBS = (RUNNING, FINISHED, FAILED, CANCELED, STREAM)

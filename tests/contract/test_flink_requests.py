@@ -28,10 +28,11 @@ from stoker.core.replacements import Replacement, ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
-from stoker.rest import checkpoint_handlers, program_handlers
-from stoker.rest.flink_operations import OPERATIONS, Class
-from stoker.rest.program_runs import CompiledProgram
-from unit.rest.test_savepoints import Saving
+from stoker.rest.flink.operations_table import OPERATIONS, Class
+from stoker.rest.jobs import checkpoint_handlers
+from stoker.rest.programs import handlers as program_handlers
+from stoker.rest.programs.runs import CompiledProgram
+from unit.rest.control.test_savepoints import Saving
 
 FACTS = {(each.method, each.path): each for each in flink_facts.read_table()}
 TRIGGER = "7" * 32

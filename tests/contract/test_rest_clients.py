@@ -25,9 +25,9 @@ from contract.rest_cluster import (
     Master,
     new_graph,
 )
-from stoker.client.asynchronous import StokerClient
-from stoker.client.blocking import OPERATION_POLL_SECONDS, BlockingClient
 from stoker.client.options import ClientOptions
+from stoker.client.transport_async import StokerClient
+from stoker.client.transport_blocking import OPERATION_POLL_SECONDS, BlockingClient
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import (
     CallTimedOut,

@@ -24,12 +24,12 @@ from stoker.ha.leadership import Leadership
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.open import open_coordinator
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
+from stoker.ha.stores.cancellations import Wish, WishStore
 from stoker.ha.stores.job_graphs import Conflicts, JobGraphStore, SameAgain, Stored, StoredJob
 from stoker.ha.stores.job_results import JobResultStore, ResultRecord
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.ha.stores.shutdowns import ShutdownStore, Stage
 from stoker.ha.stores.unreadable import Unreadable
-from stoker.ha.stores.wishes import Wish, WishStore
 from stoker.storage.contract import Storage
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_storage

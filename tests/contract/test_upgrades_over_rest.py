@@ -10,9 +10,9 @@ import pytest
 
 from contract.rest_cluster import FINISHED, NEW, RUNNING, Master, new_graph
 from stoker.api.replacements import ReplacementState
-from stoker.client.asynchronous import StokerClient
-from stoker.client.blocking import BlockingClient
 from stoker.client.calls import Replacing
+from stoker.client.transport_async import StokerClient
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import Artifact, ArtifactKind
 from stoker.core.replacements import ReplacementKind, ReplacementPhase

@@ -15,9 +15,9 @@ from stoker.api.jobs import JobExecutionResult
 from stoker.api.savepoints import outcome_of
 from stoker.api.versions import API, refused_client, refused_server
 from stoker.client import calls
-from stoker.client.asynchronous import StokerClient
-from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
+from stoker.client.transport_async import StokerClient
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import AccessDenied, InvalidInput
 from stoker.core.ids import JobId
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of

@@ -11,7 +11,7 @@ import pytest
 from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
-from stoker.jobmaster.savepoint_records import savepoints_record_path, stop_record_path
+from stoker.jobmaster.savepoints.records import savepoints_record_path, stop_record_path
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
 

@@ -14,11 +14,11 @@ from stoker.core.ids import Ids, JobId, vertex_hex_id
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.gateways.inspection import InspectionGateway
-from stoker.processes.inspection import Inspection, inspection_at
+from stoker.processes.inspection.endpoint import Inspection, inspection_at
 from stoker.rest.app import build_app
-from stoker.rest.flink_operations import OPERATIONS, Class
+from stoker.rest.flink.operations_table import OPERATIONS, Class
 from stoker.rest.options import RestOptions
-from stoker.rest.program_store import ProgramStore
+from stoker.rest.programs.store import ProgramStore
 from stoker.rest.services import RestServices
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster

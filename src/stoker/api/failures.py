@@ -9,4 +9,4 @@ class FailureCause(Dashed, frozen=True, kw_only=True):
     error: str = msgspec.field(name="class")
     stack_trace: str
     serialized_throwable: bytes = b""
-    """For Flink's client, which reads nothing else of a failure: see `rest/java_throwable.py`."""
+    """For Flink's client, which reads no other field: see `rest/flink/java_throwable.py`."""

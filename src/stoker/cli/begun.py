@@ -3,7 +3,7 @@
 import click
 
 from stoker.cli.exit_codes import OK
-from stoker.cli.invocation import Invocation
+from stoker.cli.options.invocation import Invocation
 from stoker.cli.output import echo_value
 from stoker.cli.terminal import say
 from stoker.core.ids import JobId

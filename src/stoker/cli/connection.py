@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from stoker.cli.invocation import Invocation
-from stoker.client.blocking import BlockingClient
+from stoker.cli.options.invocation import Invocation
 from stoker.client.options import ClientOptions
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import Unavailable
-from stoker.processes.local_cluster_state import default_directory, read_state, urls_of
+from stoker.processes.local.cluster_state import default_directory, read_state, urls_of
 
 MASTER_VARIABLE = "STOKER_MASTER"
 _RETRY_KEYS = ("rest.retry.max-attempts", "rest.retry.delay")

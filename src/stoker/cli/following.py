@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from enum import Enum, auto
 
-from stoker.cli.attachment import Beat, detached
 from stoker.cli.display import Display
-from stoker.client.blocking import BlockingClient
+from stoker.cli.options.attachment import Beat, detached
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import Conflict
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails

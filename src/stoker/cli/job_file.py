@@ -12,14 +12,14 @@ from typing import Any
 
 import click
 
-from stoker.cli.demands import demand_options
-from stoker.cli.flink_spelling import Spelled, refused_option
+from stoker.cli.options.demands import demand_options
+from stoker.cli.options.flink import Spelled, refused_option
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind
 from stoker.core.ids import JobId, is_hex_id
 from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.engine_choice import AUTO, with_engine
-from stoker.pipeline.loading import load_job, parse_params, read_job_file
+from stoker.pipeline.load import load_job, parse_params, read_job_file
 from stoker.pipeline.local_paths import with_absolute_paths
 from stoker.pipeline.program_job import ProgramDraft, load_program
 from stoker.pipeline.program_scan import is_pipeline, parse

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stoker.cli.invocation import typed_so_far
-from stoker.client.blocking import BlockingClient
+from stoker.cli.options.invocation import typed_so_far
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound, StokerError
 from stoker.core.ids import JobId, is_hex_id
 

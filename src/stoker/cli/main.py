@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from stoker import __version__
-from stoker.cli.border import report
-from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.errors import report
 from stoker.cli.lazy_group import LazyGroup
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.overview import overview
 
 COMMANDS = {

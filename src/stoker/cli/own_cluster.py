@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from stoker.cli.border import DEBUG
-from stoker.cli.invocation import Invocation
+from stoker.cli.errors import DEBUG
+from stoker.cli.options.invocation import Invocation
 from stoker.cli.steps import steps
 from stoker.cli.terminal import say
 from stoker.client.options import ClientOptions
 from stoker.core.graph import EngineKind
-from stoker.processes.local_cluster import LocalCluster
+from stoker.processes.local.cluster import LocalCluster
 
 
 @contextmanager

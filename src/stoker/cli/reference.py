@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from stoker.cli.flink_spelling import names_of
 from stoker.cli.main import cli
+from stoker.cli.options.flink import names_of
 
 INTRODUCTION = """\
 # Command line

@@ -11,14 +11,14 @@ from typing import Any
 import click
 
 from stoker.aio.loop import run
-from stoker.cli.border import DEBUG
+from stoker.cli.errors import DEBUG
 from stoker.cli.exit_codes import FAILED, FATAL
 from stoker.cli.output import echo_line
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ProcessOptions
 from stoker.core.errors import InvalidInput, InvalidOption, StartupFailed, StokerError
 from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
-from stoker.rest.secrets import without_credentials
+from stoker.security.redaction import without_credentials
 
 Serve = Callable[[Configuration, Announce], Coroutine[Any, Any, int]]
 """Its value is the exit code of the process."""

@@ -1,7 +1,7 @@
 """A loaded job on its way to a master."""
 
-from stoker.client.blocking import BlockingClient
-from stoker.client.job_source import files_of
+from stoker.client.source import files_of
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.ids import JobId
 from stoker.pipeline.building import LoadedJob
 

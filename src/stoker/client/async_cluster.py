@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from stoker.api.cluster import Overview
 from stoker.api.jobs import ExceptionHistory, JobOverview
-from stoker.client.asynchronous import StokerClient
 from stoker.client.calls import Replacing
 from stoker.client.cluster import POLL_SECONDS
 from stoker.client.ending import failure_of, replaced_by
 from stoker.client.html import job_html
-from stoker.client.job_source import files_of, load, load_sql
 from stoker.client.log_reading import LogReading
+from stoker.client.source import files_of, load, load_sql
+from stoker.client.transport_async import StokerClient
 from stoker.core.errors import CallTimedOut
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId

@@ -27,7 +27,7 @@ def connect(
     $STOKER_CLIENT_TOKEN; `authorities` is the file of those who sign for https:// masters.
     """
     # The blocking client is there already; httpx would only cost time here.
-    from stoker.client.blocking import BlockingClient  # noqa: PLC0415
+    from stoker.client.transport_blocking import BlockingClient  # noqa: PLC0415
 
     return Cluster(BlockingClient(_masters(masters), _options(token, authorities, options)))
 
@@ -41,7 +41,7 @@ def connect_async(
 ) -> "AsyncCluster":
     """As `stoker.connect`, for programs with an event loop: `async with stoker.aio.connect()`."""
     from stoker.client.async_cluster import AsyncCluster  # noqa: PLC0415
-    from stoker.client.asynchronous import StokerClient  # noqa: PLC0415
+    from stoker.client.transport_async import StokerClient  # noqa: PLC0415
 
     return AsyncCluster(StokerClient(_masters(masters), _options(token, authorities, options)))
 

@@ -9,7 +9,7 @@ from stoker.config.processes import (
     TaskExecutorProcessOptions,
 )
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
-from stoker.engine.classic_options import ClassicOptions
+from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.options import EngineOptions
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.zookeeper.options import ZooKeeperOptions

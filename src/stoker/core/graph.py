@@ -1,8 +1,8 @@
 """The job graph: a whole job as plain data, with a version.
 
 Every way of writing a job (Python pipeline, YAML, SQL script) ends here. A graph is validated by
-`stoker.core.validation`, cut into regions by `stoker.core.regions`, stored, sent, shown; nothing
-in it can run by itself. User functions are opaque bytes that only a runner process loads.
+`stoker.core.checks.validation`, cut into regions by `stoker.core.regions`, stored, sent, shown;
+nothing in it can run by itself. User functions are opaque bytes that only a runner process loads.
 """
 
 from enum import StrEnum

@@ -7,6 +7,7 @@ from typing import assert_never
 import msgspec
 
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary
+from stoker.core.checks.validation import validate
 from stoker.core.errors import (
     CannotTakeSavepoint,
     DuplicateJob,
@@ -23,19 +24,18 @@ from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementR
 from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
 from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.core.tokens import FencingToken
-from stoker.core.validation import validate
 from stoker.dispatcher.attached_clients import AttachedClients
 from stoker.dispatcher.attempt_logs import AttemptLogReader
-from stoker.dispatcher.carrying import Hands
 from stoker.dispatcher.ended_jobs import EndedJobs
 from stoker.dispatcher.job_locks import JobLocks
-from stoker.dispatcher.live_jobs import LiveJobs
+from stoker.dispatcher.jobs import LiveJobs
 from stoker.dispatcher.quarantine import Quarantine, was_dropped
 from stoker.dispatcher.queues import Queues
-from stoker.dispatcher.replacements import Replacements
+from stoker.dispatcher.replacements.driver import Hands
+from stoker.dispatcher.replacements.registry import Replacements
 from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
-from stoker.dispatcher.shutdown import ClusterShutdown
+from stoker.dispatcher.shutdown.run import ClusterShutdown
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import (

@@ -26,7 +26,7 @@ from stoker.core.ids import JobId
 from stoker.core.results import Failure, FailureRecord, JobDetails, JobResult, Millis
 from stoker.core.states import JobStatus
 from stoker.dispatcher.job_locks import JobLocks
-from stoker.dispatcher.live_jobs import LiveJobs
+from stoker.dispatcher.jobs import LiveJobs
 from stoker.dispatcher.recovery import Recovery, decide_recovery
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.dispatcher import QuarantinedJob

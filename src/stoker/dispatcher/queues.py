@@ -11,7 +11,8 @@ from stoker.core.errors import InvalidInput
 from stoker.core.faults import did_you_mean
 from stoker.core.graph import DEFAULT_QUEUE, JobGraph
 from stoker.core.ids import JobId
-from stoker.dispatcher.admission import (
+from stoker.dispatcher.options import QueueOptions
+from stoker.dispatcher.queue_order import (
     Plan,
     QueuedJob,
     QueueLimits,
@@ -20,7 +21,6 @@ from stoker.dispatcher.admission import (
     plan_admission,
     queue_of,
 )
-from stoker.dispatcher.options import QueueOptions
 from stoker.gateways.dispatcher import QueueOverview
 from stoker.gateways.job import JobToRun
 

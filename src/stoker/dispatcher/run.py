@@ -12,14 +12,14 @@ from stoker.dispatcher.attached_clients import cancel_abandoned
 from stoker.dispatcher.ended_jobs import EndedJobs
 from stoker.dispatcher.endpoint import Dispatcher
 from stoker.dispatcher.job_locks import JobLocks
-from stoker.dispatcher.live_jobs import LiveJobs
+from stoker.dispatcher.jobs import LiveJobs
 from stoker.dispatcher.quarantine import Quarantine
 from stoker.dispatcher.queues import Queues
 from stoker.dispatcher.recovery import Recovery, decide_recovery
-from stoker.dispatcher.replacements import Replacements
+from stoker.dispatcher.replacements.registry import Replacements
 from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
-from stoker.dispatcher.shutdown import ClusterShutdown, end_unread, shutdown_to_complete
+from stoker.dispatcher.shutdown.run import ClusterShutdown, end_unread, shutdown_to_complete
 from stoker.dispatcher.stores import Stores, cleanup_steps, stores_of
 from stoker.dispatcher.sweep import OrphanSweep
 from stoker.ha.identity import belong_together

@@ -19,7 +19,7 @@ from stoker.core.errors import (
     StokerError,
 )
 from stoker.core.ids import JobId
-from stoker.dispatcher.live_jobs import LiveJobs
+from stoker.dispatcher.jobs import LiveJobs
 from stoker.gateways.dispatcher import SavepointStatus
 
 log = logging.getLogger(__name__)

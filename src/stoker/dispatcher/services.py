@@ -8,7 +8,7 @@ from stoker.blob.server import BlobServer
 from stoker.core.errors import SavepointFailed
 from stoker.core.ids import Ids
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
-from stoker.dispatcher.unled_jobs import UnledJobs
+from stoker.dispatcher.undriven_jobs import UnledJobs
 from stoker.gateways.job import StartJob
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.shutdown_follower import ShutdownFollower

@@ -7,11 +7,11 @@ from stoker.core.ids import Ids
 from stoker.dispatcher.cleanup import CleanupStep
 from stoker.ha.leadership import Leadership
 from stoker.ha.stores.attempts import AttemptStore
+from stoker.ha.stores.cancellations import WishStore
 from stoker.ha.stores.job_graphs import JobGraphStore
 from stoker.ha.stores.job_results import JobResultStore
 from stoker.ha.stores.replacements import ReplacementStore
 from stoker.ha.stores.shutdowns import ShutdownStore
-from stoker.ha.stores.wishes import WishStore
 from stoker.storage.contract import Storage
 
 

@@ -10,7 +10,7 @@ import msgspec
 from stoker.core.graph import Value
 from stoker.core.results import Failure
 from stoker.engine.options import EngineOptions
-from stoker.engine.process_tree import content_of
+from stoker.osproc.process_tree import content_of
 
 _MEMORY_INFO = Path("/proc/meminfo")
 _GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")

@@ -22,7 +22,7 @@ from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.sender import HeartbeatSender
 from stoker.jobmaster.attempts import SlotHandle
 from stoker.jobmaster.executors import KnownExecutor
-from stoker.jobmaster.live_job import LiveJob
+from stoker.jobmaster.job import LiveJob
 from stoker.jobmaster.losses import bury_former_life, executor_fell_silent, settle_unknown
 from stoker.rpc.service import Endpoint
 

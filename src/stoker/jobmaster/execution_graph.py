@@ -34,7 +34,7 @@ from stoker.jobmaster.commands import (
 )
 from stoker.jobmaster.exception_history import ExceptionHistory
 from stoker.jobmaster.fail_over import fail_over
-from stoker.jobmaster.region_runs import RegionRun, RegionRuns
+from stoker.jobmaster.regions import RegionRun, RegionRuns
 from stoker.jobmaster.restarts import strategy_for
 from stoker.jobmaster.scheduling import Scheduler
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from stoker.core.ids import RegionId
 from stoker.core.results import Failure
-from stoker.jobmaster.region_runs import RegionRun, RegionRuns
+from stoker.jobmaster.regions import RegionRun, RegionRuns
 
 DAMAGED_RESULT = "damaged-result"
 """Label of a failure that names the vertex whose materialized result cannot be read."""

@@ -17,7 +17,7 @@ from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.ha.stores.attempts import AttemptRecord
 from stoker.heartbeat.monitor import Liveness
 from stoker.jobmaster.executors import KnownExecutor, is_proof_of_death, wait_before_replacing
-from stoker.jobmaster.live_job import LiveJob, lost
+from stoker.jobmaster.job import LiveJob, lost
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from stoker.gateways.resourcemanager import (
     ResourceRequirements,
 )
 from stoker.ha.publication import LeaderAddress
-from stoker.jobmaster.live_job import LiveJob
+from stoker.jobmaster.job import LiveJob
 
 log = logging.getLogger(__name__)
 

@@ -28,22 +28,22 @@ from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.jobmaster.attempts import SlotHandle
 from stoker.jobmaster.commands import FormerAttempt
-from stoker.jobmaster.decided_outputs import DecidedOutputs
 from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
-from stoker.jobmaster.live_job import JobMasterServices, LiveJob
+from stoker.jobmaster.job import JobMasterServices, LiveJob
 from stoker.jobmaster.losses import await_former
 from stoker.jobmaster.options import FailoverStrategy, JobMasterOptions
-from stoker.jobmaster.origins import begin_from, retain
+from stoker.jobmaster.outputs import DecidedOutputs
 from stoker.jobmaster.resource_manager_link import fail_when_starved, keep_registered, take_leave
-from stoker.jobmaster.savepoint_operations import JobSavepoints
-from stoker.jobmaster.savepoint_records import (
+from stoker.jobmaster.savepoints.operations import JobSavepoints
+from stoker.jobmaster.savepoints.origins import begin_from, retain
+from stoker.jobmaster.savepoints.records import (
     SavepointsRecord,
     StopRecord,
     savepoints_before,
     stopped_before,
 )
-from stoker.jobmaster.stopping import streaming_runs
+from stoker.jobmaster.savepoints.stopping import streaming_runs
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from stoker.core.results import Millis
 from stoker.core.states import ExecutionState
 from stoker.jobmaster.attempts import SlotHandle
 from stoker.jobmaster.commands import Command, Deploy, ReleaseSlots
-from stoker.jobmaster.region_runs import RegionRun, RegionRuns
+from stoker.jobmaster.regions import RegionRun, RegionRuns
 from stoker.jobmaster.slot_pool import SlotPool
 
 

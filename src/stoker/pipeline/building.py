@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
+from stoker.core.checks.validation import faults_of, job_type_of
 from stoker.core.errors import InvalidJobGraph
 from stoker.core.faults import Fault
 from stoker.core.graph import (
@@ -24,7 +25,6 @@ from stoker.core.graph import (
 )
 from stoker.core.ids import Ids, JobId
 from stoker.core.triggers import normal_trigger
-from stoker.core.validation import faults_of, job_type_of
 from stoker.pipeline.artifacts import describe_files
 from stoker.pipeline.drafts import (
     FunctionDraft,

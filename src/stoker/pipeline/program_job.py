@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stoker.core.checks.validation import faults_of
 from stoker.core.errors import InvalidInput, InvalidJobGraph
 from stoker.core.graph import EngineKind, JobGraph, Program
 from stoker.core.ids import Ids, JobId
-from stoker.core.validation import faults_of
 from stoker.pipeline.artifacts import describe_files
 from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.drafts import JobDraft

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.core.checks.job import is_static_setting
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind
-from stoker.core.job_checks import is_static_setting
 from stoker.pipeline.python_job import syntax_error
 
 _CLASSIC_ATTRIBUTES = frozenset(

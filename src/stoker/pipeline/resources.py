@@ -6,11 +6,11 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
+from stoker.core.checks.validation import validate
 from stoker.core.errors import InvalidJobGraph
 from stoker.core.faults import Fault, did_you_mean
 from stoker.core.graph import DEFAULT_QUEUE, JobGraph, ResourceProfile
 from stoker.core.options import read_size
-from stoker.core.validation import validate
 from stoker.pipeline.texts import as_text, refuse
 
 RESOURCES = ("cores", "memory")

@@ -2,7 +2,7 @@
 
 import inspect
 
-from stoker.core.structure_checks import RESERVED_NAMES
+from stoker.core.checks.structure import RESERVED_NAMES
 from stoker.pipeline.drafts import FunctionDraft, UserFunction
 from stoker.pipeline.texts import refuse
 

@@ -33,8 +33,8 @@ from stoker.processes.announcement import Announce, Announcement, announce_to_no
 from stoker.processes.coordination import open_first_session, open_session
 from stoker.processes.directories import directories_for, storage_url
 from stoker.processes.garbage import collect_when_quiet, look_seldom_for_garbage
-from stoker.processes.inspection import Inspection, inspection_at
-from stoker.processes.local_provider import open_provider
+from stoker.processes.inspection.endpoint import Inspection, inspection_at
+from stoker.processes.local.provider import open_provider
 from stoker.processes.master_parts import (
     REST_SERVER,
     MasterServices,
@@ -54,10 +54,10 @@ from stoker.processes.shutdown import (
 from stoker.processes.uncaught import uncaught_errors
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.app import build_app
-from stoker.rest.operations import Operations
 from stoker.rest.options import RestOptions
-from stoker.rest.program_store import ProgramStore
-from stoker.rest.program_sweep import keep_swept
+from stoker.rest.programs.store import ProgramStore
+from stoker.rest.programs.sweep import keep_swept
+from stoker.rest.requests.operations import Operations
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
 from stoker.rpc.grpc_transport import open_grpc

@@ -17,7 +17,7 @@ from stoker.core.ids import Ids, ResourceId
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.dispatcher.run import lead_dispatcher
 from stoker.dispatcher.services import DispatcherServices, DivideState, cannot_divide
-from stoker.dispatcher.unled_jobs import UnledJobs
+from stoker.dispatcher.undriven_jobs import UnledJobs
 from stoker.gateways.dispatcher import DISPATCHER
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import RESOURCE_MANAGER
@@ -30,7 +30,7 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.shutdown_follower import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.enrichers import load_enrichers
-from stoker.jobmaster.live_job import JobMasterServices
+from stoker.jobmaster.job import JobMasterServices
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.run import running_job
 from stoker.processes.failsafe import FailsafeMaster

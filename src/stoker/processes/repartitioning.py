@@ -13,8 +13,8 @@ from stoker.core.errors import InvalidInput, SavepointFailed
 from stoker.core.graph import FormatWrite, JobGraph, PythonFunction, Sink
 from stoker.core.ids import Ids
 from stoker.engine.java import bundled_java_home, find_java
-from stoker.engine.places import local_path
-from stoker.engine.tether import tethered
+from stoker.engine.region.locations import local_path
+from stoker.osproc.parent_death import tethered
 from stoker.savepoints.copying import for_all
 from stoker.savepoints.locations import Location, locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import Manifest, SavedFile, SavedQuery
@@ -24,7 +24,7 @@ from stoker.savepoints.take import Occasion, Taking, checkpoint_folder
 from stoker.storage.contract import Storage
 from stoker.storage.open import open_place
 
-_MODULE = "stoker.engine.repartition_states"
+_MODULE = "stoker.engine.repartition"
 _CAN_BE_DIVIDED = "RocksDBStateStoreProvider"
 _LEAVES_NOTHING = ("console", "memory", "noop")
 """Sinks in which a batch that is run again cannot be found twice later."""

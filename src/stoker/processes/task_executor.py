@@ -18,11 +18,11 @@ from stoker.config.processes import ClusterOptions, ProcessOptions, TaskExecutor
 from stoker.core.errors import StartupFailed
 from stoker.core.graph import EngineKind
 from stoker.core.ids import Ids, ResourceId
-from stoker.engine.classic_engine import ClassicEngine
-from stoker.engine.classic_options import ClassicOptions
-from stoker.engine.connect_engine import ConnectEngine
-from stoker.engine.engines import Engines
+from stoker.engine.classic.engine import ClassicEngine
+from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.options import EngineOptions
+from stoker.engine.router import Engines
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.shutdown_follower import ShutdownFollower
 from stoker.ha.stores.outcomes import OutcomeStore
@@ -32,7 +32,7 @@ from stoker.processes.address_file import address_left_at
 from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
 from stoker.processes.coordination import open_first_session
 from stoker.processes.directories import Directories, directories_for, storage_url
-from stoker.processes.inspection import Inspection
+from stoker.processes.inspection.endpoint import Inspection
 from stoker.processes.security import rpc_credentials
 from stoker.processes.shutdown import exit_code_of, first_of, shutdown_signals
 from stoker.processes.uncaught import uncaught_errors

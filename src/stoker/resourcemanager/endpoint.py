@@ -31,13 +31,13 @@ from stoker.gateways.taskexecutor import SlotRequest, TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.sender import HeartbeatSender
 from stoker.resourcemanager.job_leaders import JobLeaders
-from stoker.resourcemanager.known import KnownExecutor, KnownJobMaster, idle_ones
-from stoker.resourcemanager.prospects import prospects_of
 from stoker.resourcemanager.provider import Ended, slot_profile
+from stoker.resourcemanager.registrations import KnownExecutor, KnownJobMaster, idle_ones
 from stoker.resourcemanager.scaling import executors_to_release
 from stoker.resourcemanager.services import ResourceManagerServices
 from stoker.resourcemanager.slots import SlotAssignment, SlotManager
 from stoker.resourcemanager.supply import Supply
+from stoker.resourcemanager.wait_reason import prospects_of
 from stoker.rpc.service import Endpoint
 
 log = logging.getLogger(__name__)

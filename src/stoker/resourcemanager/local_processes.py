@@ -19,7 +19,7 @@ from typing import Self
 from stoker.core.errors import Conflict, StartupFailed
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, ResourceId
-from stoker.engine.tether import tethered
+from stoker.osproc.parent_death import tethered
 from stoker.resourcemanager.provider import Ended, Offer
 
 log = logging.getLogger(__name__)

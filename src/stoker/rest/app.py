@@ -6,29 +6,29 @@ from functools import cache
 from litestar import Litestar, MediaType, Response, get
 from litestar.di import Provide
 
-from stoker.rest.absent_handlers import ABSENT_HANDLERS
-from stoker.rest.application_handlers import APPLICATION_HANDLERS
-from stoker.rest.border import Border
-from stoker.rest.checkpoint_handlers import CHECKPOINT_HANDLERS
-from stoker.rest.cluster_handlers import CLUSTER_HANDLERS
-from stoker.rest.error_answers import error_handlers
-from stoker.rest.event_handlers import EVENT_HANDLERS
-from stoker.rest.job_figure_handlers import JOB_FIGURE_HANDLERS
-from stoker.rest.job_handlers import JOB_HANDLERS
-from stoker.rest.log_handlers import LOG_HANDLERS
-from stoker.rest.page_handlers import PAGE_HANDLERS
-from stoker.rest.parameters import Services
-from stoker.rest.process_handlers import PROCESS_HANDLERS
-from stoker.rest.program_handlers import PROGRAM_HANDLERS
-from stoker.rest.quarantine_handlers import QUARANTINE_HANDLERS
-from stoker.rest.queue_handlers import QUEUE_HANDLERS
-from stoker.rest.resource_handlers import RESOURCE_HANDLERS
-from stoker.rest.savepoint_handlers import SAVEPOINT_HANDLERS
+from stoker.rest.control.cluster_handlers import CLUSTER_HANDLERS
+from stoker.rest.control.event_handlers import EVENT_HANDLERS
+from stoker.rest.control.process_handlers import PROCESS_HANDLERS
+from stoker.rest.control.quarantine_handlers import QUARANTINE_HANDLERS
+from stoker.rest.control.queue_handlers import QUEUE_HANDLERS
+from stoker.rest.control.savepoint_handlers import SAVEPOINT_HANDLERS
+from stoker.rest.control.upgrade_handlers import UPGRADE_HANDLERS
+from stoker.rest.flink.absent_handlers import ABSENT_HANDLERS
+from stoker.rest.flink.application_handlers import APPLICATION_HANDLERS
+from stoker.rest.flink.resource_requirements import RESOURCE_HANDLERS
+from stoker.rest.http.errors import error_handlers
+from stoker.rest.http.middleware import Border
+from stoker.rest.job_list.fast_paths import ShortWays
+from stoker.rest.jobs.checkpoint_handlers import CHECKPOINT_HANDLERS
+from stoker.rest.jobs.job_handlers import JOB_HANDLERS
+from stoker.rest.jobs.log_handlers import LOG_HANDLERS
+from stoker.rest.jobs.metric_handlers import JOB_FIGURE_HANDLERS
+from stoker.rest.jobs.vertex_handlers import VERTEX_HANDLERS
+from stoker.rest.openapi.page import PAGE_HANDLERS
+from stoker.rest.programs.handlers import PROGRAM_HANDLERS
+from stoker.rest.requests.parameters import Services
+from stoker.rest.requests.submission import submit
 from stoker.rest.services import RestServices, services_in
-from stoker.rest.short_ways import ShortWays
-from stoker.rest.submission import submit
-from stoker.rest.upgrade_handlers import UPGRADE_HANDLERS
-from stoker.rest.vertex_handlers import VERTEX_HANDLERS
 
 HANDLERS = (
     submit,
@@ -81,6 +81,6 @@ async def _openapi(services: Services) -> Response[bytes]:
 @cache
 def _document(version: str) -> bytes:
     # The generator is large, and few ever ask for what it makes.
-    from stoker.rest.document import openapi_document  # noqa: PLC0415
+    from stoker.rest.openapi.document import openapi_document  # noqa: PLC0415
 
     return openapi_document(HANDLERS, version)

@@ -11,7 +11,7 @@ from socket import AF_INET6, socket
 import uvicorn
 
 from stoker.aio.scope import TaskScope
-from stoker.rest.border import Border
+from stoker.rest.http.middleware import Border
 from stoker.rest.options import RestOptions
 from stoker.rest.ports import bind_first_free, parse_ports
 from stoker.security.binding import check_binding

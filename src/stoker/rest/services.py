@@ -12,10 +12,10 @@ from litestar.types import Scope
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.ids import BlobKey, Ids, JobId
 from stoker.gateways.inspection import InspectionGateway
-from stoker.rest.job_looks import FindDispatcher, JobLooks, Look
-from stoker.rest.operations import Operations
+from stoker.rest.job_list.snapshots import FindDispatcher, JobLooks, Look
 from stoker.rest.options import RestOptions
-from stoker.rest.program_store import ProgramStore
+from stoker.rest.programs.store import ProgramStore
+from stoker.rest.requests.operations import Operations
 from stoker.savepoints.locations import OpenStorage
 from stoker.savepoints.options import SavepointOptions
 from stoker.security.tokens import TokenFile

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stoker.core.errors import NotFound
 from stoker.core.ids import AttemptId
-from stoker.engine.stream_control import Decision, StreamControl, SuspendOrder
+from stoker.engine.streams.control import Decision, StreamControl, SuspendOrder
 from stoker.gateways.taskexecutor import Suspension
 from stoker.taskexecutor.held_task import HeldTask
 

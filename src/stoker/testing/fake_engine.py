@@ -22,7 +22,7 @@ from stoker.engine.contract import (
     StateChanged,
     Task,
 )
-from stoker.engine.stream_control import Boundary, Decision, StreamControl, SuspendOrder
+from stoker.engine.streams.control import Boundary, Decision, StreamControl, SuspendOrder
 from stoker.testing.history import AttemptSpan, History
 
 _CLEARING_SECONDS = 0.02

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker.processes.local_cluster import LocalCluster
-from stoker.processes.local_cluster_process import ProcessRecord, processes_of
-from stoker.processes.local_cluster_state import ClusterState, read_state
+from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster_process import ProcessRecord, processes_of
+from stoker.processes.local.cluster_state import ClusterState, read_state
 
 SLOW_JOB = """
 import time

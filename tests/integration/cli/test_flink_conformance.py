@@ -13,8 +13,8 @@ from contract import flink_facts
 from contract.flink_facts import misplaced_moments
 from contract.test_flink_conformance import check, gets
 from integration.cli.conftest import CommandLine
-from stoker.processes.local_cluster_state import urls_of
-from stoker.rest.flink_operations import OPERATIONS, Class
+from stoker.processes.local.cluster_state import urls_of
+from stoker.rest.flink.operations_table import OPERATIONS, Class
 
 FACTS = {(each.method, each.path): each for each in flink_facts.read_table()}
 PATIENCE_SECONDS = 90.0

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 from integration.browser import CHROMIUM, needs_browser
 from integration.cli.conftest import CommandLine, Eventually
 from integration.cli.flink_tools import FlinkCommand, dashboard
-from stoker.processes.local_cluster_state import urls_of
+from stoker.processes.local.cluster_state import urls_of
 
 LIB = Path(os.environ.get("STOKER_FLINK") or "no/such/jars")
 pytestmark = [

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from integration.cli.conftest import CommandLine, Eventually
-from stoker.processes.local_cluster_state import url_of
+from stoker.processes.local.cluster_state import url_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

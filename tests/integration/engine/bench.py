@@ -23,7 +23,7 @@ from stoker.core.ids import AttemptId, JobId
 from stoker.core.options import ByteSize
 from stoker.core.regions import regions_of
 from stoker.core.results import AttemptOutcome, Progress
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.contract import Progressed, StateChanged, Task, TaskEvent
 from stoker.engine.lease import FOREVER, Lease
 from stoker.engine.options import EngineOptions

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from integration.engine.bench import OPTIONS, Bench
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.connect.engine import ConnectEngine
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from integration.engine.bench import Launched
 from stoker.core.states import ExecutionState
-from stoker.engine.connect_engine import ConnectEngine
-from stoker.engine.process_tree import children_of
+from stoker.engine.connect.engine import ConnectEngine
+from stoker.osproc.process_tree import children_of
 
 PATIENCE = 120
 """Seconds that a busy machine may take for what is not promised to be quick."""

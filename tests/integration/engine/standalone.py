@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from stoker.engine.connect.server import spark_home
 from stoker.engine.java import bundled_java_home, find_java
-from stoker.engine.server import spark_home
-from stoker.engine.tether import tethered
+from stoker.osproc.parent_death import tethered
 
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"

@@ -30,12 +30,12 @@ from stoker.core.ids import AttemptId, Ids, JobId
 from stoker.core.options import ByteSize
 from stoker.core.regions import regions_of
 from stoker.core.states import ExecutionState
-from stoker.engine.classic_engine import ClassicEngine
-from stoker.engine.classic_options import ClassicOptions
-from stoker.engine.classic_task import ClassicTask
+from stoker.engine.classic.engine import ClassicEngine
+from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.classic.task import ClassicTask
 from stoker.engine.contract import StateChanged, Task, TaskEvent
 from stoker.engine.options import EngineOptions
-from stoker.engine.process_tree import descendants_of
+from stoker.osproc.process_tree import descendants_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 long = pytest.mark.skipif(

@@ -17,7 +17,7 @@ from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, func
 from integration.engine.processes import is_gone, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.states import ExecutionState
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.contract import EngineState
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -207,7 +207,7 @@ async def test_the_death_of_the_server_fails_its_tasks_and_the_engine_comes_back
 OWNER = """
 import asyncio, sys
 from pathlib import Path
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.options import EngineOptions
 
 async def main(root):

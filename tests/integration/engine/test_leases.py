@@ -32,11 +32,11 @@ from stoker.core.graph import (
     Source,
 )
 from stoker.core.states import ExecutionState
-from stoker.engine.classic_engine import ClassicEngine
-from stoker.engine.classic_options import ClassicOptions
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.classic.engine import ClassicEngine
+from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.lease import Lease
-from stoker.engine.process_tree import descendants_of
+from stoker.osproc.process_tree import descendants_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 long = pytest.mark.skipif(

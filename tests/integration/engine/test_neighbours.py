@@ -14,8 +14,8 @@ from integration.engine.java_versions import jar_of
 from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, until
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, Sql, SqlScript
 from stoker.core.states import ExecutionState
-from stoker.engine.connect_engine import ConnectEngine
-from stoker.engine.python_workers import workers_at
+from stoker.engine.connect.engine import ConnectEngine
+from stoker.engine.runner.python_workers import workers_at
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

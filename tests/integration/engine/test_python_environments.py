@@ -12,9 +12,9 @@ from stoker.core.failpoints import armed
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Program
 from stoker.core.ids import AttemptId, Ids, JobId
 from stoker.core.regions import regions_of
-from stoker.engine import python_environments
+from stoker.engine.classic import environments as python_environments
+from stoker.engine.classic.environments import PythonEnvironments, RequirementsNotInstalled
 from stoker.engine.contract import Task
-from stoker.engine.python_environments import PythonEnvironments, RequirementsNotInstalled
 
 
 def wheel(directory: Path, version: str, name: str = "thing") -> Path:

@@ -29,7 +29,7 @@ from stoker.core.graph import (
     Transform,
 )
 from stoker.core.states import ExecutionState
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.contract import Progressed
 from stoker.engine.lease import Lease
 

@@ -32,7 +32,7 @@ from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.regions import regions_of
 from stoker.core.states import ExecutionState
 from stoker.engine.contract import Task
-from stoker.engine.stream_control import Decision, StreamControl, SuspendOrder
+from stoker.engine.streams.control import Decision, StreamControl, SuspendOrder
 from stoker.processes.repartitioning import repartition_savepoint
 from stoker.savepoints.examination import examine
 from stoker.savepoints.locations import locate, read_manifest

@@ -21,8 +21,8 @@ from stoker.core.graph import JobGraph, Source, Sql
 from stoker.core.options import ByteSize
 from stoker.core.results import NEIGHBOUR
 from stoker.core.states import ExecutionState
-from stoker.engine.connect_engine import ConnectEngine
-from stoker.engine.strays import OWNER, kill_orphans, owner_mark
+from stoker.engine.connect.engine import ConnectEngine
+from stoker.osproc.orphans import OWNER, kill_orphans, owner_mark
 
 # Several JVMs start here, which takes long on a busy machine.
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]

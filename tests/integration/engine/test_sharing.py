@@ -17,10 +17,10 @@ from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, func
 from integration.engine.processes import cancel_within_ten_seconds, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.connect.engine import ConnectEngine
+from stoker.engine.connect.server import spark_home
 from stoker.engine.java import bundled_java_home, find_java
-from stoker.engine.python_workers import ASK, id_in
-from stoker.engine.server import spark_home
+from stoker.engine.runner.python_workers import ASK, id_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

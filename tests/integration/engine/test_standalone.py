@@ -18,9 +18,9 @@ from integration.engine.standalone import spark_cluster
 from stoker.core.graph import Artifact, ArtifactKind, Program, Source
 from stoker.core.options import ByteSize
 from stoker.core.states import ExecutionState
-from stoker.engine.classic_engine import ClassicEngine
-from stoker.engine.classic_options import ClassicOptions
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.classic.engine import ClassicEngine
+from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.options import EngineOptions
 
 # Several JVMs start here, which takes long on a busy machine.

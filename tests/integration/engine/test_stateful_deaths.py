@@ -15,7 +15,7 @@ from integration.engine.processes import runner_of, until
 from integration.engine.stateful_queries import LONG, QUERIES, graph_of, rows_in, write_input
 from stoker.core.graph import JobGraph
 from stoker.core.states import ExecutionState
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.connect.engine import ConnectEngine
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

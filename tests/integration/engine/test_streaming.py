@@ -8,7 +8,7 @@ import pytest
 from integration.engine.bench import Bench, function, job
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
-from stoker.engine.checkpoint_files import FILE_MANAGER
+from stoker.engine.streams.checkpoint_files import FILE_MANAGER
 
 _MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
 FILE_CONTEXT = f"{_MANAGERS}.FileContextBasedCheckpointFileManager"

@@ -30,7 +30,7 @@ while True:
 """
 PARENT = """
 import os, subprocess, sys, time
-subprocess.Popen([sys.executable, "-m", "stoker.engine.supervisor", str(os.getpid()), "60", "--",
+subprocess.Popen([sys.executable, "-m", "stoker.osproc.supervisor", str(os.getpid()), "60", "--",
                   sys.executable, "-c", sys.argv[1], sys.argv[2]])
 time.sleep(1000)
 """
@@ -38,7 +38,7 @@ LIMIT = 60.0
 
 
 def supervised(source: str, *arguments: str, grace: float = 60.0) -> "subprocess.Popen[bytes]":
-    own = [sys.executable, "-m", "stoker.engine.supervisor", str(os.getpid()), str(grace), "--"]
+    own = [sys.executable, "-m", "stoker.osproc.supervisor", str(os.getpid()), str(grace), "--"]
     return subprocess.Popen([*own, sys.executable, "-c", source, *arguments])
 
 

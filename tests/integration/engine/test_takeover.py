@@ -10,7 +10,7 @@ from integration.engine.bench import Bench, Launched, job
 from integration.engine.processes import cancel_within_ten_seconds, runner_of, until
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source
 from stoker.core.states import ExecutionState
-from stoker.engine.connect_engine import ConnectEngine
+from stoker.engine.connect.engine import ConnectEngine
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from integration.engine.processes import is_gone, until
-from stoker.engine.guards import Guard
-from stoker.engine.warden_link import Place, WardenLink, start_guarded
+from stoker.engine.connect.watchdog_client import Place, WardenLink, start_guarded
+from stoker.engine.watchdog.leases import Guard
 
 LONG_SECONDS = 600.0
 """What no test waits for."""
@@ -106,7 +106,7 @@ async def test_a_server_ends_with_its_task_executor(tmp_path: Path) -> None:
     """Which is another process here; its warden is a child of that one."""
     source = (
         "import asyncio, os, sys, time; from pathlib import Path\n"
-        "from stoker.engine.warden_link import Place, start_guarded\n"
+        "from stoker.engine.connect.watchdog_client import Place, start_guarded\n"
         "here = Path(sys.argv[1])\n"
         "async def main():\n"
         "    place = Place(directory=here, log=here / 'log', closed=here)\n"

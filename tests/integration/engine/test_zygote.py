@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stoker.engine.runner_protocol import Exited, Fork, Forked, FromZygote
-from stoker.engine.tether import SINGLE_THREADED
+from stoker.engine.protocol import Exited, Fork, Forked, FromZygote
+from stoker.osproc.parent_death import SINGLE_THREADED
 
-SERVE = "from stoker.engine import zygote\n{change}\nzygote.main()"
+SERVE = "from stoker.engine.zygote import main as zygote\n{change}\nzygote.main()"
 CHANGES = {
     "as it is": "pass",
     "when threads of gRPC do not end": "zygote.rehearse_grpc = lambda: False",

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from contract.rest_cluster import new_graph
-from stoker.client.asynchronous import StokerClient
+from stoker.client.transport_async import StokerClient
 from stoker.config.configuration import Configuration
 from stoker.config.load import configuration_from
 from stoker.config.options import ALL

@@ -10,7 +10,7 @@ from integration.processes.separate_processes import (
     process_of,
     url_of,
 )
-from stoker.client.blocking import BlockingClient
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.graph import FormatWrite, JobGraph, Sink, Source, Sql
 from stoker.core.ids import Ids, JobId
 from stoker.core.states import JobStatus

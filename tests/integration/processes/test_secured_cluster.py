@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from contract.certificates import authority
-from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import AccessDenied
-from stoker.processes.local_cluster import LocalCluster, quick
+from stoker.processes.local.cluster import LocalCluster, quick
 from stoker.security.roles import Role
 from stoker.security.tokens import Token, TokenFile, hash_of, text_of
 

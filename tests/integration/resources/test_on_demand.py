@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.client.asynchronous import StokerClient
+from stoker.client.transport_async import StokerClient
 from stoker.config.load import configuration_from
 from stoker.config.options import ALL
 from stoker.config.sources import settings_on_command_line
@@ -24,8 +24,8 @@ from stoker.core.graph import (
 )
 from stoker.core.ids import Ids, JobId, ResourceId
 from stoker.core.states import ExecutionState, JobStatus
-from stoker.processes import local_provider
-from stoker.processes.local_cluster_process import start_time_of
+from stoker.processes.local import provider as local_provider
+from stoker.processes.local.cluster_process import start_time_of
 from stoker.processes.master import running_master
 
 PATIENCE = 60.0

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stoker.client.blocking import BlockingClient
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.graph import FormatWrite, JobGraph, ResourceProfile, Sink, Source, Sql
 from stoker.core.ids import Ids
 from stoker.core.states import JobStatus
-from stoker.processes.local_cluster import LocalCluster
-from stoker.processes.local_cluster_process import ProcessRecord, processes_of
+from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster_process import ProcessRecord, processes_of
 
 PATIENCE = 170.0
 CONFIGURATION = {

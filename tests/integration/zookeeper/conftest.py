@@ -12,7 +12,7 @@ from stoker.core.ids import Ids
 from stoker.ha.coordinator import ConnectionState, Coordinator
 from stoker.ha.open import open_coordinator
 from stoker.ha.zookeeper.options import ZooKeeperOptions
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.zookeeper import LocalZooKeeper
 
 SESSION_SECONDS = 2.0
 OPTIONS = ZooKeeperOptions(

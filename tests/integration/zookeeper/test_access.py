@@ -16,7 +16,7 @@ from stoker.core.ids import Ids
 from stoker.ha.coordinator import ConnectionState, Create, Put
 from stoker.ha.open import open_coordinator
 from stoker.ha.zookeeper.options import AccessControl, ZooKeeperOptions
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.zookeeper import LocalZooKeeper
 
 IMPATIENT = replace(OPTIONS, connection_timeout=timedelta(seconds=2))
 

@@ -12,7 +12,7 @@ from stoker.core.ids import Ids
 from stoker.ha.coordinator import ConnectionState, Coordinator, Create, Put, Watch
 from stoker.ha.open import open_coordinator
 from stoker.ha.zookeeper.options import ZooKeeperOptions
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.zookeeper import LocalZooKeeper
 
 PATIENT = ZooKeeperOptions(session_timeout=timedelta(seconds=15))
 """For sessions that are to outlive what is done to the servers."""

@@ -10,7 +10,7 @@ from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
 from stoker.ha.coordinator import Create
 from stoker.ha.open import open_coordinator
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.zookeeper import LocalZooKeeper
 
 
 async def test_what_was_acknowledged_survives_a_restart_at_the_same_place(tmp_path: Path):
@@ -42,7 +42,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path):
 START_ONE = """
 import os, signal, sys
 from pathlib import Path
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.zookeeper import LocalZooKeeper
 with LocalZooKeeper(Path(sys.argv[1])) as server:
     print(server.pid(0), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

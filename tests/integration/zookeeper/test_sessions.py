@@ -11,7 +11,7 @@ from integration.zookeeper.conftest import SESSION_SECONDS, OpenSession, WaitFor
 from integration.zookeeper.proxy import Cut, Proxy
 from stoker.core.errors import ConnectionLost, CoordinatorUnavailable, SessionExpired
 from stoker.ha.coordinator import ConnectionState, Create, Put, Watch
-from stoker.processes.local_zookeeper import LocalZooKeeper
+from stoker.processes.local.zookeeper import LocalZooKeeper
 
 EXPIRED_WITHIN = 3 * SESSION_SECONDS
 

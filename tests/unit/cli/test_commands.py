@@ -24,9 +24,9 @@ from stoker.core.ids import AttemptId, JobId
 from stoker.core.states import JobStatus
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import SavepointStatus
-from stoker.processes.local_cluster_process import ProcessRecord, start_time_of
-from stoker.processes.local_cluster_state import ClusterState, default_directory, write_state
-from stoker.rest import checkpoint_handlers
+from stoker.processes.local.cluster_process import ProcessRecord, start_time_of
+from stoker.processes.local.cluster_state import ClusterState, default_directory, write_state
+from stoker.rest.jobs import checkpoint_handlers
 
 JOB = """
 name: copy

@@ -15,7 +15,7 @@ def loaded_by(module: str) -> set[str]:
 
 
 def test_the_blocking_client_loads_no_heavy_library() -> None:
-    assert loaded_by("stoker.client.blocking").isdisjoint(HEAVY)
+    assert loaded_by("stoker.client.transport_blocking").isdisjoint(HEAVY)
 
 
 HTTPX = {"httpx", "httpcore", "h11", "anyio", "certifi", "idna", "sniffio", "typing_extensions"}

@@ -74,10 +74,10 @@ OWN_OPTIONS = {"core", "config"}
 
 def options_classes_on_disk() -> set[type]:
     package = Path(stoker.__file__).parent
-    files = [path for path in package.glob("*/*options.py") if path.parent.name not in OWN_OPTIONS]
-    names = [f"stoker.{path.parent.name}.{path.stem}" for path in files]
+    files = [path for path in package.rglob("options.py") if path.parent.name not in OWN_OPTIONS]
+    names = [".".join(path.relative_to(package.parent).with_suffix("").parts) for path in files]
     # Those of whole processes, and those that both sides of a gateway must agree on.
-    names += ["stoker.config.processes", "stoker.gateways.leases", "stoker.ha.zookeeper.options"]
+    names += ["stoker.config.processes", "stoker.gateways.leases"]
     modules = [importlib.import_module(name) for name in names]
     return {
         each

@@ -5,11 +5,11 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.core.checks.validation import faults_of
 from stoker.core.demand import slots_together, slots_wanted
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.ids import JobId
 from stoker.core.regions import Region, regions_of
-from stoker.core.validation import faults_of
 
 READ, WRITE = FormatRead(format="parquet", path="/in"), FormatWrite(format="noop")
 

@@ -3,6 +3,7 @@
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
 
+from stoker.engine.connect.server import death_in_words, exit_in_words, last_error_lines
 from stoker.engine.failures import (
     CannotRun,
     failure_of,
@@ -10,7 +11,6 @@ from stoker.engine.failures import (
     is_users,
     user_frames_in_worker_traceback,
 )
-from stoker.engine.server import death_in_words, exit_in_words, last_error_lines
 
 WORKER_MESSAGE = """
   An exception was thrown from the Python worker. Please see the stack trace below.

@@ -18,10 +18,10 @@ from stoker.core.states import ExecutionState, JobStatus
 from stoker.ha.leadership import Leadership
 from stoker.ha.memory import Loss, MemoryCoordination
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
+from stoker.ha.stores.cancellations import WishStore
 from stoker.ha.stores.job_graphs import JobGraphStore, SameAgain, Stored, StoredJob
 from stoker.ha.stores.job_results import JobResultStore
 from stoker.ha.stores.outcomes import OutcomeStore
-from stoker.ha.stores.wishes import WishStore
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.leadership import seize_leadership
 from stoker.testing.virtual_time import run_virtual

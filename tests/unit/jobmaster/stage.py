@@ -24,10 +24,10 @@ from stoker.ha.memory import MemoryCoordination
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.attempts import AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
-from stoker.jobmaster.decided_outputs import DecidedOutputs
 from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
-from stoker.jobmaster.live_job import JobMasterServices, LiveJob
+from stoker.jobmaster.job import JobMasterServices, LiveJob
+from stoker.jobmaster.outputs import DecidedOutputs
 from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.leadership import seize_leadership

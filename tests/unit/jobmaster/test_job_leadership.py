@@ -24,7 +24,7 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster import run
 from stoker.jobmaster.execution_graph import ExecutionGraph
-from stoker.jobmaster.live_job import JobMasterServices
+from stoker.jobmaster.job import JobMasterServices
 from stoker.jobmaster.run import running_job
 from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.core.checks.job import job_faults
 from stoker.core.errors import InvalidOption
 from stoker.core.graph import JobType, RestartPolicy
-from stoker.core.job_checks import job_faults
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.restarts import RestartStrategy, strategy_for
 from stoker.jobmaster.run import policy_of

@@ -10,7 +10,7 @@ from stoker.ha.memory import MemoryCoordination
 from stoker.ha.publication import Publication
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.options import HeartbeatOptions
-from stoker.jobmaster.live_job import JobMasterServices
+from stoker.jobmaster.job import JobMasterServices
 from stoker.jobmaster.run import JobMasterRunner
 from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage

@@ -15,7 +15,7 @@ import pytest
 
 from stoker import Pipeline
 from stoker.core.graph import JobGraph, PythonFunction, Sink, Source, Transform
-from stoker.pipeline.loading import load_job
+from stoker.pipeline.load import load_job
 
 Refusal = Callable[[Callable[[], object]], str]
 WriteFile = Callable[[str, str], Path]

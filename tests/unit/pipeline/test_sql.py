@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.graph import SqlScript
-from stoker.pipeline.loading import load_job
+from stoker.pipeline.load import load_job
 from stoker.pipeline.sql_inputs import tables_read
 from stoker.pipeline.sql_script import split_statements
 from stoker.pipeline.sql_tokens import Unterminated, tokens

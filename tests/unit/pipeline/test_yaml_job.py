@@ -13,7 +13,7 @@ from stoker import Pipeline
 from stoker.core.errors import InvalidJobGraph
 from stoker.core.graph import PythonFunction, Transform
 from stoker.pipeline.building import assemble
-from stoker.pipeline.loading import load_job
+from stoker.pipeline.load import load_job
 from stoker.pipeline.yaml_job import yaml_draft
 
 Refusal = Callable[[Callable[[], object]], str]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from stoker.core.errors import StartupFailed
-from stoker.processes.local_cluster import LocalCluster
-from stoker.processes.local_cluster_log import reason_in
-from stoker.processes.local_cluster_process import (
+from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster_log import reason_in
+from stoker.processes.local.cluster_process import (
     MARK,
     ProcessRecord,
     processes_of,
@@ -21,7 +21,7 @@ from stoker.processes.local_cluster_process import (
     start_time_of,
     wait_until_gone,
 )
-from stoker.processes.local_cluster_state import (
+from stoker.processes.local.cluster_state import (
     ClusterState,
     former_port_of,
     read_state,

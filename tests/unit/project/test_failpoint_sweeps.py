@@ -9,7 +9,7 @@ from simulation.test_crash_sweep import PASSED
 from simulation.test_replacements import DEATHS
 from simulation.test_shutdown import ON_THE_WAY
 from stoker.core import failpoints
-from unit.engine.test_publishing import PUBLISHING
+from unit.engine.output.test_publish import PUBLISHING
 from unit.ha.test_stores_under_faults import STORE_FAILPOINTS
 from unit.savepoints.test_take_and_restore import TAKING
 
@@ -38,8 +38,8 @@ SWEPT = frozenset(
 
 NAMED = {
     "materialized.": "integration/engine/test_exactly_once.py",
-    "state-plan.": "unit/engine/test_state_plan_file.py",
-    "sink-log.": "unit/engine/test_sink_position.py",
+    "state-plan.": "unit/engine/streams/test_state_plan_file.py",
+    "sink-log.": "unit/engine/streams/test_sink_check.py",
     "environment.before-publishing": "integration/engine/test_python_environments.py",
     "environment.after-publishing": "integration/engine/test_python_environments.py",
     "provider.": "chaos/test_deaths_of_owners.py",
@@ -48,7 +48,7 @@ NAMED = {
     "takeover.": "chaos/test_deaths_of_owners.py",
     "deaf-tasks.": "chaos/test_deaths_of_owners.py",
     "recycling.": "chaos/test_deaths_of_owners.py",
-    "programs.": "unit/rest/test_program_store.py",
+    "programs.": "unit/rest/programs/test_store.py",
     "restore.": "unit/savepoints/test_take_and_restore.py",
     "dispose.": "unit/savepoints/test_take_and_restore.py",
     "stop.before-record": "simulation/test_replacements.py",

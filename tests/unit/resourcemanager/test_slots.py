@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from stoker.core.ids import AllocationId, Ids, InstanceId, JobId
 from stoker.gateways.resourcemanager import SlotReport, SlotStatus
-from stoker.resourcemanager.prospects import prospects_of
 from stoker.resourcemanager.slots import SlotAssignment, SlotManager
+from stoker.resourcemanager.wait_reason import prospects_of
 
 ONE, TWO = JobId("1" * 32), JobId("2" * 32)
 HERE, THERE = InstanceId("here"), InstanceId("there")

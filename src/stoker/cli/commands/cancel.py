@@ -4,10 +4,10 @@ import click
 
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
-from stoker.cli.flink_spelling import Spelled, which_cluster
-from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
+from stoker.cli.options.flink import Spelled, which_cluster
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.terminal import say
 

@@ -6,11 +6,11 @@ import click
 
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
-from stoker.cli.flink_spelling import which_cluster
-from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_group import JobGroup
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
+from stoker.cli.options.flink import which_cluster
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.savepoint_texts import checkpoints_text, examination_text
 from stoker.cli.terminal import say

@@ -7,17 +7,17 @@ from typing import Any
 import click
 
 from stoker.cli.exit_codes import FAILED, OK
-from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.steps import steps
 from stoker.cli.tables import shown_table
 from stoker.cli.terminal import say
-from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
+from stoker.client.transport_blocking import BlockingClient
 from stoker.config.processes import ClusterOptions
 from stoker.core.errors import StokerError
-from stoker.processes.local_cluster import LocalCluster, quick
-from stoker.processes.local_cluster_state import (
+from stoker.processes.local.cluster import LocalCluster, quick
+from stoker.processes.local.cluster_state import (
     ClusterState,
     default_directory,
     read_state,

@@ -4,7 +4,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from stoker.cli.exit_codes import OK
-from stoker.cli.invocation import Invocation
+from stoker.cli.options.invocation import Invocation
 from stoker.cli.output import echo_value
 
 SHELLS = ("bash", "zsh", "fish")

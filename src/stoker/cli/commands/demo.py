@@ -10,14 +10,14 @@ import click
 from rich.console import Console
 
 import stoker
-from stoker.cli.demo_story import Story
+from stoker.cli.demo.story import Story
 from stoker.cli.exit_codes import OK
-from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.own_cluster import ended_by_sigterm
 from stoker.core.errors import InvalidInput
-from stoker.pipeline.loading import load_job
-from stoker.processes.local_cluster import LocalCluster
+from stoker.pipeline.load import load_job
+from stoker.processes.local.cluster import LocalCluster
 
 
 @click.command()

@@ -3,8 +3,8 @@
 import click
 
 from stoker.cli.exit_codes import OK
-from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_file import JobFile, job_file_options
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.core.description import describe, to_json
 
 

@@ -7,12 +7,12 @@ import click
 from stoker.api.jobs import JobOverview
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
-from stoker.cli.flink_spelling import which_cluster
-from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.options.flink import which_cluster
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.tables import shown_table
 from stoker.cli.words import duration_text, moment_text
-from stoker.client.blocking import BlockingClient
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import NotFound
 from stoker.core.states import JobStatus
 

@@ -9,8 +9,8 @@ import click
 
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
-from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.client.cluster import Job
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.service import serve_until_signal
 from stoker.processes.master import run_master
 

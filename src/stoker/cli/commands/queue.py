@@ -5,7 +5,7 @@ import click
 from stoker.api.queues import Queue
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import OK
-from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.tables import shown_table
 

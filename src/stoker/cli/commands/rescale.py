@@ -3,9 +3,9 @@
 import click
 
 from stoker.cli.connection import connect_patiently, find_masters
-from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.upgrading import follow
 from stoker.client.calls import Replacing
 from stoker.core.errors import Unavailable

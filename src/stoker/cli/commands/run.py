@@ -4,22 +4,22 @@ from contextlib import ExitStack
 
 import click
 
-from stoker.cli.attachment import beat_for, bound_to
 from stoker.cli.connection import connect_patiently, find_masters
 from stoker.cli.display import opened
 from stoker.cli.ending import ending_text, exit_code_of
 from stoker.cli.exit_codes import INTERRUPTED, OK
-from stoker.cli.flink_spelling import Spelled, which_cluster
 from stoker.cli.following import Following, Left
-from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_file import JobFile, job_file_options
+from stoker.cli.options.attachment import beat_for, bound_to
+from stoker.cli.options.flink import Spelled, which_cluster
+from stoker.cli.options.invocation import Invocation, shared_options
+from stoker.cli.options.restoring import from_savepoint, restore_options
 from stoker.cli.output import echo_value
 from stoker.cli.own_cluster import cluster_for_command
 from stoker.cli.program_display import ProgramDisplay, is_program
-from stoker.cli.restoring import from_savepoint, restore_options
 from stoker.cli.submitting import submit
 from stoker.cli.terminal import ask_about_interrupt, display_for_errors, say
-from stoker.client.blocking import BlockingClient
+from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import InvalidInput, Unavailable
 from stoker.core.graph import JobGraph, Restore, engine_of
 from stoker.core.ids import JobId

@@ -7,16 +7,16 @@ import click
 from stoker.cli.begun import tell_begun
 from stoker.cli.connection import connect
 from stoker.cli.exit_codes import FAILED, OK
-from stoker.cli.flink_spelling import (
+from stoker.cli.job_group import JobGroup
+from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.locations import absolute_location
+from stoker.cli.options.flink import (
     detached_option,
     savepoint_format,
     understood_option,
     which_cluster,
 )
-from stoker.cli.invocation import Invocation, shared_options
-from stoker.cli.job_group import JobGroup
-from stoker.cli.jobs import job_argument, job_named
-from stoker.cli.locations import absolute_location
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.savepoint_texts import manifest_text, savepoints_text
 from stoker.savepoints.locations import locate, read_manifest

@@ -7,8 +7,8 @@ import click
 from stoker.cli.connection import connect
 from stoker.cli.ending import failure_text
 from stoker.cli.exit_codes import OK
-from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.tables import shown_table
 from stoker.cli.words import duration_text, moment_text

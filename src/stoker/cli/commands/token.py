@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from stoker.cli.exit_codes import OK
-from stoker.cli.invocation import Invocation, shared_options
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.tables import shown_table
 from stoker.cli.words import moment_text

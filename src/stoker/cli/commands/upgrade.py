@@ -3,14 +3,14 @@
 import click
 
 from stoker.cli.connection import connect_patiently, find_masters
-from stoker.cli.flink_spelling import Spelled
-from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.job_file import JobFile, job_file_options
 from stoker.cli.jobs import job_argument, job_named
 from stoker.cli.locations import absolute_location
+from stoker.cli.options.flink import Spelled
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.upgrading import follow
 from stoker.client.calls import Replacing
-from stoker.client.job_source import files_of
+from stoker.client.source import files_of
 from stoker.core.errors import Unavailable
 
 

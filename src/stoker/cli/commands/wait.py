@@ -6,8 +6,8 @@ from stoker.cli.connection import connect, connect_patiently, find_masters
 from stoker.cli.display import opened
 from stoker.cli.ending import ending_text, exit_code_of
 from stoker.cli.following import Following, Left, Wish
-from stoker.cli.invocation import Invocation, shared_options
 from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.terminal import display_for_errors
 

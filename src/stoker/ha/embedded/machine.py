@@ -8,7 +8,7 @@ from typing import TypeVar
 from stoker.core.errors import CoordinatorUnavailable, SessionExpired, StokerError
 from stoker.ha.coordinator import Check, Create, Delete, Op, Put, Versioned
 from stoker.ha.embedded.database import Database
-from stoker.ha.embedded.glance import Glance
+from stoker.ha.embedded.inline_reader import Glance
 from stoker.ha.embedded.liveness import Liveness
 from stoker.ha.embedded.view import Departed, Look, View
 from stoker.ha.transaction import Record

@@ -1,0 +1,336 @@
+"""The process with a JVM of its own in which one program, or one region of a pipeline, runs.
+
+`python -m stoker.engine.classic.driver.main FD WARM` starts the JVM, and a Spark context if WARM
+is 1, then waits for its task at the socket FD. It takes one task and ends as the user's code ends.
+"""
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from stoker.core.failpoints import failpoint
+from stoker.core.graph import Artifact, ArtifactKind, Program
+from stoker.core.results import Failure, Progress
+from stoker.core.states import ExecutionState
+from stoker.engine.classic.driver.progress import look
+from stoker.engine.classic.driver.warm_spark import WarmSpark
+from stoker.engine.classic.packing import packed
+from stoker.engine.classic.settings import Fit, fit_of, stream_settings
+from stoker.engine.failures import failure_of
+from stoker.engine.lease import LeaseStep
+from stoker.engine.lease_watch import LeaseWatch
+from stoker.engine.limits import let_go, naming_its_limit, take_on
+from stoker.engine.protocol import (
+    Ended,
+    LeaseRenewed,
+    NotReady,
+    ProgressReport,
+    Ready,
+    RunnerEnd,
+    RunTask,
+    StateReport,
+)
+from stoker.engine.region.program import (
+    enter,
+    execute,
+    exit_code_of,
+    failure_of_error,
+    failure_of_exit,
+    print_uncaught,
+)
+from stoker.engine.region.run import RegionRun
+from stoker.engine.reuse.session_policy import GivenSession
+from stoker.osproc.process_tree import kill_tree
+
+_LOOK_SECONDS = 1.0
+_START_ERRORS = (PySparkException, Py4JError, OSError, RuntimeError)
+
+
+class Driver:
+    def __init__(self, end: RunnerEnd, spark: WarmSpark, task: RunTask) -> None:
+        self._end = end
+        self._spark = spark
+        self._task = task
+        self._directory = Path(task.directory)
+        self._progress = Progress()
+        self._supervisor = os.getppid()
+        self._lease = LeaseWatch(
+            task.lease,
+            {
+                LeaseStep.END: self._end_by_itself,
+                LeaseStep.FORCE: self._end_by_force,
+                LeaseStep.KILL: self._end_at_any_price,
+            },
+        )
+
+    def run(self) -> int:
+        """The exit code; what happens to a job's program happens to this process."""
+        if self._lease.due is not LeaseStep.GO_ON:
+            # The task was sent, and then its task executor or the machine was frozen.
+            return 1
+        self._lease.start()
+        threading.Thread(target=self._listen, name="stoker-control", daemon=True).start()
+        self._state(ExecutionState.INITIALIZING)
+        _use_temporary_files_in(self._directory / "tmp")
+        for path in reversed(self._task.python_path):
+            sys.path.insert(0, path)
+        vertex = self._task.graph.vertex(self._task.region.id)
+        try:
+            if isinstance(vertex, Program):
+                return self._run_program(vertex)
+            return self._run_region()
+        # What user code raises was caught closer to it: this is Spark or the machine.
+        except _START_ERRORS as error:
+            failure = failure_of(error)
+            print(failure.stack_trace, file=sys.stderr)
+            self._ended(failure)
+            return 1
+
+    def _run_program(self, program: Program) -> int:
+        configuration = self._task.graph.configuration
+        files = self._linked()
+        directory = enter(program.directory, self._directory / "work", program.environment)
+        if fit_of(configuration, program.environment) is not Fit.CONTEXT:
+            self._spark.discard_context()
+        self._settle(directory, program.environment)
+        self._spark.add_files(
+            [str(files[a.name]) for a in self._of_kind(ArtifactKind.FILE, program)],
+            [str(files[a.name]) for a in self._of_kind(ArtifactKind.PYTHON, program)],
+        )
+        for artifact in self._of_kind(ArtifactKind.PYTHON, program):
+            path = files[artifact.name]
+            sys.path.insert(0, str(path.parent if path.suffix == ".py" else path))
+        self._spark.hand_over()
+        self._report_progress()
+        self._state(ExecutionState.RUNNING)
+        if self._task.limits is not None:
+            take_on(self._task.limits)
+        return self._execute(str(files[program.script]), program)
+
+    def _settle(self, directory: str, environment: dict[str, str]) -> None:
+        settings = {k: v for k, v in self._task.graph.configuration.items() if _is_spark(k)}
+        self._spark.set_properties(settings)
+        if self._spark.is_unclaimed:
+            self._spark.configure(settings)
+        self._spark.work_in(directory)
+        installed = {"PYTHONPATH": os.pathsep.join(self._searched_by_workers())}
+        self._spark.set_workers_environment(
+            {**environment, **(installed if self._task.python_path else {})}
+        )
+
+    def _searched_by_workers(self) -> list[str]:
+        """Those of another machine search what travels to them."""
+        if self._spark.is_local:
+            return list(self._task.python_path)
+        names = []
+        for number, place in enumerate(self._task.python_path):
+            names.append(f"stoker-environment-{number}")
+            self._spark.add_archive(packed(Path(place)), names[-1])
+        return names
+
+    def _execute(self, script: str, program: Program) -> int:
+        try:
+            execute(script, program.arguments)
+        except SystemExit as error:
+            code = exit_code_of(error)
+            if isinstance(error.code, str):
+                print(error.code, file=sys.stderr)
+            if code != 0:
+                self._ended(failure_of_exit(code, error.code))
+            return code
+        # The border to user code: whatever comes out of it is the program's failure.
+        except (Exception, KeyboardInterrupt) as error:
+            if self._task.limits is not None:
+                let_go()
+            print_uncaught(error, script)
+            self._ended(self._failure_of(error))
+            return 1
+        return 0
+
+    def _failure_of(self, error: BaseException) -> Failure:
+        return naming_its_limit(failure_of_error(error), error, self._task.limits)
+
+    def _run_region(self) -> int:
+        if fit_of(self._task.graph.configuration, {}) is not Fit.CONTEXT:
+            self._spark.set_properties(
+                {k: v for k, v in self._task.graph.configuration.items() if _is_spark(k)}
+            )
+            self._spark.discard_context()
+        os.chdir(self._directory)
+        session: Any = self._spark.claim() or SparkSession.builder.getOrCreate()
+        for key, value in stream_settings(os.cpu_count() or 1).items():
+            session.conf.set(key, value)
+        self._report_progress()
+        run = RegionRun(
+            _ClassicSession(session),
+            GivenSession(),
+            _for_session(self._task, session),
+            self._tell,
+            self._running,
+        )
+        try:
+            run.run()
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            failure = failure_of(error)
+            print(failure.stack_trace, file=sys.stderr)
+            self._ended(failure)
+            return 1
+        self._end.send(Ended(state=ExecutionState.FINISHED, progress=self._progress))
+        return 0
+
+    def _running(self) -> None:
+        self._state(ExecutionState.RUNNING)
+
+    def _ended(self, failure: Failure) -> None:
+        with suppress(OSError):
+            self._end.send(
+                Ended(state=ExecutionState.FAILED, failure=failure, progress=self._progress)
+            )
+
+    def _of_kind(self, kind: ArtifactKind, program: Program) -> list[Artifact]:
+        own = (program.script, program.requirements)
+        return [a for a in self._task.graph.artifacts if a.kind is kind and a.name not in own]
+
+    def _linked(self) -> dict[str, Path]:
+        """The job's files under the names that it knows them by.
+
+        Not as symbolic links: Spark follows those, and its workers get the name behind.
+        """
+        directory = self._directory / "files"
+        directory.mkdir(exist_ok=True)
+        for name, source in self._task.artifacts.items():
+            try:
+                os.link(source, directory / name)
+            except OSError:
+                # Another file system, or one without hard links.
+                shutil.copyfile(source, directory / name)
+        return {name: directory / name for name in self._task.artifacts}
+
+    def _state(self, state: ExecutionState) -> None:
+        self._end.send(StateReport(state=state))
+
+    def _tell(self, progress: Progress) -> None:
+        if progress != self._progress:
+            self._progress = progress
+            with suppress(OSError):
+                self._end.send(ProgressReport(progress=progress))
+
+    def _listen(self) -> None:
+        # Its end is the supervisor's business, which sees whether the task executor lives.
+        while (message := self._end.receive()) is not None:
+            if isinstance(message, LeaseRenewed):
+                self._lease.renew(message.until)
+
+    # The lease runs out: what the task executor does else, which may be frozen
+
+    def _end_by_itself(self) -> None:
+        failpoint("lease.before-ending")
+        self._tell_supervisor(signal.SIGTERM)
+
+    def _end_by_force(self) -> None:
+        failpoint("lease.before-killing")
+        self._tell_supervisor(signal.SIGUSR1)
+
+    def _end_at_any_price(self) -> None:
+        kill_tree(self._supervisor)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _tell_supervisor(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self._supervisor, number)
+
+    def _report_progress(self) -> None:
+        threading.Thread(target=self._watch, name="stoker-progress", daemon=True).start()
+
+    def _watch(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(_LOOK_SECONDS):
+            # The context may be stopped, or not yet made, or its monitoring turned off.
+            with suppress(OSError, ValueError, KeyError, AttributeError, Py4JError):
+                progress = look()
+                if progress is not None:
+                    self._tell(progress)
+
+
+class _ClassicSession:
+    """A classic session with the one method that only Spark Connect has."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def registerProgressHandler(self, _handler: Any) -> None:
+        """Spark's monitoring is asked instead."""
+
+
+def _for_session(task: RunTask, session: Any) -> RunTask:
+    """Without the settings that the context was made with and a session cannot set again."""
+    kept = {
+        key: value
+        for key, value in task.graph.configuration.items()
+        if not _is_spark(key) or session.conf.isModifiable(key)
+    }
+    graph = msgspec.structs.replace(task.graph, configuration=kept)
+    return msgspec.structs.replace(task, graph=graph)
+
+
+def _is_spark(key: str) -> bool:
+    return key.startswith("spark.")
+
+
+def _use_temporary_files_in(directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    os.environ["TMPDIR"] = str(directory)
+    tempfile.tempdir = None
+
+
+def _stop_everything(spark: WarmSpark) -> None:
+    # A JVM that is gone cannot be stopped, and nobody is left to be told.
+    with suppress(Exception):
+        spark.stop_everything()
+
+
+def main() -> int:
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    connection.set_inheritable(False)
+    end = RunnerEnd(connection)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        spark = WarmSpark()
+        # Last of all exit handlers, since those of user code may still use Spark.
+        atexit.register(_stop_everything, spark)
+        if sys.argv[2] == "1":
+            spark.make_context()
+    except _START_ERRORS as error:
+        end.send(NotReady(reason=f"{type(error).__name__}: {error}"))
+        return 1
+    for variable in ("PYSPARK_SUBMIT_ARGS", "_PYSPARK_DRIVER_CONN_INFO_PATH"):
+        os.environ.pop(variable, None)
+    end.send(Ready(spark_version=spark.version))
+    task = end.receive()
+    if not isinstance(task, RunTask):
+        return 0
+    try:
+        return Driver(end, spark, task).run()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""One driver with a JVM of its own, as the task executor sees it."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.core.errors import Unavailable
+from stoker.core.failpoints import failpoint
+from stoker.engine.child_channel import TalkingProcess, line_over
+from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.classic.settings import LOG4J, driver_properties
+from stoker.engine.connect.server import exit_in_words, spark_home
+from stoker.engine.java import Java
+from stoker.engine.options import EngineOptions
+from stoker.engine.protocol import NotReady, Ready
+from stoker.engine.server_config import ServerFiles, is_on_this_machine
+from stoker.engine.spark_masters import absence_of
+from stoker.osproc.log_pump import LogPump
+from stoker.osproc.orphans import OWNER, owner_mark
+
+_DYING_SECONDS = 5.0
+_FOREIGN_SETTINGS = (
+    "SPARK_REMOTE",
+    "SPARK_LOCAL_REMOTE",
+    "SPARK_CONNECT_MODE_ENABLED",
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverSetup:
+    """What every driver of an engine is started with."""
+
+    options: EngineOptions
+    classic: ClassicOptions
+    java: Java
+    work: Path
+    logs: Path
+
+    @property
+    def warehouse(self) -> str:
+        return (self.work / "warehouse").as_uri()
+
+
+class DriverProcess(TalkingProcess):
+    """The supervisor of a driver and its JVM, and the driver that is spoken with."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        directory: Path,
+        line: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        output: tuple[LogPump, LogPump],
+    ) -> None:
+        super().__init__(*line, output)
+        self._process = process
+        self._directory = directory
+        self.spark_version = ""
+        self.exited: asyncio.Task[int] = asyncio.create_task(self._wait(), name="driver")
+        """The exit code, negative for a signal, when no process of the driver is left."""
+
+    @property
+    def pid(self) -> int:
+        """Of the supervisor."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.exited.done()
+
+    @property
+    def last_words(self) -> str:
+        return self._stderr.last_words
+
+    @property
+    def last_output(self) -> str:
+        return self._stdout.last_words
+
+    def ask_to_end(self) -> None:
+        """SIGTERM to the driver and its JVM; they are killed when the grace is over."""
+        failpoint("driver.before-ending")
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+
+    async def kill(self) -> int:
+        """Returns when no process of it is left."""
+        if self.exited.done():
+            return self.exited.result()
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR1)
+        await asyncio.wait([self.exited], timeout=_DYING_SECONDS)
+        if not self.exited.done():
+            # The driver and its JVM are tied to the supervisor.
+            with suppress(ProcessLookupError):
+                self._process.kill()
+        return await asyncio.shield(self.exited)
+
+    async def _wait(self) -> int:
+        code = await self._process.wait()
+        await self.hang_up()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        return code
+
+
+async def start_driver(
+    setup: DriverSetup,
+    name: str,
+    *,
+    warm: bool,
+    settings: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> DriverProcess:
+    """A driver that waits for its task; Unavailable, with its last words, if it does not start."""
+    master = (settings or {}).get("spark.master", setup.options.master)
+    if (absent := await absence_of(master)) is not None:
+        raise Unavailable(absent)
+    directory = setup.work / "drivers" / name
+    files = _prepare(setup, directory, settings or {})
+    ours, theirs = socket.socketpair()
+    command = _command(setup, theirs.fileno(), warm=warm)
+    failpoint("driver.before-launch")
+    with theirs:
+        line = await line_over(ours)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=directory,
+            env=_environment(setup, files) | dict(environment or {}),
+            pass_fds=(theirs.fileno(),),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    log = setup.logs / "drivers.log"
+    limit = int(setup.options.runner_log_size)
+    pumps = (LogPump(process.stdout, log, limit), LogPump(process.stderr, log, limit))
+    driver = DriverProcess(process, directory, line, pumps)
+    failpoint("driver.after-launch")
+    try:
+        await _wait_until_ready(driver, setup)
+    except BaseException:
+        await driver.kill()
+        raise
+    return driver
+
+
+async def _wait_until_ready(driver: DriverProcess, setup: DriverSetup) -> None:
+    patience = setup.options.start_timeout
+    try:
+        async with asyncio.timeout(patience.total_seconds()):
+            answer = await driver.receive()
+    except TimeoutError:
+        raise Unavailable(
+            f"a Spark driver was not ready within {patience}{_words(driver)}; the machine may be "
+            "too busy: try again later, or raise taskmanager.spark.start-timeout"
+        ) from None
+    match answer:
+        case Ready(spark_version=version):
+            driver.spark_version = version
+        case NotReady(reason=reason):
+            raise Unavailable(f"a Spark driver did not start: {reason}{_words(driver)}")
+        case _:
+            code = await driver.kill()
+            raise Unavailable(
+                f"a Spark driver ended before it was ready: {exit_in_words(code)}{_words(driver)}"
+            )
+
+
+def _words(driver: DriverProcess) -> str:
+    lines = [line for line in driver.last_words.splitlines() if line.strip()]
+    return f"; it said: {' | '.join(lines[-3:])}" if lines else ""
+
+
+def _prepare(setup: DriverSetup, directory: Path, settings: Mapping[str, str]) -> ServerFiles:
+    for name in ("local", "tmp", "derby"):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+    files = ServerFiles(work=directory, logs=setup.logs)
+    files.write(driver_properties(setup.options, setup.classic, files, setup.warehouse, settings))
+    files.log4j.write_text(LOG4J)
+    return files
+
+
+def _command(setup: DriverSetup, descriptor: int, *, warm: bool) -> list[str]:
+    grace = setup.options.cancellation_grace.total_seconds()
+    supervisor = [sys.executable, "-m", "stoker.osproc.supervisor", str(os.getpid()), f"{grace:g}"]
+    driver = [
+        sys.executable,
+        "-m",
+        "stoker.engine.classic.driver.main",
+        str(descriptor),
+        str(int(warm)),
+    ]
+    return [*supervisor, "--", *driver]
+
+
+def _environment(setup: DriverSetup, files: ServerFiles) -> dict[str, str]:
+    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_SETTINGS}
+    environment |= {
+        "JAVA_HOME": str(setup.java.home),
+        "SPARK_HOME": str(spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {files.properties} pyspark-shell",
+        # What a program prints reaches its user as it is printed.
+        "PYTHONUNBUFFERED": "1",
+        OWNER: owner_mark(),
+    }
+    if is_on_this_machine(setup.options.master):
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return environment

@@ -1,0 +1,134 @@
+"""The classic engine: a driver process and a JVM for each task, spare ones kept warm."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from stoker.aio.clock import WallClock, system_wall_clock
+from stoker.core.errors import StartupFailed, StokerError, Unavailable
+from stoker.core.ids import Ids
+from stoker.engine.classic.driver_client import DriverSetup
+from stoker.engine.classic.environments import PythonEnvironments
+from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.classic.pool import DriverPool
+from stoker.engine.classic.task import ClassicTask
+from stoker.engine.contract import EngineState, Listener, Task
+from stoker.engine.java import bundled_java_home, find_java
+from stoker.engine.limits import limits_of, machine_memory
+from stoker.engine.options import EngineOptions
+
+log = logging.getLogger(__name__)
+
+
+class ClassicEngine:
+    """Made by `ClassicEngine.open`. Must live on the main thread, to which children are tied."""
+
+    def __init__(
+        self,
+        setup: DriverSetup,
+        environments: PythonEnvironments,
+        *,
+        ids: Ids,
+        wall_clock: WallClock,
+    ) -> None:
+        self._setup = setup
+        self._environments = environments
+        self._wall_clock = wall_clock
+        self._pool = DriverPool(setup, ids)
+        self._limits = limits_of(setup.options, machine_memory())
+        self._tasks: set[ClassicTask] = set()
+        self._keeping: asyncio.Task[None] | None = None
+        self._spark_version = ""
+        self._closed = False
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        options: EngineOptions,
+        classic: ClassicOptions,
+        work_dir: Path,
+        log_dir: Path,
+        *,
+        environments_dir: Path | None = None,
+        ids: Ids | None = None,
+        wall_clock: WallClock = system_wall_clock,
+        environ: Mapping[str, str] = os.environ,
+    ) -> AsyncIterator["ClassicEngine"]:
+        """Starts nothing yet unless the options say so; StartupFailed if there is no Java."""
+        work = work_dir.absolute()  # noqa: ASYNC240
+        java = await find_java(environ, work / "java", bundled_home=bundled_java_home())
+        ids = ids or Ids()
+        setup = DriverSetup(
+            options=options,
+            classic=classic,
+            java=java,
+            work=work,
+            logs=log_dir.absolute(),  # noqa: ASYNC240
+        )
+        environments = PythonEnvironments(
+            environments_dir or work / "environments",
+            ids,
+            timeout=classic.environment_timeout,
+            kept=classic.environments_kept,
+        )
+        engine = cls(setup, environments, ids=ids, wall_clock=wall_clock)
+        engine._keeping = asyncio.create_task(engine._pool.run(), name="keep-drivers")
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+    @property
+    def state(self) -> EngineState:
+        return EngineState.READY
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        return {
+            "spark-version": self._spark_version,
+            "spark-master": self._setup.options.master,
+            "java-version": str(self._setup.java.version),
+            "java-home": str(self._setup.java.home),
+            "classic-drivers-ready": str(self._pool.ready),
+            "classic-drivers-busy": str(len(self._tasks)),
+        }
+
+    async def wait_until_ready(self) -> None:
+        """When a driver is warm, unless none is to be kept."""
+        if self._setup.classic.warm_drivers > 0:
+            try:
+                self._spark_version = await self._pool.wait_until_warm()
+            except StokerError as error:
+                raise StartupFailed(f"the classic engine does not start: {error}") from error
+
+    async def launch(self, task: Task, listener: Listener) -> ClassicTask:
+        if self._closed:
+            raise Unavailable("the Spark engine is closed")
+        running = ClassicTask(
+            task,
+            self._pool,
+            listener,
+            install=self._environments.install_for,
+            limits=self._limits,
+            run_time=self._setup.options.runner_run_time,
+            grace=self._setup.options.cancellation_grace,
+            wall_clock=self._wall_clock,
+        )
+        self._tasks.add(running)
+        running.following.add_done_callback(lambda _: self._tasks.discard(running))
+        return running
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.gather(*(task.kill() for task in self._tasks))
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait([self._keeping])
+            if not self._keeping.cancelled() and (error := self._keeping.exception()):
+                log.error("keeping spare drivers had failed", exc_info=error)

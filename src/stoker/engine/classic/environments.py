@@ -1,0 +1,197 @@
+"""What jobs need installed: made once for each list of requirements, and kept by its content.
+
+An environment is a directory that Python is told to search. It is built aside and renamed when it
+is whole, so that one that stands under its name is complete, whoever died meanwhile.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import sys
+import sysconfig
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import BinaryIO
+
+from stoker.core.errors import StokerError
+from stoker.core.failpoints import failpoint
+from stoker.core.graph import ArtifactKind, Program
+from stoker.core.ids import Ids
+from stoker.engine.classic.packing import forget_packed
+from stoker.engine.classic.requirement_lists import relative_paths
+from stoker.engine.connect.server import exit_in_words
+from stoker.engine.contract import Task
+from stoker.osproc.parent_death import tethered
+
+_LOOK_SECONDS = 0.1
+_KEPT_OUTPUT = 4000
+
+
+class RequirementsNotInstalled(StokerError):
+    """The tool that installs says no; its words are in the message."""
+
+
+class PythonEnvironments:
+    def __init__(self, root: Path, ids: Ids, *, timeout: timedelta, kept: int) -> None:
+        self._root = root
+        self._ids = ids
+        self._timeout = timeout
+        self._kept = kept
+
+    async def install_for(self, task: Task) -> tuple[str, ...]:
+        """Directories with what the program's requirements and wheels bring; usually none."""
+        vertex = task.graph.vertex(task.region_id)
+        if not isinstance(vertex, Program):
+            return ()
+        wheels = {
+            artifact.name: task.artifacts[artifact.name]
+            for artifact in task.graph.artifacts
+            if artifact.kind is ArtifactKind.WHEEL
+        }
+        requirements = task.artifacts[vertex.requirements] if vertex.requirements else None
+        if requirements is None and not wheels:
+            return ()
+        digests = [f"{a.name} {a.sha256}" for a in task.graph.artifacts if a.name in wheels]
+        text = requirements.read_bytes() if requirements is not None else b""
+        _refuse_relative_paths(text)
+        name = environment_name(text, digests)
+        wheel_directory = task.directory / "wheels"
+        return (str(await self._get(name, requirements, _linked(wheels, wheel_directory))),)
+
+    async def _get(self, name: str, requirements: Path | None, wheels: list[Path]) -> Path:
+        place = self._root / name
+        self._root.mkdir(parents=True, exist_ok=True)
+        async with _locked(self._root / f"{name}.lock"):
+            if not place.is_dir():
+                await self._build(place, requirements, wheels)
+                self._forget_old(place)
+            os.utime(place)
+        return place
+
+    async def _build(self, place: Path, requirements: Path | None, wheels: list[Path]) -> None:
+        partial = place.with_name(f"{place.name}.{self._ids.nonce()}.partial")
+        for former in self._root.glob(f"{place.name}.*.partial"):
+            # Of somebody who died: nobody else builds while the lock is held.
+            shutil.rmtree(former, ignore_errors=True)
+        try:
+            partial.mkdir()
+            await self._install(partial, requirements, wheels)
+            failpoint("environment.before-publishing")
+            partial.rename(place)
+            failpoint("environment.after-publishing")
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    async def _install(self, target: Path, requirements: Path | None, wheels: list[Path]) -> None:
+        wanted = ["-r", str(requirements)] if requirements is not None else []
+        command = [*_installer(), "--target", str(target), *wanted, *map(str, wheels)]
+        # A file keeps what was said, whenever it is read.
+        with tempfile.TemporaryFile() as output:
+            code = await self._run(tethered(*command), output)
+            if code != 0:
+                output.seek(0)
+                said = output.read().decode(errors="replace").strip()[-_KEPT_OUTPUT:]
+                raise RequirementsNotInstalled(
+                    f"the job's requirements cannot be installed; correct them and submit the job "
+                    f"again:\n{said or exit_in_words(code)}"
+                )
+
+    async def _run(self, command: list[str], output: BinaryIO) -> int:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(self._timeout.total_seconds()):
+                return await process.wait()
+        except TimeoutError:
+            raise RequirementsNotInstalled(
+                f"the job's requirements were not installed within {self._timeout} "
+                "(python-environment.timeout)"
+            ) from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+    def _forget_old(self, newest: Path) -> None:
+        places = [p for p in self._root.iterdir() if p.is_dir() and not p.name.endswith(".partial")]
+        places.sort(key=lambda place: place.stat().st_mtime, reverse=True)
+        for place in places[max(self._kept, 1) :]:
+            if place != newest:
+                _remove_unless_locked(place)
+
+
+def _refuse_relative_paths(requirements: bytes) -> None:
+    if found := relative_paths(requirements.decode(errors="replace")):
+        raise RequirementsNotInstalled(
+            f"of the job's requirements the list alone is here, not what it points to "
+            f"({'; '.join(found)}); send wheels with --wheel, or name them by whole paths or URLs"
+        )
+
+
+def environment_name(requirements: bytes, wheels: Iterable[str]) -> str:
+    """Equal for equal content, on one Python and one platform."""
+    digest = hashlib.sha256(requirements)
+    for wheel in sorted(wheels):
+        digest.update(b"\0" + wheel.encode())
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    digest.update(f"\0{version}\0{sysconfig.get_platform()}".encode())
+    return digest.hexdigest()[:32]
+
+
+def _linked(wheels: dict[str, Path], directory: Path) -> list[Path]:
+    """Under their own names, without which no installer takes them."""
+    if wheels:
+        directory.mkdir(parents=True, exist_ok=True)
+    for name, path in wheels.items():
+        os.symlink(os.path.abspath(path), directory / name)
+    return [directory / name for name in wheels]
+
+
+def _installer() -> list[str]:
+    beside = Path(sys.executable).with_name("uv")
+    uv = str(beside) if beside.exists() else shutil.which("uv")
+    if uv is not None:
+        return [uv, "pip", "install", "--quiet", "--python", sys.executable]
+    return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+
+
+@asynccontextmanager
+async def _locked(path: Path) -> AsyncIterator[None]:
+    """Held by one task of all processes; the kernel drops it with its holder."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        # Another process holds it: no event of this one tells when it lets go.
+        while not _try_lock(descriptor):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remove_unless_locked(place: Path) -> None:
+    descriptor = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        if _try_lock(descriptor):
+            shutil.rmtree(place, ignore_errors=True)
+            forget_packed(place)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,97 @@
+"""What the end of a driver means for its task. Pure."""
+
+import signal
+from dataclasses import dataclass
+
+import msgspec
+
+from stoker.core.results import Failure
+from stoker.core.states import ExecutionState
+from stoker.engine.connect.server import exit_in_words
+from stoker.engine.protocol import Ended
+from stoker.engine.region.program import EXIT_CODE, failure_of_exit
+
+_JAVA_OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
+_FAREWELL = f"Terminating due to {_JAVA_OUT_OF_MEMORY}"
+"""The last words of a JVM, which it writes to its standard output; then nobody answers there."""
+_NO_MASTER = "All masters are unresponsive"
+"""What Spark logs after a minute; what it raises says only that its context has stopped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    state: ExecutionState
+    failure: Failure | None = None
+
+
+def end_of(
+    code: int, ended: Ended | None, last_words: str, last_output: str = "", *, cancelled: bool
+) -> End:
+    """From the exit code (negative: a signal), what the driver told, and what it wrote last."""
+    if cancelled:
+        return End(state=ExecutionState.CANCELED)
+    told = ended.failure if ended is not None else None
+    complaint = _complaint(last_words, _JAVA_OUT_OF_MEMORY) or _complaint(last_output, _FAREWELL)
+    if complaint and (told is not None or code != 0):
+        return _failed(
+            Failure(
+                error="OutOfMemory",
+                message=f"the program's JVM ran out of memory: {complaint}; raise it with "
+                "--conf spark.driver.memory=2g",
+                stack_trace=told.stack_trace if told is not None else "",
+            ),
+            code,
+        )
+    if told is not None:
+        return _failed(_by_master(told, last_words), code)
+    if code == 0:
+        return End(state=ExecutionState.FINISHED)
+    if code > 0:
+        return _failed(_with_words(failure_of_exit(code), last_words), code)
+    return _failed(_killed(code, last_words), code)
+
+
+def _killed(code: int, last_words: str) -> Failure:
+    ending = exit_in_words(code)
+    if -code == signal.SIGKILL:
+        return Failure(
+            error="OutOfMemory",
+            message=f"the program's process was {ending}, most likely because the machine or the "
+            "program's limit ran out of memory",
+        )
+    meaning = {
+        signal.SIGSEGV: "; compiled code in it reached for memory that is not there",
+        signal.SIGABRT: "; compiled code in it gave up",
+    }.get(signal.Signals(-code), "")
+    failure = Failure(error="ProgramCrashed", message=f"the program was {ending}{meaning}")
+    return _with_words(failure, last_words)
+
+
+def _with_words(failure: Failure, last_words: str) -> Failure:
+    lines = [line for line in last_words.splitlines() if line.strip()]
+    return msgspec.structs.replace(failure, stack_trace="\n".join(lines[-10:]))
+
+
+def _failed(failure: Failure, code: int) -> End:
+    shown = code if code >= 0 else 128 - code
+    labels = {**failure.labels, EXIT_CODE: str(shown or 1)}
+    return End(state=ExecutionState.FAILED, failure=msgspec.structs.replace(failure, labels=labels))
+
+
+def _by_master(failure: Failure, last_words: str) -> Failure:
+    """One whose program names a Spark master that is not there is told as that."""
+    if _NO_MASTER not in last_words:
+        return failure
+    return msgspec.structs.replace(
+        failure,
+        error="SparkMasterAbsent",
+        message=f"no Spark master is where the program looks for it ({_NO_MASTER}, says Spark); "
+        "start it, or correct the master that the program names",
+    )
+
+
+def _complaint(text: str, sign: str) -> str:
+    for line in text.splitlines():
+        if sign in line:
+            return line[line.index(_JAVA_OUT_OF_MEMORY) :].strip()
+    return ""

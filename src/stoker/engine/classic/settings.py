@@ -1,0 +1,108 @@
+"""What a driver of a job's own is started with, and whether a spare one will do. Pure."""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from stoker.core.checks.job import is_static_setting
+from stoker.engine.classic.options import ClassicOptions
+from stoker.engine.options import EngineOptions
+from stoker.engine.server_config import ServerFiles, spark_properties
+
+LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+# Warns of a directory that was not the program's choice.
+logger.conf.name = org.apache.spark.SparkConf
+logger.conf.level = error
+# What it says of a program's own monitoring is not for the program's user.
+logger.jetty.name = org.sparkproject.jetty
+logger.jetty.level = error
+"""
+
+_FOR_A_JVM = (
+    "spark.archives",
+    "spark.driver.",
+    "spark.hadoop.",
+    "spark.jars",
+    "spark.kubernetes.",
+    "spark.submit.",
+    "spark.yarn.",
+)
+"""Read by spark-submit, or by the JVM when it starts."""
+_LAUNCH_VARIABLES = ("SPARK_", "PYSPARK_", "JAVA_", "HADOOP_", "YARN_", "PYTHON", "LD_", "OMP_")
+_CONNECT_ONLY = (
+    "spark.app.name",
+    "spark.connect.",
+    "spark.sql.connect.",
+    "spark.scheduler.mode",
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.stateStore.",
+)
+"""Stoker's choices for its own server. A program finds Spark's defaults, as it always did."""
+
+
+class Fit(Enum):
+    CONTEXT = auto()
+    """A spare driver as it stands, with the Spark context that it has made."""
+    JVM = auto()
+    """A spare driver's JVM, in which a new Spark context is made."""
+    NOTHING = auto()
+    """A driver must be started for this job."""
+
+
+def fit_of(configuration: Mapping[str, str], environment: Mapping[str, str]) -> Fit:
+    """What of a spare driver serves a job with these settings."""
+    settings = [key for key in configuration if key.startswith("spark.")]
+    master = configuration.get("spark.master", "")
+    if (
+        any(key.startswith(_FOR_A_JVM) for key in settings)
+        or any(name.startswith(_LAUNCH_VARIABLES) for name in environment)
+        or master.startswith(("yarn", "k8s"))
+    ):
+        return Fit.NOTHING
+    if all(key.startswith("spark.sql.") and not is_static_setting(key) for key in settings):
+        return Fit.CONTEXT
+    return Fit.JVM
+
+
+def driver_properties(
+    options: EngineOptions,
+    classic: ClassicOptions,
+    files: ServerFiles,
+    warehouse: str,
+    own: Mapping[str, str],
+) -> dict[str, str]:
+    """All settings of a driver; those of its job win, then those of the cluster."""
+    chosen = spark_properties(options, files, cores=1)
+    kept = {
+        key: value
+        for key, value in chosen.items()
+        if key in options.spark_properties or not key.startswith(_CONNECT_ONLY)
+    }
+    if "spark.driver.memory" not in options.spark_properties:
+        kept["spark.driver.memory"] = f"{max(int(classic.heap) // 1024**2, 1)}m"
+    if "spark.sql.warehouse.dir" not in options.spark_properties:
+        kept["spark.sql.warehouse.dir"] = warehouse
+    settings = {key: value for key, value in own.items() if key.startswith("spark.")}
+    java_options = "spark.driver.extraJavaOptions"
+    if java_options in settings:
+        settings[java_options] = f"{kept.get(java_options, '')} {settings[java_options]}".strip()
+    return kept | settings
+
+
+def stream_settings(cores: int) -> dict[str, str]:
+    """What Stoker sets for its own pipelines, on whichever engine they run."""
+    return {
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    }

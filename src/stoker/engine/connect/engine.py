@@ -1,0 +1,153 @@
+"""The connect engine: one warm Spark Connect server, and a runner process for each task."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from stoker.aio.clock import WallClock, system_wall_clock
+from stoker.core.errors import Unavailable
+from stoker.core.ids import Ids
+from stoker.engine.connect.pool import RunnerPool
+from stoker.engine.connect.recycling import ServerAge
+from stoker.engine.connect.server import SparkServer, running_server
+from stoker.engine.connect.session_cleanup import SessionEnder
+from stoker.engine.connect.supervised import Kept
+from stoker.engine.connect.task import ConnectTask, TaskMeans
+from stoker.engine.connect.zygote_client import ZygoteLink, running_zygote
+from stoker.engine.contract import EngineState, Listener, Task
+from stoker.engine.java import Java, bundled_java_home, find_java
+from stoker.engine.limits import machine_memory
+from stoker.engine.options import EngineOptions
+from stoker.engine.server_config import ServerFiles
+from stoker.osproc.orphans import kill_orphans
+
+logger = logging.getLogger(__name__)
+
+
+class ConnectEngine:
+    """Made by `ConnectEngine.open`. Must live on the main thread, to which children are tied."""
+
+    def __init__(
+        self,
+        options: EngineOptions,
+        java: Java,
+        files: ServerFiles,
+        *,
+        ids: Ids,
+        wall_clock: WallClock,
+    ) -> None:
+        self._options = options
+        self._java = java
+        self._files = files
+        self._ids = ids
+        delays = {
+            "restart_delay": options.restart_delay,
+            "max_restart_delay": options.max_restart_delay,
+        }
+        self._server: Kept[SparkServer] = Kept("the Spark server", self._start_server, **delays)
+        log_bytes = int(options.runner_log_size)
+        self._zygote: Kept[ZygoteLink] = Kept(
+            "the zygote", lambda: running_zygote(files.logs / "zygote.log", log_bytes), **delays
+        )
+        self._pool = RunnerPool(options, self._server, self._zygote, ids)
+        self._means = TaskMeans(
+            options=options,
+            machine_memory=machine_memory(),
+            pool=self._pool,
+            sessions=SessionEnder(self._zygote),
+            wall_clock=wall_clock,
+        )
+        self._lives = 0
+        self._age = ServerAge(options, self._server, self._pool)
+        self._parts: list[asyncio.Task[None]] = []
+        self._closed = False
+        self._spark_version = ""
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        options: EngineOptions,
+        work_dir: Path,
+        log_dir: Path,
+        *,
+        ids: Ids | None = None,
+        wall_clock: WallClock = system_wall_clock,
+        environ: Mapping[str, str] = os.environ,
+    ) -> AsyncIterator["ConnectEngine"]:
+        """Begins to start Spark and returns at once; raises StartupFailed if there is no Java."""
+        work = work_dir.absolute()  # noqa: ASYNC240
+        await asyncio.to_thread(kill_orphans)
+        java = await find_java(environ, work / "java", bundled_home=bundled_java_home())
+        files = ServerFiles(work=work, logs=log_dir.absolute())  # noqa: ASYNC240
+        engine = cls(options, java, files, ids=ids or Ids(), wall_clock=wall_clock)
+        engine._begin()
+        try:
+            yield engine
+        finally:
+            await engine.close()
+
+    def _start_server(self) -> AbstractAsyncContextManager[SparkServer]:
+        self._lives += 1
+        self._files = replace(self._files, life=self._lives)
+        return running_server(self._options, self._java, self._files, self._ids.nonce())
+
+    def _begin(self) -> None:
+        self._parts = [
+            asyncio.create_task(part.run(), name=name)
+            for part, name in (
+                (self._zygote, "keep-zygote"),
+                (self._server, "keep-spark-server"),
+                (self._pool, "keep-runners"),
+                (self._age, "recycle-spark-server"),
+            )
+        ]
+
+    @property
+    def state(self) -> EngineState:
+        return self._server.state
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        server = self._server.current
+        zygote = self._zygote.current
+        return {
+            "spark-version": self._spark_version,
+            "spark-master": self._options.master,
+            "java-version": str(self._java.version),
+            "java-home": str(self._java.home),
+            "heap-bytes": str(int(self._options.heap)),
+            "server-pid": str(server.pid) if server else "",
+            "server-log": str(self._files.log),
+            "zygote-pid": str(zygote.pid) if zygote else "",
+            "web-ui": server.ui if server else "",
+        }
+
+    async def wait_until_ready(self) -> None:
+        self._spark_version = await self._pool.wait_until_warm()
+
+    async def launch(self, task: Task, listener: Listener) -> ConnectTask:
+        if self._closed:
+            raise Unavailable("the Spark engine is closed")
+        runner = await self._pool.take()
+        self._spark_version = runner.spark_version
+        running = ConnectTask(task, runner, listener, self._means)
+        self._age.begun(running)
+        return running
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.gather(*(task.kill() for task in self._age.tasks))
+        # Runners first, then what they are forked from, then the server.
+        for part in reversed(self._parts):
+            part.cancel()
+            await asyncio.wait([part])
+        for part in self._parts:
+            if not part.cancelled() and (error := part.exception()) is not None:
+                logger.error("a part of the Spark engine had failed", exc_info=error)

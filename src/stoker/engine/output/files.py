@@ -1,0 +1,185 @@
+"""Files of outputs, on this machine or on a remote file system."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from stoker.engine.region.locations import local_path
+
+
+class OutputFiles(Protocol):
+    """Paths are as Spark takes them. Folders come with their files; absent ones are empty."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_folder(self, path: str) -> bool: ...
+
+    def sizes(self, path: str) -> dict[str, int]:
+        """Of all files below the folder, by relative path."""
+        ...
+
+    def folders(self, path: str) -> list[str]:
+        """Names of the folders directly in it."""
+        ...
+
+    def open(self, path: str) -> BinaryIO: ...
+
+    def move(self, source: str, target: str) -> None:
+        """One file; replaces what is there. Again, when the source is gone, is an error."""
+        ...
+
+    def move_folder(self, source: str, target: str) -> bool:
+        """In one step that is done or not done. False when that is not possible."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_folder(self, path: str) -> None: ...
+
+
+def files_of(path: str) -> OutputFiles | None:
+    """Of the file system that the path names; None when it cannot be reached from here.
+
+    A relative path means a directory of Spark's server, and a scheme may need a driver that is
+    not installed.
+    """
+    if (local := local_path(path)) is not None:
+        return LocalFiles() if local.is_absolute() else None
+    # Drivers are optional and slow to import; local outputs never need them.
+    import fsspec  # noqa: PLC0415
+
+    try:
+        filesystem, _ = fsspec.core.url_to_fs(path)
+    except (ValueError, ImportError, OSError):
+        return None
+    return RemoteFiles(filesystem)
+
+
+class LocalFiles:
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(_local(path))
+
+    def is_folder(self, path: str) -> bool:
+        return _local(path).is_dir()
+
+    def sizes(self, path: str) -> dict[str, int]:
+        folder = _local(path)
+        return {
+            file.relative_to(folder).as_posix(): file.stat().st_size
+            for parent, _, names in os.walk(folder)
+            for file in (Path(parent) / name for name in names)
+        }
+
+    def folders(self, path: str) -> list[str]:
+        try:
+            return sorted(entry.name for entry in _local(path).iterdir() if entry.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def open(self, path: str) -> BinaryIO:
+        return _local(path).open("rb")
+
+    def move(self, source: str, target: str) -> None:
+        place = _local(target)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(_local(source), place)
+
+    def move_folder(self, source: str, target: str) -> bool:
+        try:
+            # Fails when something is there, unless it is an empty folder.
+            os.rename(_local(source), _local(target))
+        except OSError:
+            return False
+        return True
+
+    def remove(self, path: str) -> None:
+        place = _local(path)
+        place.unlink(missing_ok=True)
+        _drop_empty(place.parent)
+
+    def remove_folder(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(_local(path))
+
+
+class RemoteFiles:
+    """Through fsspec. A move may be a copy and a deletion: seen whole, but not both or none."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+
+    def exists(self, path: str) -> bool:
+        with self._fresh():
+            return bool(self._filesystem.exists(path))
+
+    def is_folder(self, path: str) -> bool:
+        with self._fresh():
+            return bool(self._filesystem.isdir(path))
+
+    def sizes(self, path: str) -> dict[str, int]:
+        root = self._root(path)
+        with self._fresh():
+            found = self._filesystem.find(root, detail=True)
+        return {
+            name.removeprefix(root).strip("/"): int(facts["size"]) for name, facts in found.items()
+        }
+
+    def folders(self, path: str) -> list[str]:
+        with self._fresh():
+            try:
+                listed = self._filesystem.ls(self._root(path), detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return sorted(
+            entry["name"].rstrip("/").rpartition("/")[2]
+            for entry in listed
+            if entry["type"] == "directory"
+        )
+
+    def open(self, path: str) -> BinaryIO:
+        opened: BinaryIO = self._filesystem.open(self._root(path), "rb")
+        return opened
+
+    def move(self, source: str, target: str) -> None:
+        self._filesystem.makedirs(self._root(target).rpartition("/")[0], exist_ok=True)
+        self._filesystem.copy(self._root(source), self._root(target))
+        self._filesystem.rm_file(self._root(source))
+
+    def move_folder(self, source: str, target: str) -> bool:
+        return False
+
+    def remove(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._filesystem.rm_file(self._root(path))
+
+    def remove_folder(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._filesystem.rm(self._root(path), recursive=True)
+
+    def _root(self, path: str) -> str:
+        return str(self._filesystem._strip_protocol(path)).rstrip("/")
+
+    @contextlib.contextmanager
+    def _fresh(self) -> Iterator[None]:
+        """Spark writes there too, so that no listing may come from a cache."""
+        self._filesystem.invalidate_cache()
+        yield
+
+
+def _local(path: str) -> Path:
+    local = local_path(path)
+    assert local is not None, path
+    return local
+
+
+def _drop_empty(folder: Path) -> None:
+    """A partition whose last file was replaced; stops at the first folder that holds something."""
+    while "=" in folder.name:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent

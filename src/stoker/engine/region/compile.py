@@ -1,0 +1,136 @@
+"""A region of the job graph as Spark DataFrames, each vertex from those before it."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from stoker.core.graph import (
+    FormatRead,
+    JobGraph,
+    PythonFunction,
+    Sink,
+    Source,
+    Sql,
+    Transform,
+)
+from stoker.core.regions import Region
+from stoker.engine.failures import CannotRun
+from stoker.engine.region.environment import load_function
+from stoker.engine.region.materialize import MaterializedResults
+
+DataFrame = Any
+Session = Any
+
+_MARKER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
+
+
+def arguments_of(query: str, parameters: Mapping[str, str]) -> dict[str, str]:
+    """The job parameters that a query names as `:name`; they arrive as strings, cast as needed."""
+    named = set(_MARKER.findall(query))
+    return {name: value for name, value in parameters.items() if name in named}
+
+
+def run_sql(session: Session, query: str, parameters: Mapping[str, str]) -> DataFrame:
+    arguments = arguments_of(query, parameters)
+    return session.sql(query, args=arguments) if arguments else session.sql(query)
+
+
+class RegionCompiler:
+    def __init__(
+        self, session: Session, graph: JobGraph, region: Region, results: MaterializedResults
+    ) -> None:
+        self._session = session
+        self._graph = graph
+        self._region = region
+        self._results = results
+        self._frames: dict[str, DataFrame] = {}
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self.views: set[str] = set()
+        """In the session, by which queries read their inputs."""
+
+    def load_functions(self) -> None:
+        """Load every function first, so that nothing runs when one of them is broken."""
+        for vertex in map(self._graph.vertex, self._region.vertices):
+            match vertex:
+                case (
+                    Source(read=PythonFunction() as function)
+                    | Transform(compute=PythonFunction() as function)
+                    | Sink(write=PythonFunction() as function)
+                ):
+                    self._functions[vertex.name] = load_function(function, vertex.name)
+
+    @property
+    def functions(self) -> Iterable[Callable[..., Any]]:
+        return self._functions.values()
+
+    def function(self, vertex: str) -> Callable[..., Any]:
+        return self._functions[vertex]
+
+    def frame(self, name: str) -> DataFrame:
+        """The DataFrame of a vertex, built once, from what it reads."""
+        if name not in self._frames:
+            self._frames[name] = self._build(name)
+        return self._frames[name]
+
+    def _build(self, name: str) -> DataFrame:
+        if name in self._region.reads:
+            return self._session.read.parquet(self._results.directory_of(name))
+        vertex = self._graph.vertex(name)
+        match vertex:
+            case Source(read=FormatRead() as read):
+                return self._read(read, streaming=vertex.streaming)
+            case Source(read=Sql() as sql):
+                return run_sql(self._session, sql.query, self._graph.parameters)
+            case Source(read=PythonFunction() as function):
+                return self._call(name, function)
+            case Transform(compute=Sql() as sql, inputs=inputs):
+                for upstream in inputs:
+                    self.frame(upstream).createOrReplaceTempView(upstream)
+                    self.views.add(upstream)
+                return run_sql(self._session, sql.query, self._graph.parameters)
+            case Transform(compute=PythonFunction() as function):
+                return self._call(name, function)
+            case _:
+                raise CannotRun("NoSuchFrame", f"{name} writes and gives no DataFrame to others")
+
+    def _read(self, read: FormatRead, *, streaming: bool) -> DataFrame:
+        reader = self._session.readStream if streaming else self._session.read
+        if read.table is not None:
+            return reader.options(**read.options).table(read.table)
+        reader = reader.format(read.format).options(**read.options)
+        if read.schema is not None:
+            reader = reader.schema(read.schema)
+        return reader.load(read.path) if read.path is not None else reader.load()
+
+    def _call(self, name: str, function: PythonFunction) -> DataFrame:
+        arguments = [self._argument(name, parameter) for parameter in function.parameters]
+        frame = self._functions[name](*arguments)
+        # Of its class: to ask the frame itself whether it is a stream is a call to the server.
+        if not all(hasattr(type(frame), name) for name in ("isStreaming", "writeStream")):
+            raise CannotRun(
+                "NotADataFrame",
+                f"the function {function.name} of {name} returned {_described(frame)}, but a "
+                "Spark DataFrame is needed; return one",
+            )
+        return frame
+
+    def _argument(self, vertex: str, parameter: str) -> Any:
+        known = self._graph.vertex(vertex)
+        inputs = known.inputs if isinstance(known, Transform) else ()
+        if parameter in inputs:
+            return self.frame(parameter)
+        if parameter == "spark":
+            return self._session
+        if parameter == "params":
+            return dict(self._graph.parameters)
+        raise CannotRun(
+            "UnknownParameter",
+            f"the function of {vertex} wants {parameter}, which is neither one of its inputs "
+            f"({', '.join(inputs) or 'none'}) nor spark nor params",
+        )
+
+
+def _described(value: object) -> str:
+    if value is None:
+        return "None (is the return statement missing?)"
+    return f"a {type(value).__module__}.{type(value).__qualname__}"

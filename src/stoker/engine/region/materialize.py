@@ -1,0 +1,117 @@
+"""Results of materialized vertices: written once, with a manifest, and read by other regions.
+
+Each attempt writes into a directory of its own; a manifest that is created once says which
+directory is the result. Nothing is moved, so that it holds on every file system.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from stoker.core.errors import CorruptContent, KeyExists, NotFound, StokerError
+from stoker.core.failpoints import failpoint
+from stoker.core.ids import AttemptId
+from stoker.core.manifests import Manifest
+from stoker.engine.output.files import OutputFiles, files_of
+from stoker.engine.output.manifest import faults_of, manifest_of
+from stoker.engine.region.locations import materialized_place, place_below, safe_name
+from stoker.ha.record import StoredRecord, decode_record, encode
+from stoker.storage.open import open_storage
+
+_MANIFEST = "manifest.json"
+
+
+class ResultDamaged(StokerError):
+    """What a finished region had written is not there any more as it was."""
+
+    def __init__(self, vertex: str, faults: list[str]) -> None:
+        super().__init__(
+            f"the materialized result of {vertex} is damaged: {'; '.join(faults)}; "
+            f"{vertex} is computed again",
+            vertex=vertex,
+        )
+        self.labels = {"damaged-result": vertex}
+
+
+class _ManifestRecord(StoredRecord, frozen=True, kw_only=True):
+    manifest: Manifest
+
+
+class MaterializedResults:
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._storage = open_storage(root)
+
+    def reuse(self, vertex: str) -> Manifest | None:
+        """What an earlier attempt recorded, if it is whole to the last byte; else it is dropped."""
+        try:
+            manifest = self._recorded(vertex)
+        except CorruptContent:
+            asyncio.run(self._storage.delete(_name(vertex)))
+            return None
+        if manifest is None:
+            return None
+        if any(faults_of(_files(manifest.directory), manifest, checksums=True)):
+            asyncio.run(self._storage.delete(_name(vertex)))
+            return None
+        return manifest
+
+    def write(self, vertex: str, attempt: AttemptId, write: Callable[[str], None]) -> Manifest:
+        place = place_below(self._root, f"{safe_name(vertex)}/{attempt}")
+        failpoint("materialized.before-content")
+        write(place.url)
+        manifest = manifest_of(_files(place.url), place.url, attempt, checksums=True)
+        failpoint("materialized.before-manifest")
+        recorded = self._record(vertex, manifest)
+        failpoint("materialized.after-manifest")
+        return recorded
+
+    def directory_of(self, vertex: str) -> str:
+        """Where to read the result; ResultDamaged when files are missing or cut short."""
+        try:
+            manifest = self._recorded(vertex)
+        except CorruptContent as error:
+            raise ResultDamaged(vertex, [error.message]) from error
+        if manifest is None:
+            return self._directory_without_manifest(vertex)
+        faults = list(faults_of(_files(manifest.directory), manifest, checksums=False))
+        if faults:
+            raise ResultDamaged(vertex, faults)
+        return manifest.directory
+
+    def _directory_without_manifest(self, vertex: str) -> str:
+        """Release 0.1 wrote the files of the result right here."""
+        place = materialized_place(self._root, vertex)
+        names = _files(place.url).sizes(place.url)
+        if not any(name.endswith(".parquet") and "/" not in name for name in names):
+            raise ResultDamaged(vertex, [f"{place.url} has no manifest"])
+        return place.url
+
+    def _record(self, vertex: str, manifest: Manifest) -> Manifest:
+        try:
+            asyncio.run(
+                self._storage.create(_name(vertex), encode(_ManifestRecord(manifest=manifest)))
+            )
+        except KeyExists:
+            return self._recorded(vertex) or manifest
+        return manifest
+
+    def _recorded(self, vertex: str) -> Manifest | None:
+        name = _name(vertex)
+        try:
+            content = asyncio.run(self._storage.read(name))
+        except NotFound:
+            return None
+        return decode_record(content, _ManifestRecord, name).manifest
+
+
+def _files(directory: str) -> OutputFiles:
+    files = files_of(directory)
+    if files is None:
+        raise NotFound(
+            f"{directory} cannot be reached from this machine; install the fsspec driver for it"
+        )
+    return files
+
+
+def _name(vertex: str) -> str:
+    return f"{safe_name(vertex)}/{_MANIFEST}"

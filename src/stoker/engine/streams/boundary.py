@@ -1,0 +1,147 @@
+"""Ending a streaming query between two batches, and going on from there.
+
+Spark knows no such thing: `stop()` cuts the batch that runs. A function of `foreachBatch` is
+wrapped, so that it does nothing and fails once an end is wanted: the batch has no effect and is
+run again later. With other sinks the query is stopped while it is idle, or when a batch was just
+committed; a batch that had begun by then was planned already and is repeated as planned, which
+sinks that know the batch by its number (files do) take once.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+
+from stoker.core.results import Progress
+from stoker.engine.streams.control import Boundary, Decision, StreamControl, SuspendOrder
+from stoker.engine.streams.watch import StreamLost, watch_stream
+
+MARK = "stoker: no batch begins, the stream is to end at a batch boundary"
+_LOOK_SECONDS = 0.05
+
+Report = Callable[[Progress], None]
+StartQuery = Callable[[], Any]
+ForeachBatch = Callable[[Any, int], None]
+
+
+def guarded(function: ForeachBatch, order_file: Path) -> ForeachBatch:
+    """The function, which lets no batch begin while the file is there."""
+    # It is sent by value to a worker that may not have this module: it takes along all it needs.
+    path, mark = str(order_file), MARK
+
+    def run_unless_wanted(frame: Any, batch_id: int) -> None:
+        if Path(path).exists():
+            raise RuntimeError(mark)
+        function(frame, batch_id)
+
+    return run_unless_wanted
+
+
+class StreamRun:
+    """A query that may be ended and started again any number of times, in one attempt."""
+
+    def __init__(
+        self,
+        control: StreamControl,
+        report: Report,
+        start: StartQuery | None,
+        *,
+        is_guarded: bool = False,
+    ) -> None:
+        self._control = control
+        self._report = report
+        self._start = start
+        self._is_guarded = is_guarded
+        self._last = Progress()
+        self._stopped_for: SuspendOrder | None = None
+        self._declined: str | None = None
+        self.query: Any = None
+
+    def follow(self, query: Any, known: Progress | None = None) -> None:
+        """Returns when the stream is over; raises with its failure."""
+        self.query = query
+        while True:
+            self._watch(known)
+            order = self._stopped_for
+            if order is None:
+                return
+            if self._wait_for_decision(order):
+                return
+            self._stopped_for = None
+            self._control.go_on()
+            known = self._begin_again()
+
+    def _begin_again(self) -> Progress:
+        if self._start is None:
+            raise StreamLost("the stream was ended for a savepoint and begins with a new attempt")
+        self.query = self._start()
+        before = self._last
+        return Progress(
+            query_id=str(self.query.id),
+            run_id=str(self.query.runId),
+            batch_id=before.batch_id,
+            batches=before.batches,
+            rows_read=before.rows_read,
+            rows_written=before.rows_written,
+            recent_batches=before.recent_batches,
+        )
+
+    def _watch(self, known: Progress | None) -> None:
+        try:
+            for progress in watch_stream(self.query, known, self._end_if_wanted):
+                self._last = progress
+                self._report(progress)
+        except PySparkException as error:
+            order = self._control.order()
+            if order is None or MARK not in str(error):
+                raise
+            self._stopped_for = order
+
+    def _end_if_wanted(self) -> None:
+        order = self._control.order()
+        if order is None or order.order_id == self._declined:
+            return
+        if self._reach_boundary(order):
+            self._stopped_for = order
+            return
+        self._declined = order.order_id
+        self._control.go_on()
+        self._control.answer(
+            Boundary(
+                order_id=order.order_id,
+                reached=False,
+                reason=f"its batch was not over within {order.limit_seconds:g} s",
+            )
+        )
+
+    def _reach_boundary(self, order: SuspendOrder) -> bool:
+        """Whether the query has ended, between two batches."""
+        deadline = time.monotonic() + order.limit_seconds
+        began = self._committed()
+        while time.monotonic() < deadline:
+            if not self.query.isActive:
+                return True
+            idle = not self.query.status["isTriggerActive"]
+            if idle or (not self._is_guarded and self._committed() != began):
+                self.query.stop()
+                return True
+            time.sleep(_LOOK_SECONDS)
+        return False
+
+    def _committed(self) -> int | None:
+        latest = self.query.lastProgress
+        return None if latest is None else int(latest["batchId"])
+
+    def _wait_for_decision(self, order: SuspendOrder) -> bool:
+        """True: it is over."""
+        self._control.answer(
+            Boundary(order_id=order.order_id, reached=True, batch_id=self._last.batch_id)
+        )
+        deadline = time.monotonic() + order.hold_seconds
+        decision: Decision | None = None
+        while decision is None and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+            decision = self._control.decision(order.order_id)
+        return decision is not None and decision.finish

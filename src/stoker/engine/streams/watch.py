@@ -1,0 +1,124 @@
+"""Following a streaming query to its end."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from stoker.core.results import Progress
+from stoker.engine.streams.batch_figures import KEPT, figures_of
+
+_STEP_SECONDS = 0.5
+_BUSY_STEPS, _QUIET_STEPS = 2, 4
+"""Between two looks: as often as a job's master is told, and how long a batch may go unnoticed."""
+_WAIT_SECONDS = 60
+
+
+class StreamLost(Exception):
+    """The query of a runner that died was over before another runner could watch it."""
+
+
+def find_stream(session: Any, known: Progress) -> Any:
+    """The running query that was known by its ids."""
+    for query in session.streams.active:
+        if str(query.runId) == known.run_id:
+            return query
+    raise StreamLost(
+        "the process that watched the stream died, and the stream had ended before another could "
+        "take over; it goes on from its checkpoint when the task is started again"
+    )
+
+
+def _nothing() -> None:
+    """Between two looks at a query that nobody wants to end."""
+
+
+def watch_stream(
+    query: Any, known: Progress | None = None, between: Callable[[], None] = _nothing
+) -> Iterator[Progress]:
+    """Progress whenever a batch was committed; ends with the query, raises with its failure.
+
+    `between` is called every half second, and may end the query. That costs next to nothing; to
+    ask Spark does not, with a hundred streams on a machine. So its end is waited for in one long
+    call, and a stream in which nothing happens is looked at less and less often.
+    """
+    first = Progress(query_id=str(query.id), run_id=str(query.runId), rows_read=0)
+    seen = _Seen(known or first)
+    if known is not None:
+        seen.add(query.recentProgress)
+    yield seen.progress
+    ended = _end_of(query)
+    steps, pause = 0, 1
+    while True:
+        between()
+        if wait([ended], _STEP_SECONDS).done:
+            break
+        steps += 1
+        if steps < pause:
+            continue
+        has_news = seen.add(_latest(query, seen.last_batch))
+        steps, pause = 0, _BUSY_STEPS if has_news else min(2 * pause, _QUIET_STEPS)
+        if has_news:
+            yield seen.progress
+    ended.result()
+    if seen.add(query.recentProgress):
+        yield seen.progress
+
+
+def _end_of(query: Any) -> "Future[None]":
+    """Done when the query has ended, with its failure if it has one."""
+    waiting = ThreadPoolExecutor(1, "end-of-stream")
+    try:
+        return waiting.submit(_wait_for_end, query)
+    finally:
+        waiting.shutdown(wait=False)
+
+
+def _wait_for_end(query: Any) -> None:
+    # Not in one call for good: whoever is interested may be gone when it ends.
+    while not query.awaitTermination(_WAIT_SECONDS):
+        pass
+
+
+def _latest(query: Any, seen: int) -> list[Any]:
+    """The last report; all that Spark keeps when there were others in between."""
+    latest = query.lastProgress
+    if latest is None:
+        return []
+    return [latest] if int(latest["batchId"]) <= seen + 1 else list(query.recentProgress)
+
+
+class _Seen:
+    """Sums up batches of this run; a batch is counted once however often it is seen."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.last_batch = -1 if progress.batch_id is None else progress.batch_id
+        self.progress = progress
+
+    def add(self, reports: list[Any]) -> bool:
+        changed = False
+        for report in reports:
+            batch = int(report["batchId"])
+            # While idle Spark repeats the number of the next batch, with no rows in it.
+            committed = "addBatch" in report["durationMs"]
+            if batch <= self.last_batch or not committed:
+                continue
+            self.last_batch = batch
+            before = self.progress
+            self.progress = Progress(
+                query_id=before.query_id,
+                run_id=before.run_id,
+                batch_id=batch,
+                batches=before.batches + 1,
+                rows_read=(before.rows_read or 0) + int(report.numInputRows),
+                rows_written=_rows_written(before.rows_written, report),
+                rows_per_second=float(report.processedRowsPerSecond or 0),
+                recent_batches=(*before.recent_batches, figures_of(report))[-KEPT:],
+            )
+            changed = True
+        return changed
+
+
+def _rows_written(before: int | None, report: Any) -> int | None:
+    written = report["sink"]["numOutputRows"]
+    # Sinks that do not count say -1, or nothing.
+    return before if written is None or written < 0 else (before or 0) + int(written)

@@ -1,0 +1,377 @@
+"""A job in the hands of its master: the execution graph, and what carries out its commands.
+
+All of it happens in turns of one loop. What has to wait (a durable write, a call, a delay) is a
+task of the job's scope and comes back as an event to the graph.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import msgspec
+
+from stoker.aio.clock import WallClock
+from stoker.aio.latest import Latest
+from stoker.aio.retry import retry
+from stoker.aio.scope import TaskScope
+from stoker.core.errors import NotFound, StokerError, StorageUnavailable
+from stoker.core.failpoints import failpoint
+from stoker.core.ids import AttemptId, Ids, InstanceId, RegionId, ResourceId
+from stoker.core.results import AttemptOutcome, Failure, FailureRecord, JobDetails, Millis
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.gateways.job import JobEnd
+from stoker.gateways.leases import LeaseOptions
+from stoker.gateways.resourcemanager import ResourceManagerGateway
+from stoker.gateways.taskexecutor import MOVED, TaskDeployment
+from stoker.ha.leadership import Leadership
+from stoker.ha.retrieval import LeaderRetrieval
+from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
+from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.heartbeat.options import HeartbeatOptions
+from stoker.jobmaster.attempts import SlotHandle
+from stoker.jobmaster.checkpoints import CheckpointHistory
+from stoker.jobmaster.commands import CancelAttempt, Command, Deploy, ReleaseSlots, RestartAfter
+from stoker.jobmaster.enrichers import Enrichers
+from stoker.jobmaster.execution_graph import ExecutionGraph
+from stoker.jobmaster.executors import KnownExecutor, ReachedExecutors
+from stoker.jobmaster.options import JobMasterOptions
+from stoker.jobmaster.outputs import BACKOFF, DecidedOutputs, may_be_excused
+from stoker.jobmaster.slot_returns import SlotReturns
+from stoker.rpc.service import RpcService
+from stoker.savepoints.services import SavepointServices
+
+log = logging.getLogger(__name__)
+
+DEPLOY_RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobMasterServices:
+    rpc: RpcService
+    ids: Ids
+    wall_clock: WallClock
+    resource_manager: LeaderRetrieval
+    heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
+    options: JobMasterOptions = field(default_factory=JobMasterOptions)
+    lease: LeaseOptions = field(default_factory=LeaseOptions)
+    enrichers: Enrichers = field(default_factory=Enrichers)
+    savepoints: SavepointServices = field(default_factory=SavepointServices)
+    reached: ReachedExecutors = field(default_factory=ReachedExecutors)
+
+
+class LiveJob:
+    def __init__(
+        self,
+        services: JobMasterServices,
+        graph: ExecutionGraph,
+        *,
+        leadership: Leadership,
+        attempts: AttemptStore,
+        outcomes: OutcomeStore,
+        decided: DecidedOutputs,
+        status: Latest[JobStatus],
+    ) -> None:
+        self.services = services
+        self.graph = graph
+        self.leadership = leadership
+        self.token = leadership.token
+        self.attempts = attempts
+        self.outcomes = outcomes
+        self.decided = decided
+        self.job_id = graph.job_id
+        self.executors: dict[InstanceId, KnownExecutor] = {}
+        self.lease_acknowledged: dict[InstanceId, float] = {}
+        """Loop time of the last question that was answered: attempts may run a lease from then."""
+        self.settling: set[AttemptId] = set()
+        self._concluding: set[AttemptId] = set()
+        self._labelling: set[AttemptId] = set()
+        self.scope = TaskScope(f"job {graph.job_id}")
+        self.status = status
+        self.tell_change: Callable[[], None] = lambda: None
+        self.stopped = False
+        """Its stop-with-savepoint is done: what is not over yet has nothing to run any more."""
+        self.checkpoints = CheckpointHistory(
+            [run.region.id for run in graph.runs if run.region.streaming],
+            services.savepoints.options.history,
+        )
+        self.needs: Latest[tuple[int, int]] = Latest((0, 0))
+        """Slots that the job needs, and how many of them it holds."""
+        self.waiting: str | None = None
+        self._within_reach = False
+        """The resource manager said that its slots exist, free or not."""
+        self.hopeless_since: Latest[float | None] = Latest(None)
+        """Loop time from which on it starves and no slot is within reach."""
+        self.resource_manager: ResourceManagerGateway | None = None
+        self.farewells: set[asyncio.Task[None]] = set()
+        self.returns = SlotReturns(self.job_id, self.token, self.executors, self.farewell)
+        self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
+
+    @property
+    def now(self) -> Millis:
+        return self.services.wall_clock()
+
+    def details(self) -> JobDetails:
+        details = self.checkpointed(self.graph.details())
+        if self.graph.lacks_slots and self.waiting:
+            return msgspec.structs.replace(details, waiting=self.waiting)
+        return details
+
+    def checkpointed(self, details: JobDetails) -> JobDetails:
+        return msgspec.structs.replace(details, checkpoints=self.checkpoints.shown())
+
+    def act(self, commands: Sequence[Command]) -> None:
+        """Carry out what the graph decided, and let everyone see its new state."""
+        for command in commands:
+            match command:
+                case Deploy():
+                    # At once, not when its task gets its turn: a heartbeat may come in between.
+                    if (executor := self.executors.get(command.slot.instance)) is not None:
+                        executor.deploying.add(command.attempt)
+                    self.scope.spawn(f"deploy {command.attempt}", self._deploy(command))
+                case CancelAttempt(attempt, slot):
+                    self.scope.spawn(f"cancel {attempt}", self.drive_cancel(attempt, slot))
+                case ReleaseSlots(slots):
+                    self.returns.give_back(slots)
+                case RestartAfter():
+                    self.scope.spawn(f"restart {command.region}", self._restart_later(command))
+                case _:
+                    assert_never(command)
+        self._show()
+
+    def _show(self) -> None:
+        graph = self.graph
+        self.tell_change()
+        if graph.status is not self.status.value:
+            log.info("job %s is %s", self.job_id, graph.status)
+        self.status.set(graph.status)
+        self.needs.set((graph.slots_needed(), graph.slots_held))
+        self._look_for_hope()
+        # Labels that are on their way belong into the result; they have a time limit.
+        if graph.status.globally_terminal and not self.end.done() and not self._labelling:
+            self.end.set_result(
+                JobEnd(details=self.checkpointed(graph.details()), failure=graph.root_failure)
+            )
+
+    def note_reach(self, within_reach: bool) -> None:
+        self._within_reach = within_reach
+        self._look_for_hope()
+
+    def _look_for_hope(self) -> None:
+        hopeless = self.graph.starves and not self._within_reach
+        if hopeless is (self.hopeless_since.value is None):
+            self.hopeless_since.set(asyncio.get_running_loop().time() if hopeless else None)
+
+    # Deployment
+
+    async def _deploy(self, command: Deploy) -> None:
+        executor = self.executors.get(command.slot.instance)
+        if executor is None:
+            self._fail(command.attempt, lost(command.slot.resource_id, "it is not connected"))
+            return
+        try:
+            await self._launch(command, executor)
+        finally:
+            executor.deploying.discard(command.attempt)
+
+    async def _launch(self, command: Deploy, executor: KnownExecutor) -> None:
+        # The intent is durable before anything starts, so that the next leader looks for it.
+        await self.attempts.put(
+            AttemptRecord(
+                job_id=self.job_id,
+                region=command.region,
+                attempt=command.attempt,
+                number=command.number,
+                allocation=command.slot.allocation,
+                task_executor=executor.resource_id,
+                instance=executor.instance,
+                address=executor.address,
+            )
+        )
+        attempt = self.graph.attempt(command.attempt)
+        if attempt is None or attempt.state is not ExecutionState.DEPLOYING:
+            # Cancelled before anything was sent: nothing can run for it.
+            self._fail(command.attempt, Failure(error="Cancelled", message="never deployed"))
+            return
+        deployment = TaskDeployment(
+            graph=self.graph.graph,
+            region=command.region,
+            attempt=command.attempt,
+            number=command.number,
+            allocation=command.slot.allocation,
+            stopped=self.stopped,
+        )
+        failpoint("deployment.before-submitting")
+        await self._submit(deployment, executor)
+        failpoint("deployment.after-submitting")
+
+    async def _submit(self, deployment: TaskDeployment, executor: KnownExecutor) -> None:
+        """Until it is answered: the same attempt again is harmless, and one that is lost is not."""
+        while self._wants_to_deploy(deployment.attempt, executor):
+            try:
+                await executor.gateway.submit_task(self.token, deployment)
+            except NotFound as error:
+                log.info("%s has no such slot any more: %s", executor.resource_id, error)
+                await self._slot_is_gone(deployment)
+            except StokerError as error:
+                log.warning("no deployment to %s: %s", executor.resource_id, error)
+                if not error.retriable:
+                    self._fail(deployment.attempt, _refused(executor.resource_id, error))
+                await asyncio.sleep(DEPLOY_RETRY_SECONDS)
+            else:
+                return
+
+    async def _slot_is_gone(self, deployment: TaskDeployment) -> None:
+        """A deployment before, whose answer was lost, may have run to its end there."""
+        outcome = await self._recorded(deployment.region, deployment.attempt)
+        if outcome is not None:
+            self.ended(outcome)
+        else:
+            self.act(self.graph.deployment_refused(deployment.attempt, self.now))
+
+    def _wants_to_deploy(self, attempt_id: AttemptId, executor: KnownExecutor) -> bool:
+        attempt = self.graph.attempt(attempt_id)
+        known = self.executors.get(executor.instance) is executor
+        return known and attempt is not None and attempt.state is ExecutionState.DEPLOYING
+
+    def _fail(self, attempt: AttemptId, failure: Failure) -> None:
+        self.act(self.graph.attempt_failed(attempt, failure, self.now))
+
+    # Cancelling
+
+    async def drive_cancel(self, attempt_id: AttemptId, slot: SlotHandle) -> None:
+        """Repeat the cancel until the attempt has ended, whatever its task executor does."""
+        while (attempt := self.graph.attempt(attempt_id)) and not attempt.state.terminal:
+            executor = self.executors.get(slot.instance)
+            if executor is not None and attempt_id not in executor.deploying:
+                failpoint("cancel.before-asking")
+                try:
+                    await executor.gateway.cancel_task(self.token, self.job_id, attempt_id)
+                    failpoint("cancel.after-asking")
+                except StokerError as error:
+                    log.info("cancel of %s not delivered yet: %s", attempt_id, error)
+            await asyncio.sleep(self._cancel_pause(executor, attempt_id))
+
+    def _cancel_pause(self, executor: KnownExecutor | None, attempt: AttemptId) -> float:
+        deploying = executor is not None and attempt in executor.deploying
+        return 0.05 if deploying else self.services.options.cancel_retry.total_seconds()
+
+    # Slots and restarts
+
+    def farewell(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        """A task that the end of the job waits for, for a short while."""
+        task = self.scope.spawn(name, coroutine)
+        self.farewells.add(task)
+        task.add_done_callback(self.farewells.discard)
+
+    async def _restart_later(self, command: RestartAfter) -> None:
+        await asyncio.sleep(command.seconds)
+        self.act(self.graph.restart_due(command.region, command.attempt, self.now))
+
+    # Outcomes that nobody reports
+
+    async def resolve(
+        self, attempt_id: AttemptId, failure: Failure, *, is_gone: Callable[[], bool]
+    ) -> None:
+        """The attempt is over: by its outcome record if there is one, else it failed or was lost.
+
+        `is_gone` is asked again when the record was looked for: its task executor may be back.
+        """
+        attempt = self.graph.attempt(attempt_id)
+        if attempt is None or attempt.state.terminal:
+            return
+        region = attempt.region
+        outcome = await self._recorded(region, attempt_id)
+        if outcome is not None:
+            self.ended(outcome)
+            return
+        interrupted = await self.decided.interrupted(region, failure)
+        if not is_gone():
+            return
+        failure = self.services.enrichers.at_once(failure)
+        if interrupted:
+            self.act(self.graph.attempt_interrupted(attempt_id, failure, self.now))
+        else:
+            self.act(self.graph.former_is_gone(attempt_id, failure, self.now))
+        self._label_later(attempt_id)
+
+    async def _recorded(self, region: RegionId, attempt: AttemptId) -> AttemptOutcome | None:
+        return await retry(
+            lambda: self.outcomes.read(self.job_id, region, attempt),
+            on=StorageUnavailable,
+            backoff=BACKOFF,
+        )
+
+    def ended(self, outcome: AttemptOutcome) -> None:
+        self.checkpoints.committed(outcome.region, outcome.progress.recent_batches)
+        if outcome.failure is not None and outcome.failure.labels.get("cause") == MOVED:
+            # As if it had never been taken there: no failure of the job, and no restart of it.
+            self.act(self.graph.deployment_refused(outcome.attempt, self.now))
+        elif may_be_excused(self.graph.graph, outcome.region, outcome.failure):
+            self._conclude_later(outcome)
+        else:
+            self._conclude(outcome)
+
+    def _conclude(self, outcome: AttemptOutcome) -> None:
+        outcome = self._explained(outcome)
+        known, commands = self.graph.attempt_ended(outcome, self.now)
+        if known and outcome.failure is not None:
+            self._label_later(outcome.attempt)
+        self.act(commands)
+
+    def _explained(self, outcome: AttemptOutcome) -> AttemptOutcome:
+        if outcome.failure is None:
+            return outcome
+        failure = self.services.enrichers.at_once(outcome.failure)
+        return msgspec.structs.replace(outcome, failure=failure)
+
+    def _conclude_later(self, outcome: AttemptOutcome) -> None:
+        attempt = self.graph.attempt(outcome.attempt)
+        is_over = attempt is None or attempt.state.terminal
+        if not is_over and outcome.attempt not in self._concluding:
+            self._concluding.add(outcome.attempt)
+            self.scope.spawn(f"conclude {outcome.attempt}", self._look_and_conclude(outcome))
+
+    async def _look_and_conclude(self, outcome: AttemptOutcome) -> None:
+        try:
+            interrupted = await self.decided.interrupted(outcome.region, outcome.failure)
+        finally:
+            self._concluding.discard(outcome.attempt)
+        failure = self._explained(outcome).failure
+        if interrupted and failure is not None:
+            commands = self.graph.attempt_interrupted(outcome.attempt, failure, self.now)
+            self._label_later(outcome.attempt)
+            self.act(commands)
+        else:
+            self._conclude(outcome)
+
+    def _label_later(self, attempt: AttemptId) -> None:
+        """Plug-ins take their time; the failure is answered meanwhile (FAIL-11)."""
+        records = [each for each in self.graph.failures if each.attempt == attempt]
+        if records and self.services.enrichers.plugins and attempt not in self._labelling:
+            self._labelling.add(attempt)
+            self.scope.spawn(f"label {attempt}", self._label(attempt, records[-1]))
+
+    async def _label(self, attempt: AttemptId, record: FailureRecord) -> None:
+        try:
+            labels = await self.services.enrichers.later(record)
+            self.graph.failure_labelled(attempt, labels)
+        finally:
+            self._labelling.discard(attempt)
+        self._show()
+
+
+def lost(resource_id: ResourceId, reason: str) -> Failure:
+    return Failure(
+        error="TaskExecutorLost",
+        message=f"task executor {resource_id} is lost: {reason}",
+        labels={"cause": "task-executor-lost"},
+    )
+
+
+def _refused(resource_id: ResourceId, error: StokerError) -> Failure:
+    return Failure(
+        error=type(error).__name__,
+        message=f"task executor {resource_id} refused the task: {error}",
+    )

@@ -1,0 +1,200 @@
+"""Savepoints of one running job: taken while it goes on, or to stop it."""
+
+import asyncio
+import logging
+from importlib.metadata import PackageNotFoundError, version
+
+from stoker import __version__
+from stoker.blob.keys import path_of
+from stoker.core.checkpoints import CheckpointKind, SavepointRequest, SavepointTaken
+from stoker.core.errors import (
+    CannotTakeSavepoint,
+    Conflict,
+    InvalidInput,
+    SavepointFailed,
+    StokerError,
+)
+from stoker.core.graph import JobGraph
+from stoker.core.ids import BlobKey, RegionId
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.jobmaster.checkpoints import CheckpointHistory
+from stoker.jobmaster.job import LiveJob
+from stoker.jobmaster.savepoints.records import (
+    SavepointsRecord,
+    StopRecord,
+    record_savepoints,
+    record_stop,
+)
+from stoker.jobmaster.savepoints.stopping import Streams, in_scope, streaming_runs
+from stoker.savepoints.locations import locate
+from stoker.savepoints.services import SavepointServices
+from stoker.savepoints.take import Occasion, Taking
+from stoker.storage.contract import Storage
+
+log = logging.getLogger(__name__)
+
+STOPPED = "stopped"
+"""Order of a leader that finds its job stopped by one of a release without such records."""
+
+
+class JobSavepoints:
+    def __init__(
+        self,
+        job: LiveJob,
+        storage: Storage,
+        history: CheckpointHistory,
+        services: SavepointServices,
+    ) -> None:
+        self._job = job
+        self._storage = storage
+        self._history = history
+        self._services = services
+        self._stopping = False
+        self._settled = asyncio.Event()
+        """No stream waits any more for what a master before this one had asked it."""
+        self._settled.set()
+
+    async def perform(self, request: SavepointRequest) -> SavepointTaken:
+        """Raises with the cause when there is none; then the job goes on, and nothing is left."""
+        self._check(request)
+        directory = request.directory or self._services.options.savepoint_directory
+        if directory is None:
+            raise InvalidInput(
+                "no directory is named for the savepoint; name one, or set "
+                "execution.checkpointing.savepoint-dir for the cluster"
+            )
+        kind = CheckpointKind.STOP_SAVEPOINT if request.stop else CheckpointKind.SAVEPOINT
+        savepoint_id = request.savepoint_id or self._job.services.ids.nonce()[:12]
+        self._history.savepoint_begun(savepoint_id, kind, self._job.now)
+        self._stopping = self._stopping or request.stop
+        try:
+            taken: SavepointTaken = await in_scope(
+                self._job,
+                f"savepoint {savepoint_id}",
+                lambda: self._begin(savepoint_id, directory, request),
+            )
+        except StokerError as error:
+            self._stopping = self._stopping and not request.stop
+            self._history.savepoint_failed(savepoint_id, error.message, self._job.now)
+            log.warning("job %s: no savepoint: %s", self._job.job_id, error)
+            raise
+        self._history.savepoint_taken(savepoint_id, taken, self._job.now)
+        log.info("job %s: savepoint %s", self._job.job_id, taken.path)
+        return taken
+
+    def _check(self, request: SavepointRequest) -> None:
+        job = self._job
+        if not streaming_runs(job):
+            raise CannotTakeSavepoint(
+                f"job {job.job_id} is a batch job and has no state to save; only streaming jobs "
+                "take savepoints"
+            )
+        if job.graph.status is not JobStatus.RUNNING:
+            raise CannotTakeSavepoint(
+                f"job {job.job_id} is {job.graph.status}, and a savepoint needs it RUNNING; try "
+                "again when it is"
+            )
+        begun = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+        idle = [run.region.id for run in streaming_runs(job) if run.current.state not in begun]
+        if idle:
+            raise CannotTakeSavepoint(f"not all queries run yet: {', '.join(idle)}; try again")
+        if self._stopping:
+            raise Conflict(f"job {job.job_id} is being stopped with a savepoint already")
+
+    async def _begin(
+        self, savepoint_id: str, directory: str, request: SavepointRequest
+    ) -> SavepointTaken:
+        if request.stop:
+            await self._settled.wait()
+        order = savepoint_id if request.stop else None
+        record = SavepointsRecord(begun=self._history.savepoints_begun, stop_order=order)
+        await record_savepoints(self._storage, self._job.job_id, record)
+        work = self._stop if request.stop else self._take
+        return await work(savepoint_id, directory, request)
+
+    async def _take(
+        self, savepoint_id: str, directory: str, request: SavepointRequest
+    ) -> SavepointTaken:
+        job = self._job
+        name = f"savepoint-{job.job_id[:6]}-{savepoint_id}"
+        location = locate(f"{directory.rstrip('/')}/{name}", self._services.open_storage)
+        occasion = Occasion(
+            savepoint_id=savepoint_id,
+            kind="savepoint",
+            at=job.now,
+            stoker_version=__version__,
+            spark_version=installed_spark(),
+            stopped=request.stop,
+        )
+        graph = job.graph.graph
+        taking = Taking(self._storage, graph, location, occasion, artifacts_of(graph))
+        limit = self._services.options.timeout.total_seconds()
+        try:
+            async with asyncio.timeout(limit):
+                manifest = await taking.take(_regions(job))
+        except TimeoutError:
+            raise SavepointFailed(
+                f"the savepoint was not done within {limit:g} s "
+                "(execution.checkpointing.timeout); the job goes on"
+            ) from None
+        return SavepointTaken(
+            path=location.url,
+            size_bytes=manifest.size,
+            files=len(manifest.files),
+            batches=manifest.batches,
+        )
+
+    async def _stop(
+        self, savepoint_id: str, directory: str, request: SavepointRequest
+    ) -> SavepointTaken:
+        """Flink's rows CKPT-15 to CKPT-17: the job ends only when the savepoint is there."""
+        job, options = self._job, self._services.options
+        limit = request.limit_seconds or options.stop_limit.total_seconds()
+        streams = Streams(job, savepoint_id)
+        await streams.suspend(limit, options.timeout.total_seconds() + limit)
+        try:
+            taken = await self._take(savepoint_id, directory, request)
+            await streams.still_held()
+            record = StopRecord(path=taken.path, at=job.now)
+            await record_stop(self._storage, job.job_id, record)
+        except StokerError:
+            await streams.go_on()
+            raise
+        job.stopped = True
+        job.scope.spawn("finish", streams.finish())
+        return taken
+
+    def finish_stopped(self, record: StopRecord, order: str | None) -> None:
+        """A leader before this one had the savepoint and did not live to see the job end."""
+        log.info("job %s was stopped with savepoint %s", self._job.job_id, record.path)
+        self._stopping = self._job.stopped = True
+        self._job.scope.spawn("finish", Streams(self._job, order or STOPPED).finish())
+
+    def let_go_on(self, order: str) -> None:
+        """A leader before this one had asked the streams to wait, and has no savepoint."""
+        self._settled.clear()
+        self._job.scope.spawn("settle the stop", self._let_go_on(order))
+
+    async def _let_go_on(self, order: str) -> None:
+        await Streams(self._job, order).release()
+        log.info("job %s goes on: its stop was not completed", self._job.job_id)
+        self._settled.set()
+
+
+def _regions(job: LiveJob) -> list[RegionId]:
+    return [run.region.id for run in streaming_runs(job)]
+
+
+def artifacts_of(graph: JobGraph) -> dict[str, str]:
+    """Where the job's files are in the storage, by their checksums."""
+    return {
+        artifact.sha256: path_of(graph.job_id, artifact.key or BlobKey(artifact.sha256))
+        for artifact in graph.artifacts
+    }
+
+
+def installed_spark() -> str:
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return ""

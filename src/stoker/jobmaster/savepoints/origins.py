@@ -1,0 +1,111 @@
+"""Where a job begins from, and what stays of it: restored savepoints, retained checkpoints."""
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+
+from stoker import __version__
+from stoker.aio.retry import Backoff, retry
+from stoker.core.checkpoints import (
+    CheckpointEntry,
+    CheckpointKind,
+    CheckpointStatus,
+    Millis,
+    RestoredFrom,
+)
+from stoker.core.errors import StokerError, StorageUnavailable
+from stoker.core.graph import JobGraph
+from stoker.core.regions import regions_of
+from stoker.gateways.job import JobEnd
+from stoker.jobmaster.savepoints.operations import artifacts_of, installed_spark
+from stoker.savepoints.locations import Location, locate
+from stoker.savepoints.origin import check_origin
+from stoker.savepoints.restore import RestoreRecord, restore, restored_before
+from stoker.savepoints.services import SavepointServices
+from stoker.savepoints.take import Occasion, Taking
+from stoker.storage.contract import Storage
+
+log = logging.getLogger(__name__)
+
+STORAGE_BACKOFF = Backoff(initial=timedelta(seconds=0.5), maximum=timedelta(seconds=5))
+STORAGE_TRIES = 6
+
+
+async def begin_from(
+    graph: JobGraph, storage: Storage, services: SavepointServices, now: Millis
+) -> RestoredFrom | None:
+    """Once for each job: afterwards its own checkpoints win over what it began from (CKPT-12)."""
+    if graph.restore is None:
+        return None
+
+    async def once() -> RestoreRecord:
+        known = await restored_before(storage, graph.job_id)
+        if known is not None:
+            return known
+        location, manifest, compatibility = await check_origin(graph, services.open_storage)
+        for finding in compatibility.findings:
+            log.info("job %s, %s: %s", graph.job_id, finding.verdict, finding)
+        regions = [region.id for region in regions_of(graph) if region.streaming]
+        return await restore(location, manifest, storage, graph.job_id, regions=regions, now=now)
+
+    record = await retry(
+        once, on=(StorageUnavailable,), backoff=STORAGE_BACKOFF, attempts=STORAGE_TRIES
+    )
+    return RestoredFrom(
+        path=record.path,
+        at=record.at,
+        kind=CheckpointKind.SAVEPOINT if record.kind == "savepoint" else CheckpointKind.CHECKPOINT,
+        batches=record.batches,
+    )
+
+
+async def retain(
+    end: JobEnd, graph: JobGraph, storage: Storage, services: SavepointServices
+) -> JobEnd:
+    """The last checkpoint of an ended job, kept as if it were a savepoint (CKPT-09).
+
+    Its name follows from the job, so that a leader that repeats this makes no second one. A
+    failure is told in the log: it does not keep the job from ending.
+    """
+    regions = [region.id for region in regions_of(graph) if region.streaming]
+    retention = services.options.retention_of(graph.configuration)
+    details = end.details
+    if not regions or not retention.keeps(details.status):
+        return end
+    at = details.end or details.start
+    occasion = Occasion(
+        savepoint_id=graph.job_id[:12],
+        kind="checkpoint",
+        at=at,
+        stoker_version=__version__,
+        spark_version=installed_spark(),
+    )
+    try:
+        location = _retained(graph, storage, services)
+        taking = Taking(storage, graph, location, occasion, artifacts_of(graph))
+        manifest = await taking.take(regions)
+    except StokerError as error:
+        log.error("the last checkpoint of job %s is not kept: %s", graph.job_id, error)
+        return end
+    log.info("the last checkpoint of job %s is kept at %s", graph.job_id, location.url)
+    kept = CheckpointEntry(
+        id=0,
+        kind=CheckpointKind.CHECKPOINT,
+        status=CheckpointStatus.COMPLETED,
+        at=at,
+        path=location.url,
+        size_bytes=manifest.size,
+    )
+    shown = msgspec.structs.replace(details.checkpoints, retained=kept)
+    return replace(end, details=msgspec.structs.replace(details, checkpoints=shown))
+
+
+def _retained(graph: JobGraph, storage: Storage, services: SavepointServices) -> Location:
+    name = f"checkpoint-{graph.job_id}"
+    directory = services.options.retained_directory
+    if directory is not None:
+        return locate(f"{directory.rstrip('/')}/{name}", services.open_storage)
+    inside = f"retained/{name}"
+    return Location(parent=storage, name=inside, url=storage.url(inside))

@@ -1,0 +1,304 @@
+"""Real ZooKeeper servers on this machine, from the jars that PySpark ships.
+
+For a cluster of one's own and for tests. Blocking throughout, and to be started from the main
+thread: the servers end with the thread that started them.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from stoker.core.errors import StartupFailed
+from stoker.engine.connect.server import last_error_lines, spark_home
+from stoker.engine.java import Java, bundled_java_home, find_java
+from stoker.osproc.parent_death import tethered
+
+HOST: Final = "127.0.0.1"
+TICK_MILLISECONDS: Final = 500
+READY_SECONDS: Final = 30.0
+_ASK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 0.05
+_STOP_SECONDS: Final = 5.0
+
+_JARS: Final = ("zookeeper-", "slf4j-api-", "log4j-", "netty-", "metrics-core-", "snappy-java-")
+_JAVA_OPTIONS: Final = (
+    "-Xms16m",
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dzookeeper.jmx.log4j.disable=true",
+    "-Dzookeeper.fastleader.maxNotificationInterval=1000",
+)
+
+_LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stdout.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex{1}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Server:
+    number: int
+    directory: Path
+    client_port: int
+    quorum_port: int
+    election_port: int
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "server.log"
+
+    @property
+    def member(self) -> str:
+        return f"server.{self.number}={HOST}:{self.quorum_port}:{self.election_port}"
+
+
+class LocalZooKeeper:
+    """One server, or an ensemble; as a context manager it runs until the end.
+
+    `tied` servers end with this process, however it ends. Servers are counted from 0. Settings are
+    added to those of every server's configuration file.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        servers: int = 1,
+        java: Java | None = None,
+        tied: bool = True,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory.absolute()
+        self._settings = dict(settings or {})
+        self._java = java
+        self._tied = tied
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        ports = iter(self._ports(3 * servers))
+        self._servers = [
+            _Server(
+                number=number,
+                directory=self.directory / f"zookeeper-{number}",
+                client_port=next(ports),
+                quorum_port=next(ports),
+                election_port=next(ports),
+            )
+            for number in range(1, servers + 1)
+        ]
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def addresses(self) -> list[str]:
+        return [f"{HOST}:{server.client_port}" for server in self._servers]
+
+    def url(self, root: str = "stoker") -> str:
+        return f"zookeeper://{','.join(self.addresses)}/{root}"
+
+    def pid(self, index: int) -> int:
+        return self._processes[index].pid
+
+    def start(self) -> None:
+        """Start all that do not run; returns before they answer."""
+        for index in range(len(self._servers)):
+            if not self.is_running(index):
+                self._spawn(index)
+
+    def stop(self) -> None:
+        """Nothing of them is left afterwards but their files."""
+        for index in range(len(self._servers)):
+            self.kill(index)
+
+    def purge(self) -> None:
+        """Remove the data of stopped servers."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def is_running(self, index: int) -> bool:
+        process = self._processes.get(index)
+        return process is not None and process.poll() is None
+
+    def kill(self, index: int) -> None:
+        """As by `kill -9`; what it has acknowledged is on its disk."""
+        process = self._processes.pop(index, None)
+        if process is not None:
+            process.kill()
+            process.wait(_STOP_SECONDS)
+
+    def freeze(self, index: int) -> None:
+        self._processes[index].send_signal(signal.SIGSTOP)
+
+    def thaw(self, index: int) -> None:
+        self._processes[index].send_signal(signal.SIGCONT)
+
+    def restart(self, index: int) -> None:
+        """Kill it if it runs, start it again on its data; returns before it answers."""
+        self.kill(index)
+        self._spawn(index)
+
+    def leader(self) -> int | None:
+        """Which server leads the ensemble, or serves alone."""
+        for index in range(len(self._servers)):
+            if self.mode(index) in ("leader", "standalone"):
+                return index
+        return None
+
+    def mode(self, index: int) -> str | None:
+        """What the server says of itself; None when it does not serve."""
+        if not self.is_running(index):
+            return None
+        for line in _ask(self._servers[index].client_port).splitlines():
+            name, _, mode = line.partition(": ")
+            if name == "Mode":
+                return mode
+        return None
+
+    def wait_until_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Return when every server that was started serves clients."""
+        deadline = time.monotonic() + seconds
+        for index in list(self._processes):
+            while self.mode(index) is None:
+                self._check_alive(index)
+                if time.monotonic() > deadline:
+                    raise StartupFailed(
+                        f"ZooKeeper server {index} did not serve within {seconds:g} s; "
+                        f"see {self._servers[index].log}"
+                    )
+                time.sleep(_POLL_SECONDS)
+
+    def _check_alive(self, index: int) -> None:
+        if self.is_running(index):
+            return
+        log = self._servers[index].log
+        words = last_error_lines(log.read_text(errors="replace"))
+        raise StartupFailed(f"ZooKeeper server {index} did not start: {words}; see {log}")
+
+    def _spawn(self, index: int) -> None:
+        server = self._servers[index]
+        command = self.command(index)
+        with server.log.open("ab") as output:
+            self._processes[index] = subprocess.Popen(
+                tethered(*command) if self._tied else command,
+                cwd=server.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                # Ctrl-C at the terminal is for the command, which then ends this in order.
+                start_new_session=True,
+            )
+
+    def command(self, index: int) -> list[str]:
+        """What runs this server in the foreground; its files are written."""
+        if self._java is None:
+            self._java = _find_java(self.directory / "java")
+        server = self._servers[index]
+        self._write_files(server)
+        jars = spark_home() / "jars"
+        classpath = [str(jar) for jar in sorted(jars.glob("*.jar")) if jar.name.startswith(_JARS)]
+        return [
+            str(self._java.home / "bin" / "java"),
+            *_JAVA_OPTIONS,
+            f"-Dlog4j2.configurationFile={server.directory / 'log4j2.properties'}",
+            "-cp",
+            os.pathsep.join(classpath),
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(server.directory / "zoo.cfg"),
+        ]
+
+    def _ports(self, count: int) -> list[int]:
+        """Those of the servers before, if any: an ensemble knows itself by its ports."""
+        file = self.directory / "ports"
+        if file.exists():
+            ports = [int(text) for text in file.read_text().split()]
+            if len(ports) == count:
+                return ports
+        ports = _free_ports(count)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        file.write_text(" ".join(map(str, ports)) + "\n")
+        return ports
+
+    def _write_files(self, server: _Server) -> None:
+        data = server.directory / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        (data / "myid").write_text(f"{server.number}\n")
+        (server.directory / "log4j2.properties").write_text(_LOGGING)
+        settings = {
+            "tickTime": TICK_MILLISECONDS,
+            "initLimit": 10,
+            "syncLimit": 4,
+            "minSessionTimeout": 2 * TICK_MILLISECONDS,
+            "maxSessionTimeout": 120 * TICK_MILLISECONDS,
+            "dataDir": data,
+            "clientPortAddress": HOST,
+            "clientPort": server.client_port,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "srvr",
+            "autopurge.snapRetainCount": 3,
+            "autopurge.purgeInterval": 1,
+            **self._settings,
+        }
+        lines = [f"{key}={value}" for key, value in settings.items()]
+        if len(self._servers) > 1:
+            lines += [member.member for member in self._servers]
+        (server.directory / "zoo.cfg").write_text("\n".join(lines) + "\n")
+
+
+def _find_java(shim_directory: Path) -> Java:
+    """In a thread, since the caller's may have a loop that runs."""
+    looking = find_java(os.environ, shim_directory, bundled_home=bundled_java_home())
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, looking).result()
+
+
+def _ask(port: int) -> str:
+    """What a server answers to `srvr`, or nothing."""
+    answer = b""
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection((HOST, port), timeout=_ASK_SECONDS) as connection,
+    ):
+        connection.sendall(b"srvr")
+        while part := connection.recv(4096):
+            answer += part
+    return answer.decode(errors="replace")
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            listener = held.enter_context(socket.socket())
+            listener.bind((HOST, 0))
+            ports.append(listener.getsockname()[1])
+        return ports

@@ -1,0 +1,45 @@
+"""Requests about the cluster: each decodes, asks the dispatcher once, and encodes."""
+
+from datetime import UTC, datetime
+
+from litestar import get
+from litestar.params import FromPath
+
+from stoker.api.cluster import DashboardConfig, Overview, TaskManagerAnswer, TaskManagers
+from stoker.core.errors import StokerError
+from stoker.rest.control import cluster_views
+from stoker.rest.control.process_handlers import inspection_of
+from stoker.rest.requests.parameters import Services
+
+
+@get("/overview", summary="Task executors, slots and jobs in numbers")
+async def overview(services: Services) -> Overview:
+    dispatcher = await services.dispatcher()
+    return cluster_views.overview(await dispatcher.cluster_overview(), services.version)
+
+
+@get("/config", summary="What a web page needs to know of this cluster")
+async def config(services: Services) -> DashboardConfig:
+    now = datetime.fromtimestamp(services.clock() / 1000, UTC).astimezone()
+    return cluster_views.dashboard_config(services.options, now, services.version)
+
+
+@get("/taskmanagers", summary="All task executors")
+async def task_managers(services: Services) -> TaskManagers:
+    dispatcher = await services.dispatcher()
+    return cluster_views.task_managers(await dispatcher.task_executors())
+
+
+@get("/taskmanagers/{taskmanagerid:str}", summary="One task executor")
+async def task_manager(taskmanagerid: FromPath[str], services: Services) -> TaskManagerAnswer:
+    dispatcher = await services.dispatcher()
+    answer = cluster_views.task_manager(await dispatcher.task_executors(), taskmanagerid)
+    try:
+        figures = await (await inspection_of(services, taskmanagerid)).figures()
+    except StokerError:
+        # It may have just gone: what the master knows of it is still true.
+        return answer
+    return cluster_views.measured(answer, figures)
+
+
+CLUSTER_HANDLERS = (overview, config, task_managers, task_manager)

@@ -1,0 +1,249 @@
+"""Requests about processes: the leading master that answers, and any task executor."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from litestar import delete, get
+from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.response import Stream
+
+from stoker.api.metrics import AggregatedMetric, Metric
+from stoker.api.processes import (
+    ConfigurationEntry,
+    Environment,
+    LogList,
+    LogUrl,
+    ThreadDump,
+)
+from stoker.api.shape import Nothing
+from stoker.core.errors import NotFound, StokerError, Unavailable
+from stoker.core.states import ApplicationStatus
+from stoker.gateways.inspection import InspectionGateway
+from stoker.gateways.resourcemanager import TaskExecutorDetails
+from stoker.rest.control import process_views as views
+from stoker.rest.jobs.aggregation import aggregated, parse_modes, parse_names, selected
+from stoker.rest.requests.parameters import JobIdText, Services, TaskManagerIdText, parse_job_id
+from stoker.rest.services import RestServices
+
+_PIECE = 256 * 1024
+Names = Annotated[str | None, QueryParameter(name="get", description="names of metrics")]
+
+
+def own_inspection(services: RestServices) -> InspectionGateway:
+    if services.inspection is None:
+        raise Unavailable("this master cannot be inspected at the moment; ask again")
+    return services.inspection
+
+
+async def inspection_of(services: RestServices, wanted: str) -> InspectionGateway:
+    return await _inspect(services, await find_executor(services, wanted))
+
+
+async def find_executor(services: RestServices, wanted: str) -> TaskExecutorDetails:
+    dispatcher = await services.dispatcher()
+    for executor in await dispatcher.task_executors():
+        if executor.resource_id == wanted:
+            return executor
+    raise NotFound(f"no task executor with id {wanted}; GET /taskmanagers lists those there are")
+
+
+async def _inspect(services: RestServices, executor: TaskExecutorDetails) -> InspectionGateway:
+    if services.process_at is None:
+        raise Unavailable("task executors cannot be inspected from here")
+    return await services.process_at(executor.address)
+
+
+# The master
+
+
+@get("/jobmanager/config", summary="Configuration of the master, without secrets")
+async def master_config(services: Services) -> list[ConfigurationEntry]:
+    return views.configuration_entries(services.configuration)
+
+
+@get("/jobmanager/environment", summary="Python and its path in the master")
+async def master_environment(services: Services) -> Environment:
+    return views.environment()
+
+
+@get("/jobmanager/logs", summary="Log files of the master")
+async def master_logs(services: Services) -> LogList:
+    return views.log_list(await own_inspection(services).logs())
+
+
+@get("/jobmanager/log", summary="What the master logs")
+async def master_log(services: Services) -> Stream:
+    inspection = own_inspection(services)
+    return await _log(inspection, (await inspection.logs()).main_log)
+
+
+@get("/jobmanager/stdout", summary="What the master prints")
+async def master_stdout(services: Services) -> Stream:
+    inspection = own_inspection(services)
+    return await _log(inspection, (await inspection.logs()).main_output)
+
+
+@get("/jobmanager/logs/{file:str}", summary="A log file of the master")
+async def master_log_file(file: FromPath[str], services: Services) -> Stream:
+    return await _log(own_inspection(services), file)
+
+
+@get("/jobmanager/metrics", summary="Figures of the master and of the cluster")
+async def master_metrics(services: Services, names: Names = None) -> list[Metric]:
+    dispatcher = await services.dispatcher()
+    cluster = await dispatcher.cluster_overview()
+    figures = views.figures_as_text(await own_inspection(services).figures()) | {
+        "numRegisteredTaskManagers": str(cluster.resources.task_executors),
+        "numRunningJobs": str(cluster.jobs_running),
+        "taskSlotsTotal": str(cluster.resources.slots_total),
+        "taskSlotsAvailable": str(cluster.resources.slots_free),
+    }
+    return selected(figures, parse_names(names))
+
+
+@get("/jobmanager/thread-dump", summary="What the threads of the master do")
+async def master_threads(services: Services) -> ThreadDump:
+    return views.thread_dump(await own_inspection(services).threads())
+
+
+@get("/jobs/{jobid:str}/jobmanager/config", summary="Configuration of the job's master")
+async def job_master_config(jobid: JobIdText, services: Services) -> list[ConfigurationEntry]:
+    await _check_job(services, jobid)
+    return views.configuration_entries(services.configuration)
+
+
+@get("/jobs/{jobid:str}/jobmanager/environment", summary="Python in the job's master")
+async def job_master_environment(jobid: JobIdText, services: Services) -> Environment:
+    await _check_job(services, jobid)
+    return views.environment()
+
+
+@get("/jobs/{jobid:str}/jobmanager/log-url", summary="Where the log of the job's master is")
+async def job_master_log_url(jobid: JobIdText, services: Services) -> LogUrl:
+    await _check_job(services, jobid)
+    return LogUrl(url=f"{services.leader_url() or ''}/jobmanager/log")
+
+
+@get(
+    "/jobs/{jobid:str}/taskmanagers/{taskmanagerid:str}/log-url",
+    summary="Where the log of a task executor is",
+)
+async def job_executor_log_url(
+    jobid: JobIdText, taskmanagerid: TaskManagerIdText, services: Services
+) -> LogUrl:
+    await _check_job(services, jobid)
+    return LogUrl(url=f"{services.leader_url() or ''}/taskmanagers/{taskmanagerid}/log")
+
+
+async def _check_job(services: RestServices, jobid: str) -> None:
+    job_id = parse_job_id(jobid)
+    dispatcher = await services.dispatcher()
+    await dispatcher.job_status(job_id)
+
+
+@delete("/cluster", status_code=200, summary="End the whole cluster for good")
+async def shut_down(services: Services) -> Nothing:
+    dispatcher = await services.dispatcher()
+    await dispatcher.shut_down_cluster(ApplicationStatus.SUCCEEDED)
+    return Nothing()
+
+
+# Task executors
+
+
+@get("/taskmanagers/{taskmanagerid:str}/logs", summary="Log files of a task executor")
+async def executor_logs(taskmanagerid: TaskManagerIdText, services: Services) -> LogList:
+    return views.log_list(await (await inspection_of(services, taskmanagerid)).logs())
+
+
+@get("/taskmanagers/{taskmanagerid:str}/log", summary="What a task executor logs")
+async def executor_log(taskmanagerid: TaskManagerIdText, services: Services) -> Stream:
+    inspection = await inspection_of(services, taskmanagerid)
+    return await _log(inspection, (await inspection.logs()).main_log)
+
+
+@get("/taskmanagers/{taskmanagerid:str}/stdout", summary="What a task executor prints")
+async def executor_stdout(taskmanagerid: TaskManagerIdText, services: Services) -> Stream:
+    inspection = await inspection_of(services, taskmanagerid)
+    return await _log(inspection, (await inspection.logs()).main_output)
+
+
+@get("/taskmanagers/{taskmanagerid:str}/logs/{file:str}", summary="A log file of it")
+async def executor_log_file(
+    taskmanagerid: TaskManagerIdText, file: FromPath[str], services: Services
+) -> Stream:
+    return await _log(await inspection_of(services, taskmanagerid), file)
+
+
+@get("/taskmanagers/{taskmanagerid:str}/metrics", summary="Figures of a task executor")
+async def executor_metrics(
+    taskmanagerid: TaskManagerIdText, services: Services, names: Names = None
+) -> list[Metric]:
+    inspection = await inspection_of(services, taskmanagerid)
+    return selected(views.figures_as_text(await inspection.figures()), parse_names(names))
+
+
+@get("/taskmanagers/{taskmanagerid:str}/thread-dump", summary="What its threads do")
+async def executor_threads(taskmanagerid: TaskManagerIdText, services: Services) -> ThreadDump:
+    return views.thread_dump(await (await inspection_of(services, taskmanagerid)).threads())
+
+
+@get("/taskmanagers/metrics", summary="Figures of task executors, joined")
+async def executors_metrics(
+    services: Services,
+    names: Names = None,
+    agg: FromQuery[str | None] = None,
+    taskmanagers: FromQuery[str | None] = None,
+) -> list[AggregatedMetric]:
+    modes, wanted = parse_modes(agg), parse_names(taskmanagers)
+    dispatcher = await services.dispatcher()
+    figures = []
+    for executor in await dispatcher.task_executors():
+        if wanted is None or executor.resource_id in wanted:
+            try:
+                found = await (await _inspect(services, executor)).figures()
+            except StokerError:
+                # One that has just gone must not hide the others.
+                continue
+            figures.append(views.figures_as_text(found))
+    return aggregated(figures, parse_names(names), modes)
+
+
+async def _log(inspection: InspectionGateway, name: str | None) -> Stream:
+    """The first piece is read before the answer begins, so that a missing file is a 404."""
+    if name is None:
+        raise NotFound("this process does not write its output to a file")
+    first = await inspection.read_log(name, 0, _PIECE)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        piece, offset = first, 0
+        while piece:
+            yield piece
+            offset += len(piece)
+            piece = await inspection.read_log(name, offset, _PIECE)
+
+    return Stream(pieces(), media_type="text/plain; charset=utf-8")
+
+
+PROCESS_HANDLERS = (
+    master_config,
+    master_environment,
+    master_logs,
+    master_log,
+    master_stdout,
+    master_log_file,
+    master_metrics,
+    master_threads,
+    job_master_config,
+    job_master_environment,
+    job_master_log_url,
+    job_executor_log_url,
+    shut_down,
+    executor_logs,
+    executor_log,
+    executor_stdout,
+    executor_log_file,
+    executor_metrics,
+    executor_threads,
+    executors_metrics,
+)

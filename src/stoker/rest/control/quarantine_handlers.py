@@ -1,0 +1,51 @@
+"""Requests about jobs that cannot be loaded: each decodes, asks the dispatcher once, encodes."""
+
+from litestar import delete, get, post
+
+from stoker.api.quarantine import Quarantined, QuarantinedJobs
+from stoker.api.shape import Nothing
+from stoker.gateways.dispatcher import QuarantinedJob
+from stoker.rest.requests.parameters import JobIdText, Services, parse_job_id
+
+
+@get("/quarantine", summary="Accepted jobs that cannot be loaded, with the reasons")
+async def quarantined_jobs(services: Services) -> QuarantinedJobs:
+    dispatcher = await services.dispatcher()
+    return QuarantinedJobs(jobs=[_view(job) for job in await dispatcher.quarantined()])
+
+
+@post(
+    "/quarantine/{jobid:str}/retry",
+    status_code=202,
+    summary="Load and start the job; 409 with the reason when it still cannot be loaded",
+)
+async def retry_quarantined(jobid: JobIdText, services: Services) -> Nothing:
+    job_id = parse_job_id(jobid)
+    dispatcher = await services.dispatcher()
+    await dispatcher.retry_quarantined(job_id)
+    return Nothing()
+
+
+@delete(
+    "/quarantine/{jobid:str}",
+    status_code=202,
+    summary="Give the job up: it is recorded as FAILED and what it left is removed",
+)
+async def drop_quarantined(jobid: JobIdText, services: Services) -> Nothing:
+    job_id = parse_job_id(jobid)
+    dispatcher = await services.dispatcher()
+    await dispatcher.drop_quarantined(job_id)
+    return Nothing()
+
+
+def _view(job: QuarantinedJob) -> Quarantined:
+    return Quarantined(
+        job_id=job.job_id,
+        reason=job.reason,
+        since=job.since,
+        pointer=job.pointer,
+        cancel_wanted=job.cancel_wanted,
+    )
+
+
+QUARANTINE_HANDLERS = (quarantined_jobs, retry_quarantined, drop_quarantined)

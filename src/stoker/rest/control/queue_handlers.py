@@ -1,0 +1,54 @@
+"""Requests about queues and about task executors that leave."""
+
+from typing import Annotated
+
+from litestar import get, post
+from litestar.params import QueryParameter
+
+from stoker.api.queues import Queue, Queues
+from stoker.api.shape import Nothing
+from stoker.core.ids import ResourceId
+from stoker.gateways.dispatcher import QueueOverview
+from stoker.rest.requests.parameters import Services, TaskManagerIdText
+
+Limit = Annotated[
+    float | None,
+    QueryParameter(
+        name="timeout",
+        ge=0,
+        description="seconds that batch tasks may take to finish; without it, as long as they need",
+    ),
+]
+
+
+@get("/queues", summary="The queues, their limits, and who waits in them")
+async def queues(services: Services) -> Queues:
+    dispatcher = await services.dispatcher()
+    return Queues(queues=[_view(queue) for queue in await dispatcher.queues()])
+
+
+@post(
+    "/taskmanagers/{taskmanagerid:str}/drain",
+    status_code=202,
+    summary="No new tasks there; it ends when those it has have finished or moved",
+)
+async def drain(
+    taskmanagerid: TaskManagerIdText, services: Services, limit: Limit = None
+) -> Nothing:
+    dispatcher = await services.dispatcher()
+    await dispatcher.drain_task_executor(ResourceId(taskmanagerid), limit)
+    return Nothing()
+
+
+def _view(queue: QueueOverview) -> Queue:
+    return Queue(
+        name=queue.name,
+        running=queue.running,
+        max_running=queue.max_running,
+        slots=queue.slots,
+        max_slots=queue.max_slots,
+        waiting=list(queue.waiting),
+    )
+
+
+QUEUE_HANDLERS = (queues, drain)

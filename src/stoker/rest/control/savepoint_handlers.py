@@ -1,0 +1,181 @@
+"""Requests about savepoints: each begins an operation, or asks how it went.
+
+A parameter may stand in the JSON body, as Flink's clients send it, or in the query.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import Request, get, post
+from litestar.params import FromPath, FromQuery
+
+from stoker.api.operations import OperationAnswer, Triggered
+from stoker.api.savepoints import Savepoints
+from stoker.core.checkpoints import SavepointRequest
+from stoker.core.errors import InvalidInput, NotFound, SavepointFailed
+from stoker.core.ids import JobId
+from stoker.gateways.dispatcher import SavepointStatus
+from stoker.rest.requests.body import read_json
+from stoker.rest.requests.operations import (
+    OperationKey,
+    TriggerId,
+    chosen_trigger_id,
+    parse_trigger_id,
+)
+from stoker.rest.requests.parameters import JobIdText, Services, parse_job_id
+from stoker.rest.services import RestServices
+from stoker.savepoints.locations import locate, read_manifest
+from stoker.savepoints.shown import SavepointShown
+
+SAVEPOINT = "savepoint"
+DISPOSAL = "savepoint disposal"
+_LOOK_SECONDS = 5.0
+_TRUE = ("true", "1", "yes")
+
+
+@post("/jobs/{jobid:str}/savepoints", status_code=202, summary="Take a savepoint of a job")
+async def trigger_savepoint(
+    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+) -> Triggered:
+    given = await _given(request)
+    wanted = SavepointRequest(
+        directory=_text(given, "target-directory"), cancel=_flag(given, "cancel-job")
+    )
+    return await _trigger(parse_job_id(jobid), wanted, given, services)
+
+
+@post(
+    "/jobs/{jobid:str}/stop",
+    status_code=202,
+    summary="End a job at batch boundaries, with a savepoint of where it ended",
+)
+async def stop_with_savepoint(
+    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+) -> Triggered:
+    given = await _given(request)
+    if _flag(given, "drain"):
+        raise InvalidInput(
+            "drain is not possible: Spark has no way to end all windows at once; leave it out"
+        )
+    directory = _text(given, "targetDirectory") or _text(given, "target-directory")
+    wanted = SavepointRequest(directory=directory, stop=True, limit_seconds=_seconds(given))
+    return await _trigger(parse_job_id(jobid), wanted, given, services)
+
+
+@get("/jobs/{jobid:str}/savepoints/{triggerid:str}", summary="How a savepoint went")
+async def savepoint_status(
+    jobid: JobIdText, triggerid: FromPath[str], services: Services
+) -> OperationAnswer:
+    key = OperationKey(
+        kind=SAVEPOINT, trigger_id=parse_trigger_id(triggerid), job_id=parse_job_id(jobid)
+    )
+    return services.operations.status(key)
+
+
+@get("/savepoints", summary="Savepoints of a directory, newest first")
+async def list_savepoints(
+    services: Services, directory: FromQuery[str | None] = None
+) -> Savepoints:
+    dispatcher = await services.dispatcher()
+    return Savepoints(savepoints=await dispatcher.savepoints(directory))
+
+
+@get("/savepoints/show", summary="What is in a savepoint: queries, batches, positions, files")
+async def show_savepoint(services: Services, path: FromQuery[str]) -> SavepointShown:
+    location = locate(path, services.open_storage)
+    manifest = await read_manifest(location)
+    return SavepointShown(path=location.url, size_bytes=manifest.size, manifest=manifest)
+
+
+@post("/savepoint-disposal", status_code=200, summary="Remove a savepoint")
+async def dispose_savepoint(request: Request[Any, Any, Any], services: Services) -> Triggered:
+    given = await _given(request)
+    path = _text(given, "savepoint-path")
+    if path is None:
+        raise InvalidInput("savepoint-path is missing: which savepoint is to go?")
+    trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
+
+    async def work() -> dict[str, Any]:
+        dispatcher = await services.dispatcher()
+        await dispatcher.dispose_savepoint(path)
+        return {}
+
+    services.operations.trigger(OperationKey(kind=DISPOSAL, trigger_id=trigger_id), work)
+    return Triggered(request_id=trigger_id)
+
+
+@get("/savepoint-disposal/{triggerid:str}", summary="Whether a savepoint is gone")
+async def disposal_status(triggerid: FromPath[str], services: Services) -> OperationAnswer:
+    key = OperationKey(kind=DISPOSAL, trigger_id=parse_trigger_id(triggerid))
+    return services.operations.status(key)
+
+
+async def _trigger(
+    job_id: JobId, wanted: SavepointRequest, given: Mapping[str, Any], services: RestServices
+) -> Triggered:
+    trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
+    key = OperationKey(kind=SAVEPOINT, trigger_id=trigger_id, job_id=job_id)
+    # What is refused is refused at once, and leaves no operation behind.
+    dispatcher = await services.dispatcher()
+    await dispatcher.trigger_savepoint(job_id, trigger_id, wanted)
+
+    async def work() -> dict[str, Any]:
+        return {"location": await _location(services, job_id, trigger_id)}
+
+    services.operations.trigger(key, work)
+    return Triggered(request_id=trigger_id)
+
+
+async def _location(services: RestServices, job_id: JobId, trigger_id: TriggerId) -> str:
+    """Until it is done, or the master that took it is not there any more (OPS-07)."""
+    status = SavepointStatus(done=False)
+    while not status.done:
+        dispatcher = await services.dispatcher()
+        try:
+            status = await dispatcher.savepoint_status(job_id, trigger_id, _LOOK_SECONDS)
+        except NotFound:
+            raise SavepointFailed(
+                "the master that took the savepoint was lost before it was done; if it was "
+                "completed, stoker savepoint list shows it"
+            ) from None
+    if status.taken is None:
+        raise SavepointFailed(status.message, error=status.error)
+    return status.taken.path
+
+
+async def _given(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    return {**await read_json(request), **dict(request.query_params.items())}
+
+
+def _text(given: Mapping[str, Any], key: str) -> str | None:
+    value = given.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"{key} must be a text, found {value!r}")
+    return value or None
+
+
+def _flag(given: Mapping[str, Any], key: str) -> bool:
+    value = given.get(key)
+    return value is True or (isinstance(value, str) and value.lower() in _TRUE)
+
+
+def _seconds(given: Mapping[str, Any]) -> float | None:
+    value = given.get("limit-seconds")
+    try:
+        seconds = None if value is None else float(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"limit-seconds must be a number, found {value!r}") from None
+    if seconds is not None and not 0 < seconds < 86400:
+        raise InvalidInput(f"limit-seconds must be more than 0 and less than a day, not {seconds}")
+    return seconds
+
+
+SAVEPOINT_HANDLERS = (
+    trigger_savepoint,
+    stop_with_savepoint,
+    savepoint_status,
+    list_savepoints,
+    show_savepoint,
+    dispose_savepoint,
+    disposal_status,
+)

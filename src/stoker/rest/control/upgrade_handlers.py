@@ -1,0 +1,147 @@
+"""Requests to replace a running job by another version of it, and how far that is.
+
+Unlike other operations these are on record: whichever master leads knows them.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import Request, get, post
+from litestar.params import FromPath, FromQuery
+
+from stoker.api.operations import Triggered
+from stoker.api.replacements import ReplacementAnswer, answer_of
+from stoker.core.errors import InvalidInput
+from stoker.core.replacements import ReplacementKind, ReplacementPhase, ReplacementRequest
+from stoker.rest.requests.body import read_json
+from stoker.rest.requests.operations import chosen_trigger_id, parse_trigger_id
+from stoker.rest.requests.parameters import JobIdText, Services, parse_count, parse_job_id
+from stoker.rest.requests.submission import (
+    decode_graph,
+    draining,
+    length_of,
+    refused_leaves_nothing,
+    store_files,
+)
+from stoker.rest.requests.uploads import received_upload
+
+_MOST_SECONDS = 20.0
+"""For which a question is held."""
+_WINDOW_SECONDS = 30.0
+_TRUE = ("true", "1", "yes")
+
+
+@post(
+    "/jobs/{jobid:str}/upgrade",
+    status_code=202,
+    request_max_body_size=None,
+    summary="Replace a streaming job by another version, with a way back",
+)
+async def upgrade(
+    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+) -> Triggered:
+    """The body is that of a submission; everything else stands in the query."""
+    job_id = parse_job_id(jobid)
+    given = request.query_params
+    trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
+    window = _seconds(given, "window-seconds", _WINDOW_SECONDS)
+    dispatcher = await services.dispatcher()
+    async with draining(request) as chunks:
+        async with received_upload(
+            chunks, request.headers.get("content-type", ""), length_of(request), services.options
+        ) as upload:
+            graph = decode_graph(upload.graph, None)
+            graph = await store_files(graph, upload, services.blobs)
+        async with refused_leaves_nothing(graph, dispatcher, services.blobs):
+            await dispatcher.trigger_replacement(
+                ReplacementRequest(
+                    job_id=job_id,
+                    trigger_id=trigger_id,
+                    kind=ReplacementKind.UPGRADE,
+                    graph=graph,
+                    directory=_text(given, "target-directory"),
+                    allow_non_restored_state=_flag(given, "allowNonRestoredState"),
+                    window_seconds=window,
+                )
+            )
+    return Triggered(request_id=trigger_id)
+
+
+@post(
+    "/jobs/{jobid:str}/rescale",
+    status_code=202,
+    summary="Replace a streaming job by itself with another number of state partitions",
+)
+async def rescale(
+    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+) -> Triggered:
+    job_id = parse_job_id(jobid)
+    given = {**await read_json(request), **dict(request.query_params.items())}
+    trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
+    dispatcher = await services.dispatcher()
+    await dispatcher.trigger_replacement(
+        ReplacementRequest(
+            job_id=job_id,
+            trigger_id=trigger_id,
+            kind=ReplacementKind.RESCALE,
+            partitions=parse_count(str(given.get("partitions", "")), "partitions"),
+            directory=_text(given, "target-directory"),
+            window_seconds=_seconds(given, "window-seconds", 0.0),
+        )
+    )
+    return Triggered(request_id=trigger_id)
+
+
+@get(
+    "/jobs/{jobid:str}/replacements/{triggerid:str}",
+    summary="How far an upgrade or a rescale is, and which job runs",
+)
+async def replacement(
+    jobid: JobIdText,
+    triggerid: FromPath[str],
+    services: Services,
+    known: FromQuery[str | None] = None,
+    wait: FromQuery[str | None] = None,
+) -> ReplacementAnswer:
+    """With `wait` held for so many seconds, until the phase is another than `known`."""
+    job_id, trigger_id = parse_job_id(jobid), parse_trigger_id(triggerid)
+    phase = None if known is None else _phase(known)
+    seconds = min(_seconds({"wait": wait}, "wait", 0.0), _MOST_SECONDS)
+    dispatcher = await services.dispatcher()
+    return answer_of(await dispatcher.replacement_status(job_id, trigger_id, phase, seconds))
+
+
+def _phase(text: str) -> ReplacementPhase:
+    try:
+        return ReplacementPhase(text.upper())
+    except ValueError:
+        phases = ", ".join(ReplacementPhase)
+        raise InvalidInput(f"known must be of {phases}, found {text!r}") from None
+
+
+def _text(given: Mapping[str, Any], key: str) -> str | None:
+    value = given.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"{key} must be a text, found {value!r}")
+    return value or None
+
+
+def _flag(given: Mapping[str, Any], key: str) -> bool:
+    return str(given.get(key, "")).lower() in _TRUE
+
+
+def _seconds(given: Mapping[str, Any], key: str, otherwise: float) -> float:
+    value = given.get(key)
+    if value is None:
+        return otherwise
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 <= seconds <= 86400:
+        raise InvalidInput(f"{key} must be a number of seconds up to a day, found {value!r}")
+    return seconds
+
+
+UPGRADE_HANDLERS = (upgrade, rescale, replacement)

@@ -1,0 +1,167 @@
+"""Requests about how widely a job is spread: into how many parts Spark divides its shuffles.
+
+The state of a streaming job is divided into as many, so a change replaces the job by itself: stop
+with a savepoint, divide, start under another id.
+"""
+
+from typing import Annotated, Any
+
+from litestar import Request, Response, get, patch, put
+from litestar.params import FromPath, QueryParameter
+
+from stoker.api.operations import COMPLETED, OperationAnswer, OperationStatus, Triggered
+from stoker.api.replacements import answer_of
+from stoker.api.shape import Nothing
+from stoker.api.vertices import ParallelismBounds, VertexRequirements
+from stoker.core.errors import Conflict, InvalidInput, JobAlreadyEnded
+from stoker.core.graph import JobType
+from stoker.core.ids import JobId, vertex_hex_id
+from stoker.core.parallelism import DEFAULT, OVERRIDES, SHUFFLE_PARTITIONS, shuffle_partitions
+from stoker.core.replacements import ReplacementKind, ReplacementPhase, ReplacementRequest
+from stoker.core.results import JobDetails
+from stoker.gateways.dispatcher import DispatcherGateway
+from stoker.rest.flink.java_throwable import failure_cause
+from stoker.rest.requests.body import read_body
+from stoker.rest.requests.operations import TriggerId, parse_trigger_id
+from stoker.rest.requests.parameters import JobIdText, Services, parse_job_id
+from stoker.rest.services import RestServices
+
+SPARKS_OWN = 200
+"""Parts of a shuffle where nobody says anything."""
+MOST_PARTITIONS = 32768
+
+Parallelism = Annotated[int, QueryParameter(ge=1, le=MOST_PARTITIONS)]
+Requirements = dict[str, VertexRequirements]
+
+
+@get(
+    "/jobs/{jobid:str}/resource-requirements",
+    summary="Into how many parts each vertex is divided at most",
+)
+async def requirements(jobid: JobIdText, services: Services) -> Requirements:
+    job_id = parse_job_id(jobid)
+    dispatcher = await services.dispatcher()
+    return _requirements(await dispatcher.job_details(job_id))
+
+
+def _requirements(job: JobDetails) -> Requirements:
+    found = {}
+    for vertex in job.plan:
+        regions = [each.vertices for each in job.regions if vertex.name in each.vertices]
+        parts = max((_partitions(job, each) for each in regions), default=_partitions(job, ()))
+        bounds = ParallelismBounds(lower_bound=1, upper_bound=parts)
+        found[vertex_hex_id(job.job_id, vertex.name)] = VertexRequirements(parallelism=bounds)
+    return found
+
+
+def _partitions(job: JobDetails, vertices: tuple[str, ...]) -> int:
+    ruled = shuffle_partitions(job.configuration, vertices)
+    said = job.configuration.get(SHUFFLE_PARTITIONS, "")
+    return ruled or (int(said) if said.isdecimal() else SPARKS_OWN)
+
+
+@put(
+    "/jobs/{jobid:str}/resource-requirements",
+    summary="Divide a streaming job into another number of parts",
+)
+async def change_requirements(
+    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+) -> Response[Nothing]:
+    """What would change nothing is accepted, which is what a repeated request asks for."""
+    job_id = parse_job_id(jobid)
+    wanted: Requirements = await read_body(request, Requirements, dict)
+    dispatcher = await services.dispatcher()
+    job = await dispatcher.job_details(job_id)
+    parts = _wanted_parts(wanted, _requirements(job))
+    if parts is None:
+        return Response(Nothing())
+    trigger_id = await _rescale(services, dispatcher, job, parts)
+    return Response(Nothing(), headers={"Location": f"/jobs/{job_id}/replacements/{trigger_id}"})
+
+
+def _wanted_parts(wanted: Requirements, known: Requirements) -> int | None:
+    """None when it is as it should be."""
+    if wanted.keys() - known.keys() or not wanted:
+        raise InvalidInput(
+            "name the vertices of the job by their ids, with parallelism {lowerBound, upperBound}; "
+            "GET on the same path shows them"
+        )
+    for vertex, each in wanted.items():
+        bounds = each.parallelism
+        if not 1 <= bounds.lower_bound <= bounds.upper_bound <= MOST_PARTITIONS:
+            raise InvalidInput(
+                f"vertex {vertex}: 1 <= lowerBound <= upperBound <= {MOST_PARTITIONS} must hold"
+            )
+    parts = {each.parallelism.upper_bound for each in wanted.values()}
+    if all(
+        each.parallelism.upper_bound == known[key].parallelism.upper_bound
+        for key, each in wanted.items()
+    ):
+        return None
+    if len(parts) > 1:
+        raise InvalidInput(
+            f"upperBound must be one number for all vertices, found {sorted(parts)}: Spark divides "
+            "all shuffles of a job alike"
+        )
+    return parts.pop()
+
+
+async def _rescale(
+    services: RestServices, dispatcher: DispatcherGateway, job: JobDetails, parts: int
+) -> TriggerId:
+    _check_can_change(job)
+    trigger_id = TriggerId(services.ids.nonce())
+    await dispatcher.trigger_replacement(
+        ReplacementRequest(
+            job_id=job.job_id,
+            trigger_id=trigger_id,
+            kind=ReplacementKind.RESCALE,
+            partitions=parts,
+            window_seconds=0.0,
+        )
+    )
+    return trigger_id
+
+
+def _check_can_change(job: JobDetails) -> None:
+    if job.status.globally_terminal:
+        raise JobAlreadyEnded(job.job_id, job.status)
+    if job.job_type is JobType.BATCH:
+        raise Conflict(
+            f"job {job.job_id} is a batch job, which Spark has planned already; cancel it and "
+            f"submit it with another {SHUFFLE_PARTITIONS}"
+        )
+    if any(shuffle_partitions(job.configuration, each.vertices) for each in job.regions):
+        raise Conflict(
+            f"{OVERRIDES} or {DEFAULT} in the configuration of job {job.job_id} says how it is "
+            "divided; stoker upgrade replaces it by a version that says otherwise"
+        )
+
+
+@patch("/jobs/{jobid:str}/rescaling", summary="Divide a streaming job into another number of parts")
+async def rescale(jobid: JobIdText, services: Services, parallelism: Parallelism) -> Triggered:
+    job_id = parse_job_id(jobid)
+    dispatcher = await services.dispatcher()
+    job = await dispatcher.job_details(job_id)
+    return Triggered(request_id=await _rescale(services, dispatcher, job, parallelism))
+
+
+@get("/jobs/{jobid:str}/rescaling/{triggerid:str}", summary="How a rescale went")
+async def rescale_status(
+    jobid: JobIdText, triggerid: FromPath[str], services: Services
+) -> OperationAnswer:
+    job_id: JobId = parse_job_id(jobid)
+    trigger_id = parse_trigger_id(triggerid)
+    dispatcher = await services.dispatcher()
+    plan = await dispatcher.replacement_status(job_id, trigger_id, None, 0.0)
+    answer = answer_of(plan)
+    if answer.status.id != COMPLETED:
+        return OperationAnswer(status=answer.status)
+    operation: dict[str, Any] = {}
+    if plan.phase is not ReplacementPhase.DONE:
+        cause = failure_cause("RescaleFailed", plan.reason, f"RescaleFailed: {plan.reason}")
+        operation = {"failure-cause": cause}
+    return OperationAnswer(status=OperationStatus(id=COMPLETED), operation=operation)
+
+
+RESOURCE_HANDLERS = (requirements, change_requirements, rescale, rescale_status)

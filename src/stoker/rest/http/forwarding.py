@@ -1,0 +1,144 @@
+"""A standby answers by asking the leader."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing
+
+import httpx
+from litestar.types import HTTPScope, Receive, Send
+
+from stoker.core.errors import RecipientUnreachable
+from stoker.rest.http.leader_pulse import LeaderPulse
+from stoker.rest.http.middleware import FORWARDED
+
+_CONNECT_SECONDS = 2.0
+_BETWEEN_CHUNKS_SECONDS = 30.0
+_OF_ONE_CONNECTION = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_MADE_ANEW = frozenset({b"host", b"origin", b"expect"})
+
+
+class Forwarder:
+    """Large files and long polls take their time; only a leader that is silent is given up."""
+
+    def __init__(
+        self, leader_url: Callable[[], str | None], trust: ssl.SSLContext | None = None
+    ) -> None:
+        self._leader_url = leader_url
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            trust_env=False,
+            verify=True if trust is None else trust,
+        )
+        self._pulse: LeaderPulse | None = None
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def forward(
+        self, leader_url: str, scope: HTTPScope, receive: Receive, send: Send
+    ) -> None:
+        """RecipientUnreachable while nothing has been answered; later the connection breaks."""
+        request = self._client.build_request(
+            scope["method"],
+            _url(leader_url, scope),
+            headers=_request_headers(scope),
+            content=_body(receive) if _has_body(scope) else None,
+        )
+        response = await self._answer(leader_url, request)
+        async with aclosing(response):
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": response.status_code,
+                    "headers": _without(response.headers.raw, _OF_ONE_CONNECTION),
+                }
+            )
+            chunks = response.aiter_raw()
+            while (chunk := await _next(chunks)) is not None:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _answer(self, leader_url: str, request: httpx.Request) -> httpx.Response:
+        async with self._pulse_of(leader_url).felt() as silence:
+            answer = asyncio.create_task(self._client.send(request, stream=True), name="forwarded")
+            try:
+                await asyncio.wait({answer, silence}, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                await _give_up(answer)
+                raise
+            if not answer.done():
+                await _give_up(answer)
+                raise _unreachable(leader_url, silence.result())
+            try:
+                return answer.result()
+            except httpx.TransportError as error:
+                raise _unreachable(leader_url, f"does not answer: {error!r}") from error
+
+    def _pulse_of(self, leader_url: str) -> LeaderPulse:
+        if self._pulse is None or self._pulse.url != leader_url:
+            self._pulse = LeaderPulse(leader_url, self._client, self._leader_url)
+        return self._pulse
+
+
+def _unreachable(leader_url: str, reason: str) -> RecipientUnreachable:
+    return RecipientUnreachable(f"the leading master at {leader_url} {reason}; ask again")
+
+
+async def _give_up(answer: "asyncio.Task[httpx.Response]") -> None:
+    """Nothing is left of a request that nobody waits for."""
+    answer.cancel()
+    await asyncio.wait({answer})
+    if not answer.cancelled() and answer.exception() is None:
+        await answer.result().aclose()
+
+
+async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
+    async with asyncio.timeout(_BETWEEN_CHUNKS_SECONDS):
+        return await anext(chunks, None)
+
+
+def _url(leader_url: str, scope: HTTPScope) -> httpx.URL:
+    target = scope["raw_path"] or scope["path"].encode()
+    query = scope["query_string"]
+    return httpx.URL(leader_url).copy_with(raw_path=target + (b"?" + query if query else b""))
+
+
+def _request_headers(scope: HTTPScope) -> list[tuple[bytes, bytes]]:
+    kept = _without(scope["headers"], _OF_ONE_CONNECTION | _MADE_ANEW)
+    client = scope["client"]
+    return [*kept, (FORWARDED, (client[0] if client else "unknown").encode())]
+
+
+def _without(
+    headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]
+) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in headers if name.lower() not in names]
+
+
+def _has_body(scope: HTTPScope) -> bool:
+    names = {name for name, value in scope["headers"] if value != b"0"}
+    return bool(names & {b"content-length", b"transfer-encoding"})
+
+
+async def _body(receive: Receive) -> AsyncIterator[bytes]:
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise RecipientUnreachable("the client went away in the middle of its request")
+        yield message["body"]
+        if not message["more_body"]:
+            return

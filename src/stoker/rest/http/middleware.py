@@ -1,0 +1,282 @@
+"""What happens to every request before it is routed."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, refused_client, told
+from stoker.core.errors import Unavailable
+from stoker.rest.http.access import Access, RateLimit, Uploads
+from stoker.rest.http.compression import Compressing, Compressor, accepts_gzip
+from stoker.rest.http.errors import ErrorAnswer, answer_to, send_error, unavailable
+from stoker.rest.http.origin import access_headers, is_allowed, preflight_headers, refusal
+from stoker.rest.requests.uploads import request_too_large
+from stoker.rest.services import SERVICES, RestServices
+from stoker.web.pages import PAGES
+
+if TYPE_CHECKING:
+    from stoker.rest.http.forwarding import Forwarder
+
+PREFIX = "/v1"
+OPEN_PATHS = frozenset({"/openapi.json", *PAGES})
+"""Of the API and not of the cluster: a browser must be able to load them without a token."""
+LOCAL_PATHS = frozenset({"/config", *OPEN_PATHS})
+"""Answered by every master, whether it leads or not."""
+UPLOAD_PATHS = re.compile(r"/jobs|/jars/upload|/jobs/[^/]+/upgrade")
+FORWARDED = b"x-stoker-forwarded"
+"""Marks a forwarded request, which is never forwarded again: two standbys must not play ball."""
+_PREPARE_AFTER_SECONDS = 1.0
+"""One that leads by then may never need to forward."""
+_CLIENT = CLIENT_HEADER.lower().encode()
+_LINGER_SECONDS = 10.0
+_CLOSING = "this master is closing; ask again"
+
+SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class Border:
+    """An ASGI app around another: prefix, foreign pages, forwarding, security headers."""
+
+    def __init__(self, app: ASGIApp, services: RestServices) -> None:
+        self._app = app
+        self._services = services
+        self._forwarder: Forwarder | None = None
+        self._waiting: set[asyncio.Task[None] | None] = set()
+        self._closing = False
+        version = (SERVER_HEADER.lower().encode(), told(services.version).encode())
+        self._headers = (*SECURITY_HEADERS, version)
+        self._access = Access(services.tokens, services.clock)
+        self._rate = RateLimit(services.options.max_requests_per_second)
+        self._uploads = Uploads(services.options.max_concurrent_uploads)
+        self._compressor = Compressor()
+
+    def release_waiting(self) -> None:
+        """Answer those who wait for a change, now and from now on: the server is about to close."""
+        self._closing = True
+        for task in self._waiting:
+            if task is not None:
+                task.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind: str = scope["type"]
+        if kind == "http":
+            http = cast("HTTPScope", scope)
+            await self._http(http, receive, _Answering(send, self._headers))
+            return
+        await self._app(scope, receive, send)
+        if kind == "lifespan":
+            await self._services.operations.close(self._services.options.shutdown_timeout)
+            if self._forwarder is not None:
+                await self._forwarder.close()
+
+    async def _http(self, scope: HTTPScope, receive: Receive, send: "_Answering") -> None:
+        asked = scope["query_string"]
+        waits = b"wait=" in asked or b"follow=" in asked or scope["path"].endswith("/events")
+        if waits and self._closing:
+            await send_error(unavailable(_CLOSING), send)
+            return
+        task = asyncio.current_task()
+        if waits:
+            self._waiting.add(task)
+        try:
+            await self._route(scope, receive, send)
+        except asyncio.CancelledError:
+            # Only a server that closes cancels requests; a client that asks again finds another.
+            if send.started:
+                raise
+            await send_error(unavailable(_CLOSING), send)
+        finally:
+            self._waiting.discard(task)
+
+    async def _route(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        path = _without_prefix(scope["path"])
+        origin = _text(headers.get(b"origin"))
+        send = _with_headers(send, access_headers(origin, self._services.options))
+        if accepts_gzip(headers.get(b"accept-encoding")):
+            send = Compressing(send, self._compressor)
+        # A browser asks beforehand without its token; the answer tells nothing of the cluster.
+        if scope["method"] == "OPTIONS" and origin and is_allowed(origin, self._services.options):
+            await _answer_preflight(headers.get(b"access-control-request-headers"), send)
+            return
+        refused = self._refused(scope, headers, path)
+        if refused is not None:
+            await send_error(refused, send)
+        elif _is_upload(headers):
+            await self._upload(scope, headers, path, receive, send)
+        else:
+            await self._admitted(scope, headers, path, receive, send)
+
+    async def _upload(
+        self,
+        scope: HTTPScope,
+        headers: dict[bytes, bytes],
+        path: str,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        if _declared(headers) > self._services.options.max_content_length:
+            refusal = answer_to(request_too_large(self._services.options))
+            assert refusal is not None
+            await _answer_before_the_end(refusal, receive, send)
+            return
+        refused = self._uploads.begin()
+        if refused is not None:
+            await send_error(refused, send)
+            return
+        try:
+            await self._admitted(scope, headers, path, receive, send)
+        finally:
+            self._uploads.end()
+
+    async def _admitted(
+        self,
+        scope: HTTPScope,
+        headers: dict[bytes, bytes],
+        path: str,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        if path in LOCAL_PATHS or self._services.leads():
+            reached = cast("HTTPScope", {**scope, "path": path, SERVICES: self._services})
+            await self._app(reached, receive, send)
+        else:
+            await self._ask_leader(scope, headers, receive, send)
+
+    def _refused(
+        self, scope: HTTPScope, headers: dict[bytes, bytes], path: str
+    ) -> ErrorAnswer | None:
+        foreign = refusal(
+            _text(headers.get(b"host")), _text(headers.get(b"origin")), self._services.options
+        )
+        if foreign is not None:
+            return ErrorAnswer(status=403, messages=[foreign])
+        too_often = self._rate.refusal(_caller(scope, headers), asyncio.get_running_loop().time())
+        if too_often is not None:
+            return too_often
+        if path not in OPEN_PATHS:
+            authorization = _text(headers.get(b"authorization"))
+            unknown = self._access.refusal(authorization, scope["method"], path)
+            if unknown is not None:
+                return unknown
+        if _is_upload(headers) and not UPLOAD_PATHS.fullmatch(path):
+            return ErrorAnswer(status=400, messages=[f"{path} takes no files"])
+        too_old = refused_client(_text(headers.get(_CLIENT)), self._services.version)
+        if too_old is not None:
+            return ErrorAnswer(status=400, messages=[too_old])
+        return None
+
+    async def _ask_leader(
+        self, scope: HTTPScope, headers: dict[bytes, bytes], receive: Receive, send: Send
+    ) -> None:
+        url = self._services.leader_url()
+        if url is None or FORWARDED in headers:
+            await send_error(unavailable("no master leads at the moment; ask again"), send)
+            return
+        try:
+            await self._open_forwarder().forward(url, scope, receive, send)
+        except Unavailable as error:
+            await send_error(unavailable(error.message), send)
+
+    async def prepare_to_forward(self) -> None:
+        """A standby is asked to forward in the very moment in which the leader goes: too late to
+        load the HTTP client, which takes half a second."""
+        await asyncio.sleep(_PREPARE_AFTER_SECONDS)
+        if self._forwarder is None and not self._services.leads():
+            made = await asyncio.to_thread(self._make_forwarder)
+            self._forwarder = self._forwarder or made
+
+    def _open_forwarder(self) -> "Forwarder":
+        if self._forwarder is None:
+            self._forwarder = self._make_forwarder()
+        return self._forwarder
+
+    def _make_forwarder(self) -> "Forwarder":
+        # The HTTP client is large, and a master that leads from its first moment never needs it.
+        from stoker.rest.http.forwarding import Forwarder  # noqa: PLC0415
+
+        return Forwarder(self._services.leader_url, self._services.trust)
+
+
+def _without_prefix(path: str) -> str:
+    if path == PREFIX or path.startswith(PREFIX + "/"):
+        return path[len(PREFIX) :] or "/"
+    return path
+
+
+def _declared(headers: dict[bytes, bytes]) -> int:
+    """How long the request says it is; 0 for one that comes in chunks."""
+    text = headers.get(b"content-length", b"")
+    return int(text[:20]) if text.isdigit() else 0
+
+
+def _is_upload(headers: dict[bytes, bytes]) -> bool:
+    return headers.get(b"content-type", b"").startswith(b"multipart/")
+
+
+def _caller(scope: HTTPScope, headers: dict[bytes, bytes]) -> str:
+    """A standby passes the requests of many on, and says of whom."""
+    client = scope["client"]
+    address = client[0] if client else "unknown"
+    behind = _text(headers.get(FORWARDED))
+    return address if behind is None else f"{behind} through {address}"
+
+
+def _text(header: bytes | None) -> str | None:
+    return None if header is None else header.decode("latin-1")
+
+
+class _Answering:
+    """Sends, adds the headers of every answer, and knows whether the answer has begun."""
+
+    def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._headers = headers
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            present = {name for name, _ in message["headers"]}
+            added = [each for each in self._headers if each[0] not in present]
+            message["headers"] = [*message["headers"], *added]
+        await self._send(message)
+
+
+def _with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
+    if not headers:
+        return send
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *headers]
+        await send(message)
+
+    return sending
+
+
+async def _answer_preflight(asked: bytes | None, send: Send) -> None:
+    headers = [*preflight_headers(asked), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _answer_before_the_end(answer: ErrorAnswer, receive: Receive, send: Send) -> None:
+    """At once; then read on for a while: who is cut off while it sends may not see the answer."""
+    await send_error(answer, send, more=True)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while (message := await receive())["type"] == "http.request":
+                if not message["more_body"]:
+                    break
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

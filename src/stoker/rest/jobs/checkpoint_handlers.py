@@ -1,0 +1,137 @@
+"""Requests about checkpoints: the figures that are known, and a wait for the next one."""
+
+import asyncio
+from typing import Any
+
+from litestar import Request, get, post
+from litestar.params import FromPath
+
+from stoker.api.checkpoints import (
+    Checkpoint,
+    CheckpointConfig,
+    CheckpointStatistics,
+    VertexCheckpoint,
+)
+from stoker.api.operations import OperationAnswer, Triggered
+from stoker.core.errors import Conflict, InvalidInput
+from stoker.core.ids import JobId
+from stoker.core.results import JobDetails
+from stoker.rest.jobs.checkpoint_subtasks import vertex_checkpoint
+from stoker.rest.jobs.checkpoint_views import (
+    check_has_checkpoints,
+    checkpoint_config,
+    checkpoint_statistics,
+    checkpoint_with_tasks,
+    find_checkpoint,
+    last_batch,
+)
+from stoker.rest.jobs.subtask_views import find_vertex
+from stoker.rest.requests.body import read_json
+from stoker.rest.requests.operations import OperationKey, chosen_trigger_id, parse_trigger_id
+from stoker.rest.requests.parameters import (
+    JobIdText,
+    Services,
+    parse_count,
+    parse_job_id,
+    parse_vertex_id,
+)
+from stoker.rest.services import RestServices
+
+CHECKPOINT = "checkpoint"
+TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
+_LOOK_SECONDS = 0.5
+
+
+async def _job(services: RestServices, jobid: str) -> JobDetails:
+    job_id = parse_job_id(jobid)
+    dispatcher = await services.dispatcher()
+    return await dispatcher.job_details(job_id)
+
+
+@get("/jobs/{jobid:str}/checkpoints", summary="Checkpoints of a streaming job")
+async def checkpoints(jobid: JobIdText, services: Services) -> CheckpointStatistics:
+    return checkpoint_statistics(await _job(services, jobid), services.clock())
+
+
+@get("/jobs/{jobid:str}/checkpoints/config", summary="How a streaming job makes checkpoints")
+async def checkpoints_config(jobid: JobIdText, services: Services) -> CheckpointConfig:
+    return checkpoint_config(await _job(services, jobid), services.savepoints)
+
+
+@get("/jobs/{jobid:str}/checkpoints/details/{checkpointid:str}", summary="One checkpoint")
+async def checkpoint_details(
+    jobid: JobIdText, checkpointid: FromPath[str], services: Services
+) -> Checkpoint:
+    number = parse_count(checkpointid, "checkpointid")
+    job = await _job(services, jobid)
+    return checkpoint_with_tasks(job, find_checkpoint(job, number), services.clock())
+
+
+@get(
+    "/jobs/{jobid:str}/checkpoints/details/{checkpointid:str}/subtasks/{vertexid:str}",
+    summary="One checkpoint of one vertex",
+)
+async def checkpoint_subtasks(
+    jobid: JobIdText, checkpointid: FromPath[str], vertexid: FromPath[str], services: Services
+) -> VertexCheckpoint:
+    number, vertex_id = parse_count(checkpointid, "checkpointid"), parse_vertex_id(vertexid)
+    job = await _job(services, jobid)
+    entry = find_checkpoint(job, number)
+    return vertex_checkpoint(find_vertex(job, vertex_id), entry, services.clock())
+
+
+@post(
+    "/jobs/{jobid:str}/checkpoints",
+    status_code=202,
+    summary="Wait for the next checkpoint, which Spark makes with the next batch",
+)
+async def trigger_checkpoint(
+    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+) -> Triggered:
+    """REST-18, REST-21"""
+    job_id = parse_job_id(jobid)
+    body = {**await read_json(request), **dict(request.query_params.items())}
+    kind, chosen = body.get("checkpointType") or "CONFIGURED", body.get("triggerId")
+    if not isinstance(kind, str) or kind.upper() not in TYPES:
+        raise InvalidInput(f"checkpointType must be of {', '.join(TYPES)}, found {kind!r}")
+    if chosen is not None and not isinstance(chosen, str):
+        raise InvalidInput(f"triggerId must be a text, found {chosen!r}")
+    dispatcher = await services.dispatcher()
+    job = await dispatcher.job_details(job_id)
+    trigger_id = chosen_trigger_id(chosen, services.ids)
+    key = OperationKey(kind=CHECKPOINT, trigger_id=trigger_id, job_id=job_id)
+    services.operations.trigger(key, lambda: _next_checkpoint(services, job))
+    return Triggered(request_id=trigger_id)
+
+
+async def _next_checkpoint(services: RestServices, job: JobDetails) -> dict[str, Any]:
+    check_has_checkpoints(job)
+    before = last_batch(job)
+    while last_batch(job) == before:
+        if job.status.globally_terminal:
+            raise Conflict(f"job {job.job_id} has ended as {job.status} before another checkpoint")
+        await asyncio.sleep(_LOOK_SECONDS)
+        dispatcher = await services.dispatcher()
+        job = await dispatcher.job_details(JobId(job.job_id))
+    latest = job.checkpoints.latest_completed
+    return {"checkpointId": last_batch(job) if latest is None else latest.id}
+
+
+@get("/jobs/{jobid:str}/checkpoints/{triggerid:str}", summary="Whether a checkpoint was made")
+async def checkpoint_status(
+    jobid: JobIdText, triggerid: FromPath[str], services: Services
+) -> OperationAnswer:
+    key = OperationKey(
+        kind=CHECKPOINT, trigger_id=parse_trigger_id(triggerid), job_id=parse_job_id(jobid)
+    )
+    return services.operations.status(key)
+
+
+CHECKPOINT_HANDLERS = (
+    checkpoints,
+    checkpoints_config,
+    checkpoint_details,
+    checkpoint_subtasks,
+    trigger_checkpoint,
+    checkpoint_status,
+)

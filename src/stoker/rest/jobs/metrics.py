@@ -1,0 +1,127 @@
+"""Figures of jobs and subtasks under the names that Flink gives its metrics.
+
+Names of our own begin with `spark`: Flink has nothing like them.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from stoker.core.graph import JobType
+from stoker.core.results import AttemptDetails, JobDetails, Millis, RegionDetails
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.rest.jobs.stream_metrics import joint_stream_figures, stream_figures, watermark_of
+
+_TIME_IN = {
+    "initializingTime": JobStatus.INITIALIZING,
+    "createdTime": JobStatus.CREATED,
+    "runningTime": JobStatus.RUNNING,
+    "restartingTime": JobStatus.RESTARTING,
+    "failingTime": JobStatus.FAILING,
+    "cancellingTime": JobStatus.CANCELLING,
+}
+"""How long the job has been in a state that it is in now; 0 in any other, as with Flink."""
+
+
+def job_figures(job: JobDetails, now: Millis) -> dict[str, str]:
+    restarts = sum(len(region.former) for region in job.regions)
+    since = job.timestamps.get(job.status, job.start)
+    elapsed = max(0, now - since)
+    is_running = job.status is JobStatus.RUNNING
+    down = job.status in (JobStatus.RESTARTING, JobStatus.FAILING)
+    batches = sum(region.current.progress.batches for region in job.regions)
+    figures = {name: elapsed if job.status is state else 0 for name, state in _TIME_IN.items()}
+    figures |= {
+        "uptime": elapsed if is_running else 0,
+        "downtime": elapsed if down else 0,
+        "numRestarts": restarts,
+        "fullRestarts": restarts,
+        "numRescales": 0,
+        "deployingTime": _time_in(job, ExecutionState.DEPLOYING, now),
+        "allSubTasksRunningOrFinishedTime": _all_run_since(job, now),
+        "sparkBatches": batches,
+        "sparkTasksTotal": sum(region.current.progress.tasks_total for region in job.regions),
+        "sparkTasksDone": sum(region.current.progress.tasks_done for region in job.regions),
+    }
+    if job.job_type is not JobType.STREAMING:
+        return _texts(figures)
+    return _texts({**figures, **_checkpoint_figures(job), **joint_stream_figures(job.regions)})
+
+
+def _texts(figures: Mapping[str, float | int | str | None]) -> dict[str, str]:
+    return {name: str(value) for name, value in figures.items() if value is not None}
+
+
+def _checkpoint_figures(job: JobDetails) -> dict[str, int | str]:
+    counts, latest = job.checkpoints.counts, job.checkpoints.latest_completed
+    figures: dict[str, int | str] = {
+        "totalNumberOfCheckpoints": counts.total,
+        "numberOfInProgressCheckpoints": counts.in_progress,
+        "numberOfCompletedCheckpoints": counts.completed,
+        "numberOfFailedCheckpoints": counts.failed,
+    }
+    if latest is not None:
+        figures |= {
+            "lastCompletedCheckpointId": latest.id,
+            "lastCheckpointDuration": max(0, (latest.ended_at or latest.at) - latest.at),
+            "lastCheckpointSize": latest.size_bytes,
+            "lastCheckpointFullSize": latest.size_bytes,
+        }
+    if (savepoint := job.checkpoints.latest_savepoint) is not None and savepoint.path:
+        figures["lastCheckpointExternalPath"] = savepoint.path
+    if (restored := job.checkpoints.restored) is not None:
+        figures["lastCheckpointRestoreTimestamp"] = restored.at
+    return figures
+
+
+def _time_in(job: JobDetails, state: ExecutionState, now: Millis) -> int:
+    since = [
+        region.current.timestamps[state]
+        for region in job.regions
+        if region.current.state is state and state in region.current.timestamps
+    ]
+    return max(0, now - min(since)) if since else 0
+
+
+def _all_run_since(job: JobDetails, now: Millis) -> int:
+    run = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+    if not job.regions or any(region.current.state not in run for region in job.regions):
+        return 0
+    return max(0, now - max(_began(region.current, job.start) for region in job.regions))
+
+
+def _began(attempt: AttemptDetails, otherwise: Millis) -> Millis:
+    return attempt.timestamps.get(ExecutionState.RUNNING, otherwise)
+
+
+def subtask_figures(region: RegionDetails, vertex: str, *, reads: bool) -> dict[str, str]:
+    """Figures of a region, told by the vertex at its end and, for what it reads, by its source."""
+    progress = region.current.progress
+    writes = region.id == vertex
+    known: dict[str, float | int | None] = {}
+    if reads:
+        known |= {
+            "numRecordsIn": progress.rows_read,
+            "numBytesIn": progress.bytes_read,
+            "numRecordsInPerSecond": progress.rows_per_second,
+        }
+    if writes:
+        known |= {
+            "numRecordsOut": progress.rows_written,
+            "numBytesOut": progress.bytes_written,
+            "sparkTasksTotal": progress.tasks_total,
+            "sparkTasksDone": progress.tasks_done,
+        }
+        if region.streaming:
+            known |= {"sparkBatchId": progress.batch_id, "sparkBatches": progress.batches}
+            known |= stream_figures(progress)
+    if region.streaming:
+        known["currentInputWatermark"] = watermark_of(progress)
+    return _texts(known)
+
+
+def numbered(subtasks: Iterable[dict[str, str]]) -> dict[str, str]:
+    """All subtasks of a vertex in one: `0.numRecordsIn`."""
+    return {
+        f"{index}.{name}": value
+        for index, figures in enumerate(subtasks)
+        for name, value in figures.items()
+    }

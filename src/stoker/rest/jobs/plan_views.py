@@ -1,0 +1,82 @@
+"""A job's plan, in the form of Flink's API: nodes with their inputs, the sinks first."""
+
+import html
+
+import msgspec
+
+from stoker.api.jobs import Plan, PlanAnswer, PlanInput, PlanNode
+from stoker.core.graph import JobGraph
+from stoker.core.ids import AttemptId, vertex_hex_id
+from stoker.core.plan import plan_of as vertices_of
+from stoker.core.regions import regions_of
+from stoker.core.results import AttemptDetails, JobDetails, PlanVertex, RegionDetails
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.rest.programs.parts import with_parts
+from stoker.security.redaction import without_credentials
+
+
+def plan_answer(job: JobDetails) -> PlanAnswer:
+    return PlanAnswer(plan=plan_of(job))
+
+
+def plan_of(job: JobDetails) -> Plan:
+    job = with_parts(job)
+    return Plan(
+        jid=job.job_id,
+        name=job.name,
+        type=job.job_type,
+        nodes=[_node(job, vertex) for vertex in reversed(job.plan)],
+    )
+
+
+def plan_of_graph(graph: JobGraph) -> Plan:
+    """Of a job that was not submitted: nothing of it has begun."""
+    regions = tuple(
+        RegionDetails(
+            id=region.id,
+            vertices=region.vertices,
+            streaming=region.streaming,
+            current=AttemptDetails(attempt=AttemptId(""), number=0, state=ExecutionState.CREATED),
+        )
+        for region in regions_of(graph)
+    )
+    return plan_of(
+        JobDetails(
+            job_id=graph.job_id,
+            name=graph.name,
+            job_type=graph.job_type,
+            status=JobStatus.INITIALIZING,
+            timestamps={},
+            start=0,
+            regions=regions,
+            plan=vertices_of(graph),
+        )
+    )
+
+
+def _node(job: JobDetails, vertex: PlanVertex) -> PlanNode:
+    inputs = [_input(job, number, name) for number, name in enumerate(vertex.inputs)]
+    return PlanNode(
+        id=vertex_hex_id(job.job_id, vertex.name),
+        parallelism=max(1, sum(vertex.name in region.vertices for region in job.regions)),
+        description=_description(vertex),
+        inputs=inputs or msgspec.UNSET,
+    )
+
+
+def _input(job: JobDetails, number: int, name: str) -> PlanInput:
+    # Only a materialized vertex is both the end of a region and read by another vertex.
+    materialized = any(region.id == name for region in job.regions)
+    return PlanInput(
+        id=vertex_hex_id(job.job_id, name),
+        num=number,
+        exchange="blocking" if materialized else "pipelined_bounded",
+        ship_strategy="FORWARD",
+    )
+
+
+def _description(vertex: PlanVertex) -> str:
+    lines = [f"{vertex.kind.capitalize()}: {vertex.name}"]
+    if vertex.description:
+        lines.append(f"+- {without_credentials(vertex.description)}")
+    return "".join(f"{html.escape(line)}<br/>" for line in lines)

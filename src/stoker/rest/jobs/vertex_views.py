@@ -1,0 +1,133 @@
+"""The vertices of a job with state and figures, which come from the regions that contain them."""
+
+from collections.abc import Iterable, Sequence
+
+from stoker.api.jobs import JobVertex, VertexMetrics
+from stoker.core.ids import vertex_hex_id
+from stoker.core.results import AttemptDetails, JobDetails, Millis, PlanVertex, RegionDetails
+from stoker.core.states import ExecutionState
+from stoker.rest.jobs.times import duration
+from stoker.rest.programs.parts import with_parts
+
+MAX_PARALLELISM = 128
+"""Spark has no such bound; Flink's clients expect a number, and this is Flink's usual one."""
+
+_WORST_FIRST = (
+    ExecutionState.FAILED,
+    ExecutionState.CANCELING,
+    ExecutionState.CANCELED,
+    ExecutionState.RECONCILING,
+    ExecutionState.RUNNING,
+    ExecutionState.INITIALIZING,
+    ExecutionState.DEPLOYING,
+    ExecutionState.SCHEDULED,
+    ExecutionState.CREATED,
+)
+
+
+def count_states(states: Iterable[ExecutionState]) -> dict[ExecutionState, int]:
+    """Every state with its count, also those that are not there."""
+    counts = dict.fromkeys(ExecutionState, 0)
+    for state in states:
+        counts[state] += 1
+    return counts
+
+
+def joint_state(states: Sequence[ExecutionState]) -> ExecutionState:
+    """One state for a vertex that is part of several regions."""
+    if not states:
+        return ExecutionState.CREATED
+    if all(state is ExecutionState.FINISHED for state in states):
+        return ExecutionState.FINISHED
+    joint = next(state for state in _WORST_FIRST if state in states)
+    if ExecutionState.FINISHED in states and joint in _NOT_YET_RUNNING:
+        return ExecutionState.RUNNING
+    return joint
+
+
+_NOT_YET_RUNNING = (
+    ExecutionState.INITIALIZING,
+    ExecutionState.DEPLOYING,
+    ExecutionState.SCHEDULED,
+    ExecutionState.CREATED,
+)
+
+
+def vertices_of(job: JobDetails, now: Millis) -> list[JobVertex]:
+    job = with_parts(job)
+    return [_vertex(job, vertex, now) for vertex in job.plan]
+
+
+def _vertex(job: JobDetails, vertex: PlanVertex, now: Millis) -> JobVertex:
+    regions = [region for region in job.regions if vertex.name in region.vertices]
+    attempts = [region.current for region in regions]
+    start, end = span_of(attempts)
+    group = regions[0].id if regions else vertex.name
+    return JobVertex(
+        id=vertex_hex_id(job.job_id, vertex.name),
+        slot_sharing_group_id=vertex_hex_id(job.job_id, f"region/{group}"),
+        name=vertex.name,
+        max_parallelism=MAX_PARALLELISM,
+        parallelism=max(1, len(regions)),
+        status=joint_state([attempt.state for attempt in attempts]),
+        start_time=start,
+        end_time=end,
+        duration=-1 if start < 0 else duration(start, None if end < 0 else end, now),
+        tasks=count_states(attempt.state for attempt in attempts),
+        metrics=metrics_of(job, vertex, regions),
+    )
+
+
+def span_of(attempts: list[AttemptDetails]) -> tuple[int, int]:
+    """First deployment and last end; -1 where there is none yet."""
+    starts = [
+        attempt.timestamps[ExecutionState.DEPLOYING]
+        for attempt in attempts
+        if ExecutionState.DEPLOYING in attempt.timestamps
+    ]
+    if attempts and all(attempt.state.terminal for attempt in attempts):
+        end = max(attempt.timestamps.get(attempt.state, -1) for attempt in attempts)
+    else:
+        end = -1
+    return min(starts, default=-1), end
+
+
+def metrics_of(job: JobDetails, vertex: PlanVertex, regions: list[RegionDetails]) -> VertexMetrics:
+    """Spark counts for a whole region: what it reads is its source's, what it writes its end's."""
+    sources = _sources(job)
+    reading = [region for region in regions if _only_source(region, sources) == vertex.name]
+    writing = [region for region in regions if region.id == vertex.name]
+    read_bytes = _total(region.current.progress.bytes_read for region in reading)
+    read_records = _total(region.current.progress.rows_read for region in reading)
+    write_bytes = _total(region.current.progress.bytes_written for region in writing)
+    write_records = _total(region.current.progress.rows_written for region in writing)
+    return VertexMetrics(
+        read_bytes=read_bytes or 0,
+        read_bytes_complete=read_bytes is not None,
+        read_records=read_records or 0,
+        read_records_complete=read_records is not None,
+        write_bytes=write_bytes or 0,
+        write_bytes_complete=write_bytes is not None,
+        write_records=write_records or 0,
+        write_records_complete=write_records is not None,
+    )
+
+
+def _only_source(region: RegionDetails, sources: set[str]) -> str | None:
+    """With several sources nobody can say which of them read how much."""
+    readers = [name for name in region.vertices if name in sources]
+    return readers[0] if len(readers) == 1 else None
+
+
+def _total(figures: Iterable[int | None]) -> int | None:
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known else None
+
+
+def reads_alone(job: JobDetails, region: RegionDetails, vertex: str) -> bool:
+    """Whether all that the region reads is read by this vertex."""
+    return _only_source(region, _sources(job)) == vertex
+
+
+def _sources(job: JobDetails) -> set[str]:
+    return {vertex.name for vertex in job.plan if vertex.kind == "source"}

@@ -1,0 +1,153 @@
+"""`python -m stoker.rest.programs.compiler DIRECTORY`: an uploaded program becomes a job graph.
+
+A process of its own, since the program's code runs here: whatever it does, no master does it.
+"""
+
+import os
+import resource
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import msgspec
+
+from stoker.core.errors import InvalidInput, StokerError
+from stoker.core.graph import Value
+from stoker.core.ids import JobId
+from stoker.osproc.parent_death import tie_to_parent
+from stoker.pipeline.building import LoadedJob
+from stoker.pipeline.engine_choice import with_engine
+from stoker.pipeline.load import load_job, read_job_file
+from stoker.pipeline.program_job import ProgramDraft, load_program
+from stoker.pipeline.program_scan import is_pipeline, parse
+
+REQUEST = "request.json"
+ANSWER = "answer.json"
+GRAPH = "graph.json"
+_JOB_SUFFIXES = (".py", ".yml", ".yaml", ".sql")
+_ARCHIVES = (".zip", ".whl")
+_MAX_UNPACKED = 1024 * 1024 * 1024
+"""Of a small archive that would fill the master's disk."""
+
+
+class CompileRequest(Value):
+    file: str
+    entry: str | None = None
+    arguments: tuple[str, ...] = ()
+    configuration: dict[str, str] = {}
+    job_id: JobId | None = None
+    memory_bytes: int = 0
+    parent: int = 0
+
+
+class CompileAnswer(Value):
+    error: str | None = None
+    files: dict[str, str] = {}
+    """Paths of the artifacts, by their SHA-256."""
+
+
+def main() -> None:
+    directory = Path(sys.argv[1])
+    request = msgspec.json.decode((directory / REQUEST).read_bytes(), type=CompileRequest)
+    if request.parent:
+        tie_to_parent(request.parent)
+    if request.memory_bytes:
+        resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, request.memory_bytes))
+    os.chdir(directory)
+    try:
+        answer = _compile(directory, request)
+    except StokerError as error:
+        answer = CompileAnswer(error=error.message)
+    except (MemoryError, RecursionError) as error:
+        answer = CompileAnswer(error=f"the program needs too much: {type(error).__name__}")
+    (directory / ANSWER).write_bytes(msgspec.json.encode(answer))
+
+
+def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
+    file = directory / request.file
+    if file.suffix in _ARCHIVES:
+        job, entry = _unpacked(file, directory / "unpacked", request.entry)
+    else:
+        job, entry = file, request.entry
+    loaded = _loaded(job, entry, file, request)
+    (directory / GRAPH).write_bytes(msgspec.json.encode(loaded.graph))
+    contents = {artifact.name: artifact.sha256 for artifact in loaded.graph.artifacts}
+    files = {contents[name]: str(path) for name, path in loaded.files.items()}
+    # Some are temporary files of this process.
+    kept = {}
+    for number, (sha256, path) in enumerate(files.items()):
+        kept[sha256] = str(shutil.copyfile(path, directory / f"artifact-{number}"))
+    return CompileAnswer(files=kept)
+
+
+def _loaded(job: Path, entry: str | None, file: Path, request: CompileRequest) -> LoadedJob:
+    """A file that knows nothing of Stoker is a program, which is not run here either."""
+    tree = parse(read_job_file(job), job) if job.suffix == ".py" else None
+    more = (file,) if file.suffix == ".zip" else ()
+    wheels = (file,) if file.suffix == ".whl" else ()
+    if tree is not None and not is_pipeline(tree):
+        _refuse_entry(job, entry)
+        return load_program(
+            ProgramDraft(
+                script=job,
+                tree=tree,
+                name=file.stem,
+                arguments=request.arguments,
+                job_id=request.job_id,
+                configuration=request.configuration,
+                python_files=more,
+                wheels=wheels,
+            )
+        )
+    # A list of programs shows a file by its own name as what it begins with.
+    if tree is None and entry == job.stem:
+        entry = None
+    loaded = load_job(
+        f"{job}:{entry}" if entry else job,
+        arguments=request.arguments,
+        job_id=request.job_id,
+        configuration=request.configuration,
+        python_files=more,
+        wheels=wheels,
+    )
+    return with_engine(loaded, tree)
+
+
+def _refuse_entry(script: Path, entry: str | None) -> None:
+    if entry not in (None, script.stem):
+        raise InvalidInput(
+            f"there is no {entry!r} to begin with: the file is a program, which begins at its "
+            "first line; leave entryClass out"
+        )
+
+
+def _unpacked(archive: Path, target: Path, entry: str | None) -> tuple[Path, str | None]:
+    """The job file inside: `entry` is its path, or a module, with `:pipeline` if it has several."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            if sum(member.file_size for member in opened.infolist()) > _MAX_UNPACKED:
+                raise InvalidInput(f"{archive.name} holds more than {_MAX_UNPACKED} bytes")
+            opened.extractall(target)
+    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
+        raise InvalidInput(f"{archive.name} cannot be unpacked: {error}") from error
+    path, _, pipeline = (entry or "__main__.py").partition(":")
+    for candidate in (
+        path,
+        path.replace(".", "/") + ".py",
+        path.replace(".", "/") + "/__main__.py",
+        *(("__main__.py",) if path == archive.stem else ()),
+    ):
+        found = (target / candidate).resolve()
+        inside = found.is_relative_to(target.resolve())
+        if inside and found.is_file() and found.suffix in _JOB_SUFFIXES:
+            return found, pipeline or None
+    jobs = sorted(each.name for each in target.iterdir() if each.suffix in _JOB_SUFFIXES)
+    raise InvalidInput(
+        f"{archive.name} has no {path}; say with entryClass which file of it is the job"
+        + (f", for example {jobs[0]}" if jobs else "")
+    )
+
+
+if __name__ == "__main__":
+    main()

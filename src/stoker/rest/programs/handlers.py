@@ -1,0 +1,246 @@
+"""Requests about uploaded programs, which Flink's API calls jars."""
+
+import shlex
+from typing import Annotated, Any
+
+import msgspec
+from litestar import HttpMethod, Request, delete, get, post, route
+from litestar.params import FromPath, FromQuery, QueryParameter
+
+from stoker.api.jobs import PlanAnswer
+from stoker.api.programs import (
+    ApplicationStarted,
+    Program,
+    ProgramEntry,
+    ProgramRun,
+    Programs,
+    ProgramStarted,
+    ProgramUploaded,
+)
+from stoker.api.shape import Nothing
+from stoker.core.errors import InvalidInput, NotFound, Unavailable
+from stoker.core.graph import Restore
+from stoker.core.ids import JobId, is_hex_id
+from stoker.rest.jobs.plan_views import plan_of_graph
+from stoker.rest.programs.runs import ProgramArguments, compiled
+from stoker.rest.programs.store import ProgramStore, StoredProgram, program_name
+from stoker.rest.requests.body import read_body
+from stoker.rest.requests.parameters import Services
+from stoker.rest.requests.submission import draining, hand_over, length_of
+from stoker.rest.requests.uploads import received_file
+from stoker.rest.services import RestServices
+
+_PROGRAM = "/jars/{jarid:str}"
+MAX_PARALLELISM = 32768
+EntryClass = Annotated[str | None, QueryParameter(name="entry-class")]
+ProgramArg = Annotated[str | None, QueryParameter(name="programArg")]
+SavepointPath = Annotated[str | None, QueryParameter(name="savepointPath")]
+AllowNonRestored = Annotated[bool | None, QueryParameter(name="allowNonRestoredState")]
+Parallelism = FromQuery[int | None]
+AnyRequest = Request[Any, Any, Any]
+
+
+def _programs(services: RestServices) -> ProgramStore:
+    if services.programs is None:
+        raise Unavailable("programs cannot be uploaded to this master: web.submit.enable is false")
+    return services.programs
+
+
+@get("/jars", summary="Uploaded programs")
+async def list_programs(services: Services) -> Programs:
+    stored = await _programs(services).all()
+    return Programs(address=services.leader_url() or "", files=[_view(each) for each in stored])
+
+
+def _view(program: StoredProgram) -> Program:
+    return Program(
+        id=program.id,
+        name=program.name,
+        uploaded=program.uploaded,
+        entry=[ProgramEntry(name=program.name.rpartition(".")[0])],
+    )
+
+
+@post("/jars/upload", status_code=200, request_max_body_size=None, summary="Upload a program")
+async def upload_program(request: AnyRequest, services: Services) -> ProgramUploaded:
+    programs = _programs(services)
+    async with (
+        draining(request) as chunks,
+        received_file(
+            chunks,
+            request.headers.get("content-type", ""),
+            length_of(request),
+            services.options,
+        ) as file,
+    ):
+        name = program_name(file.label)
+        program = await programs.add(name, file.sha256, file.size, file.path)
+    return ProgramUploaded(filename=programs.storage.url(f"programs/{program.id}"))
+
+
+@delete(_PROGRAM, status_code=200, summary="Forget a program; jobs that it started go on")
+async def delete_program(jarid: FromPath[str], services: Services) -> Nothing:
+    try:
+        await _programs(services).delete(jarid)
+    except NotFound as error:
+        # Flink's answer for a program that is not there.
+        raise InvalidInput(error.message) from error
+    return Nothing()
+
+
+async def _arguments(request: AnyRequest, services: RestServices, **query: Any) -> ProgramArguments:
+    body = await read_body(request, ProgramRun, ProgramRun)
+    given = {key: value for key, value in query.items() if value is not None}
+    body = msgspec.structs.replace(body, **given)
+    words = tuple(body.program_args_list or ())
+    if not words and body.program_args:
+        words = _words(body.program_args)
+    parallelism = body.parallelism
+    if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
+        raise InvalidInput(f"parallelism must be from 1 to {MAX_PARALLELISM}, found {parallelism}")
+    return ProgramArguments(
+        entry=body.entry_class,
+        arguments=words,
+        parallelism=parallelism,
+        configuration=body.flink_configuration or {},
+        job_id=_job_id(body.job_id or body.application_id),
+        restore=_restore(body),
+        demands={
+            "queue": body.queue,
+            "priority": body.priority,
+            "slots": body.slots,
+            "resources": body.resources,
+        },
+    )
+
+
+def _restore(body: ProgramRun) -> Restore | None:
+    if not body.savepoint_path:
+        return None
+    return Restore(
+        path=body.savepoint_path,
+        allow_non_restored_state=bool(body.allow_non_restored_state),
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise InvalidInput(f"the program's arguments cannot be read: {error}") from error
+
+
+def _job_id(text: str | None) -> JobId | None:
+    if text is None:
+        return None
+    if not is_hex_id(text.lower()):
+        raise InvalidInput(f"jobId must be 32 hexadecimal digits, found {text!r}")
+    return JobId(text.lower())
+
+
+async def _plan(services: RestServices, jarid: str, arguments: ProgramArguments) -> PlanAnswer:
+    programs = _programs(services)
+    program = await programs.get(jarid)
+    async with compiled(programs, program, arguments, services.options, services.ids) as found:
+        return PlanAnswer(plan=plan_of_graph(found.graph))
+
+
+async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) -> JobId:
+    programs = _programs(services)
+    dispatcher = await services.dispatcher()
+    program = await programs.get(jarid)
+    async with compiled(programs, program, arguments, services.options, services.ids) as found:
+        stored = []
+        for artifact in found.graph.artifacts:
+            path = found.files[artifact.sha256]
+            key = await services.blobs.put(found.graph.job_id, artifact.sha256, artifact.size, path)
+            stored.append(msgspec.structs.replace(artifact, key=key))
+        graph = msgspec.structs.replace(
+            found.graph, artifacts=tuple(stored), restore=arguments.restore
+        )
+    return (await hand_over(graph, dispatcher, services)).job_id
+
+
+@route(
+    f"{_PROGRAM}/plan",
+    http_method=[HttpMethod.GET, HttpMethod.POST],
+    status_code=200,
+    summary="The plan of a program, which is not run",
+)
+async def program_plan(
+    jarid: FromPath[str],
+    request: AnyRequest,
+    services: Services,
+    entry_class: EntryClass = None,
+    program_arg: ProgramArg = None,
+    parallelism: Parallelism = None,
+) -> PlanAnswer:
+    arguments = await _arguments(
+        request,
+        services,
+        entry_class=entry_class,
+        program_args_list=_listed(program_arg),
+        parallelism=parallelism,
+    )
+    return await _plan(services, jarid, arguments)
+
+
+@post(f"{_PROGRAM}/run", status_code=200, summary="Run a program as a job")
+async def run_program(
+    jarid: FromPath[str],
+    request: AnyRequest,
+    services: Services,
+    entry_class: EntryClass = None,
+    program_arg: ProgramArg = None,
+    parallelism: Parallelism = None,
+    savepoint_path: SavepointPath = None,
+    allow_non_restored_state: AllowNonRestored = None,
+) -> ProgramStarted:
+    arguments = await _arguments(
+        request,
+        services,
+        entry_class=entry_class,
+        program_args_list=_listed(program_arg),
+        parallelism=parallelism,
+        savepoint_path=savepoint_path,
+        allow_non_restored_state=allow_non_restored_state,
+    )
+    job_id = await _run(services, jarid, arguments)
+    return ProgramStarted(jobid=job_id, application_id=job_id)
+
+
+@post(f"{_PROGRAM}/run-application", status_code=202, summary="Run a program as an application")
+async def run_application(
+    jarid: FromPath[str],
+    request: AnyRequest,
+    services: Services,
+    entry_class: EntryClass = None,
+    program_arg: ProgramArg = None,
+    parallelism: Parallelism = None,
+    savepoint_path: SavepointPath = None,
+    allow_non_restored_state: AllowNonRestored = None,
+) -> ApplicationStarted:
+    arguments = await _arguments(
+        request,
+        services,
+        entry_class=entry_class,
+        program_args_list=_listed(program_arg),
+        parallelism=parallelism,
+        savepoint_path=savepoint_path,
+        allow_non_restored_state=allow_non_restored_state,
+    )
+    return ApplicationStarted(applicationid=await _run(services, jarid, arguments))
+
+
+def _listed(text: str | None) -> list[str] | None:
+    return None if text is None else text.split(",")
+
+
+PROGRAM_HANDLERS = (
+    list_programs,
+    upload_program,
+    delete_program,
+    program_plan,
+    run_program,
+    run_application,
+)

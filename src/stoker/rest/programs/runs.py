@@ -1,0 +1,142 @@
+"""Running an uploaded program: compiled in a process of its own, then submitted like any job."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from stoker.core.errors import InvalidInput, StorageUnavailable
+from stoker.core.graph import JobGraph, Restore
+from stoker.core.ids import Ids, JobId
+from stoker.core.json_text import decode_json
+from stoker.pipeline.resources import GivenDemands, with_demands
+from stoker.rest.options import RestOptions
+from stoker.rest.programs.compiler import (
+    ANSWER,
+    GRAPH,
+    REQUEST,
+    CompileAnswer,
+    CompileRequest,
+)
+from stoker.rest.programs.store import ProgramStore, StoredProgram
+
+_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "JAVA_HOME", "TZ")
+"""Others may be secrets of the master."""
+_TAIL = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramArguments:
+    entry: str | None = None
+    arguments: tuple[str, ...] = ()
+    parallelism: int | None = None
+    configuration: dict[str, str]
+    job_id: JobId | None = None
+    restore: Restore | None = None
+    demands: GivenDemands = field(default_factory=GivenDemands)
+
+    def settings(self) -> dict[str, str]:
+        """Settings of the Spark session; parallelism is how many parts a shuffle has."""
+        if self.parallelism is None:
+            return self.configuration
+        return {"spark.sql.shuffle.partitions": str(self.parallelism)} | self.configuration
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledProgram:
+    graph: JobGraph
+    files: dict[str, Path]
+
+
+@asynccontextmanager
+async def compiled(
+    programs: ProgramStore,
+    program: StoredProgram,
+    arguments: ProgramArguments,
+    options: RestOptions,
+    ids: Ids,
+) -> AsyncIterator[CompiledProgram]:
+    """The graph and its files, which are gone when the context ends."""
+    try:
+        directory = Path(tempfile.mkdtemp(prefix="stoker-program-", dir=options.upload_directory))
+    except OSError as error:
+        raise StorageUnavailable(f"a program cannot be unpacked: {error.strerror}") from error
+    try:
+        await programs.fetch(program, directory / program.name)
+        request = CompileRequest(
+            file=program.name,
+            entry=arguments.entry,
+            arguments=arguments.arguments,
+            configuration=arguments.settings(),
+            job_id=arguments.job_id or ids.job(),
+            memory_bytes=int(options.program_memory),
+            parent=os.getpid(),
+        )
+        (directory / REQUEST).write_bytes(msgspec.json.encode(request))
+        await _run(directory, program, options.program_timeout.total_seconds())
+        found = _result(directory, program)
+        yield replace(found, graph=with_demands(found.graph, **arguments.demands))
+    finally:
+        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+
+async def _run(directory: Path, program: StoredProgram, seconds: float) -> None:
+    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    with (directory / "output").open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "stoker.rest.programs.compiler",
+            str(directory),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment | {"HOME": str(directory), "TMPDIR": str(directory)},
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                await process.wait()
+        except TimeoutError:
+            raise InvalidInput(
+                f"{program.name} did not describe its job within {seconds:g} s; it must not do the "
+                "work itself, or raise web.program.timeout"
+            ) from None
+        finally:
+            # Also what the program has started itself.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)
+            await process.wait()
+
+
+def _result(directory: Path, program: StoredProgram) -> CompiledProgram:
+    try:
+        answer = decode_json((directory / ANSWER).read_bytes(), CompileAnswer)
+        if answer.error is None:
+            graph = decode_json((directory / GRAPH).read_bytes(), JobGraph)
+            files = {sha256: Path(path) for sha256, path in answer.files.items()}
+            return CompiledProgram(graph=graph, files=files)
+    except (OSError, msgspec.DecodeError):
+        said = _tail(directory / "output")
+        raise InvalidInput(
+            f"{program.name} ended before it had described its job" + (f": {said}" if said else "")
+        ) from None
+    # Where the master keeps it for the moment is of no use to anybody.
+    reason = answer.error.replace(f"{directory}/", "")
+    raise InvalidInput(f"{program.name} cannot be run: {reason}")
+
+
+def _tail(output: Path) -> str:
+    try:
+        text = output.read_bytes()[-_TAIL:].decode(errors="replace")
+    except OSError:
+        return ""
+    return text.replace(f"{output.parent}/", "").strip()

@@ -1,0 +1,165 @@
+"""POST /jobs: a graph with its files becomes a job."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from litestar import Request, post
+from litestar.types import Receive
+
+from stoker.api.submission import IDEMPOTENCY_KEY, JobSubmitted
+from stoker.core.errors import (
+    InvalidInput,
+    InvalidJobGraph,
+    JobNotFound,
+    JobQuarantined,
+    StokerError,
+)
+from stoker.core.graph import GRAPH_VERSION, JobGraph
+from stoker.core.ids import is_hex_id
+from stoker.core.json_text import decode_json
+from stoker.gateways.dispatcher import DispatcherGateway, Submitted
+from stoker.rest.requests.artifacts import match_artifacts
+from stoker.rest.requests.parameters import Services
+from stoker.rest.requests.uploads import Upload, received_upload
+from stoker.rest.services import JobBlobs, RestServices
+
+_DRAIN_SECONDS = 10
+
+
+@post("/jobs", status_code=202, request_max_body_size=None, summary="Submit a job")
+async def submit(request: Request[Any, Any, Any], services: Services) -> JobSubmitted:
+    return await accept_job(request, services)
+
+
+async def accept_job(request: Request[Any, Any, Any], services: RestServices) -> JobSubmitted:
+    async with draining(request) as chunks:
+        return await _submit(request, chunks, services)
+
+
+@asynccontextmanager
+async def draining(
+    request: Request[Any, Any, Any],
+) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+    """The body in pieces; after an error the rest of it is read, so that the answer is seen."""
+    chunks = _chunks(request.receive)
+    try:
+        yield chunks
+    except StokerError:
+        await _drain(chunks)
+        raise
+
+
+async def _chunks(receive: Receive) -> AsyncGenerator[bytes, None]:
+    """How much may come is for those to say who read it."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise InvalidInput("the client went away in the middle of its request")
+        more = message["more_body"]
+        yield message["body"]
+
+
+async def _submit(
+    request: Request[Any, Any, Any], chunks: AsyncGenerator[bytes, None], services: RestServices
+) -> JobSubmitted:
+    # Before anything is read: without a leader there is no point in receiving files.
+    dispatcher = await services.dispatcher()
+    async with received_upload(
+        chunks,
+        request.headers.get("content-type", ""),
+        length_of(request),
+        services.options,
+    ) as upload:
+        graph = decode_graph(upload.graph, request.headers.get(IDEMPOTENCY_KEY))
+        graph = await store_files(graph, upload, services.blobs)
+    submitted = await hand_over(graph, dispatcher, services)
+    return JobSubmitted(
+        job_url=f"/jobs/{submitted.job_id}",
+        job_id=submitted.job_id,
+        repeated=submitted.repeated,
+    )
+
+
+def length_of(request: Request[Any, Any, Any]) -> int | None:
+    """What the request says of itself; None for one that comes in chunks."""
+    text = request.headers.get("content-length")
+    return int(text) if text and text.isascii() and text.isdigit() else None
+
+
+def decode_graph(content: bytes, idempotency_key: str | None) -> JobGraph:
+    try:
+        graph = decode_json(content, JobGraph)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"the job graph cannot be read: {error}") from error
+    if graph.version != GRAPH_VERSION:
+        raise InvalidInput(
+            f"the job graph has version {graph.version}, this master reads {GRAPH_VERSION}; "
+            "use a client of the same version"
+        )
+    if not is_hex_id(graph.job_id):
+        raise InvalidInput(
+            f"job_id of the graph must be 32 lower-case hexadecimal digits, found {graph.job_id!r}"
+        )
+    if idempotency_key is None or idempotency_key == graph.idempotency_key:
+        return graph
+    if graph.idempotency_key is not None:
+        raise InvalidInput(f"header {IDEMPOTENCY_KEY} and idempotency_key of the graph differ")
+    return msgspec.structs.replace(graph, idempotency_key=idempotency_key)
+
+
+async def store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobGraph:
+    stored = []
+    for artifact, file in match_artifacts(graph, upload.files):
+        key = await blobs.put(graph.job_id, file.sha256, file.size, file.path)
+        stored.append(msgspec.structs.replace(artifact, key=key))
+    return msgspec.structs.replace(graph, artifacts=tuple(stored))
+
+
+async def hand_over(
+    graph: JobGraph, dispatcher: DispatcherGateway, services: RestServices
+) -> Submitted:
+    with services.looks.precedence.first():
+        async with refused_leaves_nothing(graph, dispatcher, services.blobs):
+            return await dispatcher.submit_job(graph)
+
+
+@asynccontextmanager
+async def refused_leaves_nothing(
+    graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs
+) -> AsyncIterator[None]:
+    """Files of a refused job go at once, unless another job has that id.
+
+    After any other failure the job may have been accepted, so its files stay; those of nobody
+    are swept by age.
+    """
+    try:
+        yield
+    except InvalidJobGraph:
+        with contextlib.suppress(StokerError):
+            if graph.artifacts and await _is_unknown(graph, dispatcher):
+                await blobs.delete_job(graph.job_id)
+        raise
+
+
+async def _is_unknown(graph: JobGraph, dispatcher: DispatcherGateway) -> bool:
+    try:
+        await dispatcher.job_status(graph.job_id)
+    except JobNotFound:
+        return True
+    except JobQuarantined:
+        # Its files are all that is left to repair it from.
+        return False
+    return False
+
+
+async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
+    """Read on for a while, since a client that still sends would not see the answer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for _ in chunks:
+                pass

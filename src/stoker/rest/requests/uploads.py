@@ -1,0 +1,288 @@
+"""Receiving the parts of a multipart request, as a stream; files go to a folder of the request."""
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from multipart import (  # type: ignore[import-untyped]
+    MultipartError,
+    MultipartSegment,
+    PushMultipartParser,
+    parse_options_header,
+)
+
+from stoker.api.submission import ARTIFACT_PART, GRAPH_PART
+from stoker.core.errors import InvalidInput, StorageUnavailable, TooLarge
+from stoker.rest.options import RestOptions
+from stoker.rest.requests.folder import RequestFolder
+
+_WRITE_SIZE = 1024 * 1024
+_MAX_PARTS = 1000
+_SUBMISSION = (
+    "a job is submitted as multipart/form-data with a part named "
+    f"{GRAPH_PART!r} (JSON) and one part named {ARTIFACT_PART!r} for each of its files"
+)
+_ONE_FILE = "a file is sent as multipart/form-data with one part that has a file name"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadedFile:
+    label: str
+    """What the client calls it: shown in errors, never used as a path."""
+    path: Path
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upload:
+    graph: bytes
+    files: tuple[UploadedFile, ...]
+
+
+@asynccontextmanager
+async def received_upload(
+    chunks: AsyncGenerator[bytes, None],
+    content_type: str,
+    content_length: int | None,
+    options: RestOptions,
+) -> AsyncIterator[Upload]:
+    """The graph and the files of a job."""
+    form = _form(content_type, _SUBMISSION)
+    async with _received(chunks, form, content_length, options, JobParts) as reader:
+        yield reader.upload()
+
+
+@asynccontextmanager
+async def received_file(
+    chunks: AsyncGenerator[bytes, None],
+    content_type: str,
+    content_length: int | None,
+    options: RestOptions,
+) -> AsyncIterator[UploadedFile]:
+    """The one file of the request."""
+    form = _form(content_type, _ONE_FILE)
+    async with _received(chunks, form, content_length, options, OneFile) as reader:
+        yield reader.file()
+
+
+@asynccontextmanager
+async def _received(
+    chunks: AsyncGenerator[bytes, None],
+    form: PushMultipartParser,
+    content_length: int | None,
+    options: RestOptions,
+    new_reader: "Callable[[RequestFolder, RestOptions], R]",
+) -> "AsyncIterator[R]":
+    """The parts of the request; their files are gone when the context ends, however it ends."""
+    if content_length is not None and content_length > options.max_content_length:
+        raise request_too_large(options)
+    folder = RequestFolder(options.upload_directory)
+    try:
+        reader = new_reader(folder, options)
+        try:
+            await _read(chunks, form, reader, options)
+        except MultipartError as error:
+            raise InvalidInput(f"the multipart body cannot be read: {error}") from error
+        except OSError as error:
+            raise _cannot_store(error, options) from error
+        finally:
+            reader.close()
+        yield reader
+    finally:
+        folder.remove()
+
+
+def _form(content_type: str, expected: str) -> PushMultipartParser:
+    kind, parameters = parse_options_header(content_type)
+    boundary = parameters.get("boundary")
+    if kind != "multipart/form-data" or not boundary:
+        raise InvalidInput(f"{expected}; found content type {content_type or 'none'!r}")
+    try:
+        return PushMultipartParser(boundary, max_segment_count=_MAX_PARTS)
+    except (ValueError, MultipartError) as error:
+        raise InvalidInput(f"the boundary of the multipart body is malformed: {error}") from error
+
+
+async def _read(
+    chunks: AsyncGenerator[bytes, None],
+    parser: PushMultipartParser,
+    reader: "PartReader",
+    options: RestOptions,
+) -> None:
+    received = 0
+    with parser:
+        async for chunk in chunks:
+            received += len(chunk)
+            if received > options.max_content_length:
+                raise request_too_large(options)
+            if not chunk or parser.closed:
+                continue
+            for event in parser.parse(chunk):
+                match event:
+                    case None:
+                        await reader.end()
+                    case MultipartSegment():
+                        reader.begin(event)
+                    case data:
+                        await reader.add(bytes(data))
+
+
+class PartReader(Protocol):
+    def begin(self, segment: MultipartSegment) -> None: ...
+
+    async def add(self, data: bytes) -> None: ...
+
+    async def end(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+R = TypeVar("R", bound=PartReader)
+
+
+class JobParts:
+    """Keeps the graph in memory and each file on disk, hashed as it arrives."""
+
+    def __init__(self, folder: RequestFolder, options: RestOptions) -> None:
+        self._folder = folder
+        self._options = options
+        self._graph: bytearray | None = None
+        self._in_graph = False
+        self._file: FileWriter | None = None
+        self._files: list[UploadedFile] = []
+
+    def begin(self, segment: MultipartSegment) -> None:
+        if segment.name == GRAPH_PART:
+            if self._graph is not None:
+                raise InvalidInput(f"the part {GRAPH_PART!r} occurs twice")
+            self._graph = bytearray()
+            self._in_graph = True
+        elif segment.name == ARTIFACT_PART:
+            path = self._folder.file(str(len(self._files)))
+            self._file = FileWriter(path, segment.filename or "unnamed")
+        else:
+            raise InvalidInput(
+                f"unknown part {segment.name!r}: only {GRAPH_PART!r} and {ARTIFACT_PART!r} are read"
+            )
+
+    async def add(self, data: bytes) -> None:
+        if self._file is not None:
+            await self._file.add(data)
+        elif self._in_graph and self._graph is not None:
+            self._graph += data
+            if len(self._graph) > self._options.max_graph_size:
+                raise TooLarge(
+                    f"the job graph is larger than {self._options.max_graph_size} bytes; move "
+                    "data out of it into files, or raise rest.server.max-graph-size"
+                )
+
+    async def end(self) -> None:
+        self._in_graph = False
+        if self._file is not None:
+            self._files.append(await self._file.finish())
+            self._file = None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def upload(self) -> Upload:
+        if self._graph is None:
+            raise InvalidInput(f"the part {GRAPH_PART!r} with the job graph as JSON is missing")
+        return Upload(graph=bytes(self._graph), files=tuple(self._files))
+
+
+class OneFile:
+    """Keeps the one part that is a file; other parts are none of our business."""
+
+    def __init__(self, folder: RequestFolder, options: RestOptions) -> None:
+        self._folder = folder
+        self._writer: FileWriter | None = None
+        self._file: UploadedFile | None = None
+
+    def begin(self, segment: MultipartSegment) -> None:
+        if segment.filename is None:
+            raise InvalidInput(f"unknown part {segment.name!r}: only one file is read")
+        if self._file is not None or self._writer is not None:
+            raise InvalidInput("the request has more than one file; send one at a time")
+        self._writer = FileWriter(self._folder.file("file"), segment.filename)
+
+    async def add(self, data: bytes) -> None:
+        if self._writer is not None:
+            await self._writer.add(data)
+
+    async def end(self) -> None:
+        if self._writer is not None:
+            self._file, self._writer = await self._writer.finish(), None
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def file(self) -> UploadedFile:
+        if self._file is None:
+            raise InvalidInput("the request has no file; send one part with a file name")
+        return self._file
+
+
+class FileWriter:
+    """Writes and hashes outside the event loop, since a slow disk must not stop the master."""
+
+    def __init__(self, path: Path, label: str) -> None:
+        self._path = path
+        self._label = label
+        self._file = path.open("wb", buffering=0)
+        self._digest = hashlib.sha256()
+        self._size = 0
+        self._pending = bytearray()
+
+    async def add(self, data: bytes) -> None:
+        self._pending += data
+        if len(self._pending) >= _WRITE_SIZE:
+            await self._write()
+
+    async def _write(self) -> None:
+        data, self._pending = self._pending, bytearray()
+        await asyncio.to_thread(self._write_all, data)
+
+    def _write_all(self, data: bytearray) -> None:
+        self._digest.update(data)
+        self._size += len(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+    async def finish(self) -> UploadedFile:
+        if self._pending:
+            await self._write()
+        self.close()
+        return UploadedFile(
+            label=self._label,
+            path=self._path,
+            sha256=self._digest.hexdigest(),
+            size=self._size,
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def request_too_large(options: RestOptions) -> TooLarge:
+    return TooLarge(
+        f"the request is larger than {options.max_content_length} bytes; "
+        "send smaller files, or raise rest.server.max-content-length"
+    )
+
+
+def _cannot_store(error: OSError, options: RestOptions) -> StorageUnavailable:
+    place = options.upload_directory or tempfile.gettempdir()
+    return StorageUnavailable(
+        f"the upload cannot be kept in {place}: {error.strerror or error}; "
+        "make room there, or set web.upload.dir to another directory"
+    )

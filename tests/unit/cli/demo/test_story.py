@@ -1,0 +1,36 @@
+"""What the demo says of itself."""
+
+import io
+import json
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from contract.rest_cluster import FAILED, FINISHED, job_details
+from stoker.cli.demo.story import Story
+from stoker.core.errors import StokerError
+from stoker.core.states import ExecutionState, JobStatus
+
+
+def test_its_outcome_names_the_jobs_and_whether_the_query_went_on() -> None:
+    told = io.StringIO()
+    story = Story(Console(file=told))
+    details = job_details(FINISHED, JobStatus.FINISHED, ExecutionState.FINISHED)
+    story._show_end(details)
+    story._compare_runs(details, details)
+    story.end()
+    outcome = json.loads(msgspec.json.encode(story.outcome))
+    assert outcome["jobs"] == [{"job_id": FINISHED, "name": details.name, "state": "FINISHED"}]
+    assert outcome["same_run_after_kill"] is any(
+        region.current.progress.run_id for region in details.regions
+    )
+    assert outcome["seconds"] >= 0
+    assert "That was Stoker" in told.getvalue()
+
+
+def test_a_job_that_failed_is_no_demo() -> None:
+    story = Story(Console(file=io.StringIO()))
+    with pytest.raises(StokerError, match="did not work"):
+        story._show_end(job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED))
+    assert story.outcome["jobs"] == []

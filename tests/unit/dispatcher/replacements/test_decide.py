@@ -1,0 +1,278 @@
+"""The decisions of a replacement: whatever happens in whatever order, it comes to one end."""
+
+from dataclasses import dataclass, field, replace
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.core.checkpoints import (
+    CheckpointEntry,
+    CheckpointKind,
+    Checkpoints,
+    CheckpointStatus,
+)
+from stoker.core.graph import JobType
+from stoker.core.ids import JobId
+from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
+from stoker.core.results import Failure, FailureRecord, JobDetails
+from stoker.core.states import JobStatus
+from stoker.dispatcher.replacements.decide import (
+    START_SECONDS,
+    Advance,
+    CancelNew,
+    Divide,
+    JobSeen,
+    Stop,
+    StopSeen,
+    SubmitNew,
+    SubmitOld,
+    Wait,
+    World,
+    decide,
+    seen,
+)
+
+OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
+ORDER = "0123456789ab"
+RUNS = JobSeen(status=JobStatus.RUNNING, runs=True)
+
+
+def plan(phase: ReplacementPhase = ReplacementPhase.STOPPING, **more: object) -> Replacement:
+    whole = Replacement(
+        job_id=OLD,
+        trigger_id="d" * 32,
+        kind=ReplacementKind.UPGRADE,
+        digest="",
+        new_id=NEW,
+        back_id=BACK,
+        directory="/saved/",
+        order=ORDER,
+        began=0,
+        changed=0,
+        phase=phase,
+    )
+    return msgspec.structs.replace(whole, **more)
+
+
+def stopped(at: Replacement) -> JobSeen:
+    return JobSeen(status=JobStatus.FINISHED, stopped_at=at.stop_path)
+
+
+def advanced(at: Replacement, world: World, order: str = ORDER) -> Replacement:
+    step = decide(at, world, order)
+    assert isinstance(step, Advance), step
+    return step.plan
+
+
+def test_a_job_that_runs_is_asked_to_stop_once():
+    at = plan()
+    assert decide(at, World(old=RUNS), ORDER) == Stop()
+    assert decide(at, World(old=RUNS, stop=StopSeen()), ORDER) == Wait()
+    assert decide(at, World(old=RUNS, stop=StopSeen(done=True)), ORDER) == Wait()
+
+
+def test_the_order_of_a_leader_before_is_replaced_when_it_has_come_to_nothing():
+    following = advanced(plan(), World(old=RUNS), order="fresh")
+    assert (following.phase, following.order) == (ReplacementPhase.STOPPING, "fresh")
+
+
+def test_a_stop_that_the_leader_before_completed_counts():
+    at = plan()
+    on_its_way = replace(RUNS, stopped_at=at.stop_path)
+    assert decide(at, World(old=on_its_way), "fresh") == Wait()
+    following = advanced(at, World(old=stopped(at)), order="fresh")
+    assert following.phase is ReplacementPhase.STARTING
+    assert following.savepoint == "/saved/savepoint-aaaaaa-0123456789ab"
+
+
+def test_a_job_that_somebody_else_stopped_or_cancelled_is_not_brought_back():
+    for old in (
+        JobSeen(status=JobStatus.FINISHED, stopped_at="/saved/savepoint-aaaaaa-other"),
+        JobSeen(status=JobStatus.CANCELED),
+        None,
+    ):
+        assert advanced(plan(), World(old=old)).phase is ReplacementPhase.FAILED
+
+
+def test_a_stop_that_fails_leaves_the_job_as_it_is():
+    world = World(old=RUNS, stop=StopSeen(done=True, failure="no boundary"))
+    following = advanced(plan(), world)
+    assert following.phase is ReplacementPhase.FAILED
+    assert following.running_id == OLD
+    assert "no boundary" in following.reason
+
+
+def test_a_new_version_that_never_runs_is_given_up_with_what_it_waits_for():
+    waits = JobSeen(status=JobStatus.CREATED, waiting="needs 2 slots, 1 free")
+    at = plan(ReplacementPhase.WATCHING)
+    assert decide(at, World(new=waits, in_phase_seconds=START_SECONDS - 1), ORDER) == Wait()
+    following = advanced(at, World(new=waits, in_phase_seconds=START_SECONDS))
+    assert following.phase is ReplacementPhase.ENDING
+    assert "needs 2 slots, 1 free" in following.reason
+
+
+def test_the_old_version_goes_on_from_what_the_new_one_has_committed():
+    at = plan(ReplacementPhase.ENDING, savepoint="/s")
+    assert decide(at, World(new=RUNS), ORDER) == CancelNew()
+    ended = JobSeen(status=JobStatus.CANCELED, retained="/retained")
+    assert advanced(at, World(new=ended)).origin == "/retained"
+    assert advanced(at, World(new=replace(ended, retained=None))).origin is None
+
+
+def test_a_rescale_divides_the_state_in_between():
+    at = plan(kind=ReplacementKind.RESCALE, partitions=4)
+    at = advanced(at, World(old=stopped(at)))
+    assert decide(at, World(), ORDER) == Divide()
+    refused = advanced(at, World(refusal="not with this store"))
+    assert (refused.phase, refused.reason) == (ReplacementPhase.RETURNING, "not with this store")
+    divided = advanced(at, World(divided="/divided"))
+    assert (divided.phase, divided.origin) == (ReplacementPhase.STARTING, "/divided")
+    # What cannot start from the divided state starts from the whole one.
+    assert advanced(divided, World(refusal="no")).origin is None
+
+
+def test_what_is_seen_of_a_job_is_its_first_failure_and_its_own_stop():
+    failures = tuple(
+        FailureRecord(failure=Failure(error="Bad", message=text), at=1)
+        for text in ("later", "first\nof several lines")
+    )
+    entry = CheckpointEntry(
+        id=1,
+        kind=CheckpointKind.STOP_SAVEPOINT,
+        status=CheckpointStatus.COMPLETED,
+        at=1,
+        path="/s",
+    )
+    details = JobDetails(
+        job_id=OLD,
+        name="clicks",
+        job_type=JobType.STREAMING,
+        status=JobStatus.FINISHED,
+        timestamps={},
+        start=0,
+        failures=failures,
+        checkpoints=Checkpoints(latest_savepoint=entry),
+    )
+    assert seen(details).trouble == "Bad: first"
+    assert seen(details).stopped_at == "/s"
+    taken = msgspec.structs.replace(entry, kind=CheckpointKind.SAVEPOINT)
+    other = msgspec.structs.replace(details, checkpoints=Checkpoints(latest_savepoint=taken))
+    assert seen(other).stopped_at is None
+
+
+# Any story: leaders that die between any two steps, versions that are good, bad or refused.
+
+
+@dataclass
+class Story:
+    """The jobs of a cluster, as far as a replacement touches them."""
+
+    stop_fails: bool
+    divides: bool
+    new_is: str
+    old_is_refused: bool
+    jobs: dict[JobId, JobSeen] = field(default_factory=lambda: {OLD: RUNS})
+    leader: int = 0
+    stops: dict[str, StopSeen] = field(default_factory=dict)
+    divided: str | None = None
+    refusal: str | None = None
+    seconds: float = 0.0
+    cancelled: list[JobId] = field(default_factory=list)
+
+    def world(self, at: Replacement) -> World:
+        new = self.jobs.get(NEW)
+        steady = self.seconds if new is not None and new.runs else None
+        return World(
+            in_phase_seconds=self.seconds,
+            steady_seconds=steady,
+            old=self.jobs.get(OLD),
+            new=new,
+            back=self.jobs.get(BACK),
+            stop=self.stops.get(at.order),
+            divided=self.divided,
+            refusal=self.refusal,
+        )
+
+    def dies(self) -> None:
+        """The next leader knows what is on record, and the jobs."""
+        self.leader += 1
+        self.stops.clear()
+        self.divided = self.refusal = None
+        self.seconds = 0.0
+
+    def act(self, at: Replacement, step: object) -> Replacement:
+        match step:
+            case Advance(plan=following):
+                if following.phase is not at.phase:
+                    self.refusal, self.seconds = None, 0.0
+                return following
+            case Stop():
+                assert not self.stops
+                failure = "no boundary" if self.stop_fails else None
+                self.stops[at.order] = StopSeen(done=True, failure=failure)
+                if failure is None:
+                    self.jobs[OLD] = stopped(at)
+            case Divide():
+                if self.divides:
+                    self.divided = f"/divided-{self.leader}"
+                else:
+                    self.refusal = "cannot be divided"
+            case SubmitNew():
+                assert self.jobs[OLD].status is JobStatus.FINISHED
+                if self.new_is == "refused":
+                    self.refusal = "does not fit"
+                elif self.new_is == "good":
+                    self.jobs[NEW] = RUNS
+                else:
+                    self.jobs[NEW] = replace(RUNS, trouble="Bad: it fails")
+            case SubmitOld():
+                assert NEW not in self.jobs or self.jobs[NEW].status is JobStatus.CANCELED
+                if self.old_is_refused:
+                    self.refusal = "gone"
+                else:
+                    self.jobs[BACK] = RUNS
+            case CancelNew():
+                self.cancelled.append(NEW)
+                self.jobs[NEW] = JobSeen(status=JobStatus.CANCELED)
+            case _:
+                self.seconds += 60
+        return at
+
+
+@given(
+    kind=st.sampled_from(ReplacementKind),
+    stop_fails=st.booleans(),
+    divides=st.booleans(),
+    new_is=st.sampled_from(["good", "bad", "refused"]),
+    old_is_refused=st.booleans(),
+    deaths=st.sets(st.integers(0, 30), max_size=8),
+)
+def test_every_story_ends_with_one_version_that_runs_or_says_where_its_savepoint_is(
+    kind: ReplacementKind,
+    stop_fails: bool,
+    divides: bool,
+    new_is: str,
+    old_is_refused: bool,
+    deaths: set[int],
+):
+    story = Story(
+        stop_fails=stop_fails, divides=divides, new_is=new_is, old_is_refused=old_is_refused
+    )
+    at = plan(kind=kind, partitions=4, order="order-0")
+    for number in range(60):
+        if at.phase.over:
+            break
+        at = story.act(at, decide(at, story.world(at), f"order-{story.leader}"))
+        if number in deaths:
+            story.dies()
+    assert at.phase.over, at
+    live = [job for job, is_seen in story.jobs.items() if not is_seen.status.globally_terminal]
+    if at.phase is ReplacementPhase.FAILED and at.savepoint is not None:
+        assert live == []
+        assert at.savepoint in at.reason
+    else:
+        assert live == [at.running_id]
+    wanted = not stop_fails and new_is == "good" and (divides or kind is ReplacementKind.UPGRADE)
+    assert (at.phase is ReplacementPhase.DONE) == wanted
+    assert story.cancelled.count(NEW) <= 1

@@ -1,0 +1,217 @@
+"""Whose turn it is in a queue, and why the others wait."""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stoker.core.errors import InvalidOption
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.ids import JobId
+from stoker.dispatcher.options import QueueOptions
+from stoker.dispatcher.queue_order import Plan, QueuedJob, QueueLimits, plan_admission
+from stoker.dispatcher.queues import Queues, limits_of
+from stoker.gateways.job import JobToRun
+
+AGEING = timedelta(minutes=5)
+MINUTE = 60_000
+
+
+def queued(name: str, at: int = 0, **more: object) -> QueuedJob:
+    facts = {"queue": "q", "slots": 1, **more}
+    return QueuedJob(job_id=JobId(name), submitted_at=at, **facts)  # type: ignore[arg-type]
+
+
+def plan(*jobs: QueuedJob, now: int = 0, **limits: int) -> Plan:
+    return plan_admission(jobs, {"q": QueueLimits(**limits)}, now=now, ageing=AGEING)
+
+
+def test_without_limits_everyone_is_let_in() -> None:
+    assert plan(queued("a"), queued("b", 1)).admitted == ("a", "b")
+
+
+def test_first_come_first_served_and_the_others_hear_why_they_wait() -> None:
+    decided = plan(queued("c", 3), queued("a", 1), queued("b", 2), running_jobs=1)
+    assert decided.admitted == ("a",)
+    assert dict(decided.waiting) == {
+        "b": "queue q is at its limit of 1 running job",
+        "c": "queue q is at its limit of 1 running job; 1 job of the queue before it",
+    }
+
+
+def test_those_that_run_count_also_when_they_are_more_than_the_limit_allows() -> None:
+    running = [queued(str(number), begun=True) for number in range(3)]
+    assert plan(*running, queued("late"), running_jobs=2).admitted == ()
+    assert plan(*running, queued("late"), running_jobs=4).admitted == ("late",)
+
+
+def test_a_small_job_does_not_overtake_a_large_one_in_its_queue() -> None:
+    jobs = (queued("runs", slots=3, begun=True), queued("large", 1, slots=2), queued("small", 2))
+    decided = plan(*jobs, slots=4)
+    assert decided.admitted == ()
+    assert dict(decided.waiting) == {
+        "large": "needs 2 slots, and queue q has 1 left of its limit of 4",
+        "small": "queue q serves those before it first; 1 job of the queue before it",
+    }
+
+
+def test_a_higher_priority_goes_before_and_waiting_makes_up_for_it() -> None:
+    jobs = (queued("old", 0), queued("important", 9 * MINUTE, priority=1))
+    assert plan(*jobs, now=4 * MINUTE, running_jobs=1).admitted == ("important",)
+    assert plan(*jobs, now=10 * MINUTE, running_jobs=1).admitted == ("old",)
+
+
+def test_a_job_that_its_queue_can_never_let_in_stands_in_nobodys_way() -> None:
+    decided = plan(queued("huge", slots=9), queued("next", 1), slots=4)
+    assert decided.admitted == ("next",)
+    assert "raise queues.slots for q" in decided.waiting[JobId("huge")]
+
+
+def test_one_that_was_cancelled_is_let_in_to_end_and_takes_nobodys_place() -> None:
+    jobs = (queued("runs", begun=True), queued("next", 1), queued("gone", 2, cancelled=True))
+    assert plan(*jobs, running_jobs=1).admitted == ("gone",)
+    assert plan(*jobs, running_jobs=2).admitted == ("gone", "next")
+
+
+def test_queues_do_not_concern_each_other_and_a_lost_one_falls_to_the_default() -> None:
+    limits = {"a": QueueLimits(running_jobs=1), "default": QueueLimits(running_jobs=1)}
+    jobs = [queued("1", queue="a"), queued("2", queue="former"), queued("3", queue="default", at=1)]
+    decided = plan_admission(jobs, limits, now=0, ageing=AGEING)
+    assert set(decided.admitted) == {"1", "2"}
+    assert "queue default" in decided.waiting[JobId("3")]
+
+
+def test_limits_come_from_the_options() -> None:
+    options = QueueOptions(names=("x",), running_jobs={"a": "2"}, slots={"a": "3", "b": "4"})
+    assert limits_of(options) == {
+        "a": QueueLimits(running_jobs=2, slots=3),
+        "b": QueueLimits(slots=4),
+        "default": QueueLimits(),
+        "x": QueueLimits(),
+    }
+    with pytest.raises(InvalidOption, match=r"queues.slots of queue a is '-1'"):
+        QueueOptions(slots={"a": "-1"})
+
+
+JOBS = st.lists(
+    st.builds(
+        QueuedJob,
+        job_id=st.integers(0, 30).map(lambda number: JobId(f"{number:02}")),
+        queue=st.sampled_from(["a", "b", "default"]),
+        slots=st.integers(1, 4),
+        submitted_at=st.integers(0, 20 * MINUTE),
+        priority=st.integers(-2, 2),
+    ),
+    max_size=12,
+    unique_by=lambda job: job.job_id,
+)
+LIMITS = st.dictionaries(
+    st.sampled_from(["a", "b", "default"]),
+    st.builds(
+        QueueLimits,
+        running_jobs=st.none() | st.integers(1, 3),
+        slots=st.none() | st.integers(1, 6),
+    ),
+)
+
+
+@given(JOBS, LIMITS, st.randoms(use_true_random=False))
+def test_until_all_have_run_no_limit_is_exceeded_and_the_line_is_kept(
+    jobs: list[QueuedJob], limits: dict[str, QueueLimits], random: Random
+) -> None:
+    """Jobs run and end in any order, until nothing is left but what can never be let in."""
+    limits = {"a": QueueLimits(), "b": QueueLimits(), "default": QueueLimits(), **limits}
+    world = {job.job_id: job for job in jobs}
+    hopeless = {job.job_id for job in jobs if limits[job.queue].too_small_for(job.slots)}
+    order: dict[str, list[QueuedJob]] = defaultdict(list)
+    for _ in range(3 * len(jobs) + 1):
+        decided = plan_admission(world.values(), limits, now=0, ageing=timedelta(0))
+        assert set(decided.admitted) | set(decided.waiting) == {
+            job.job_id for job in world.values() if not job.begun
+        }
+        for job_id in decided.admitted:
+            job = world[job_id]
+            order[job.queue].append(job)
+            world[job_id] = queued(
+                job_id, queue=job.queue, slots=job.slots, priority=job.priority, begun=True
+            )
+        for name, limit in limits.items():
+            running = [job for job in world.values() if job.queue == name and job.begun]
+            assert limit.running_jobs is None or len(running) <= limit.running_jobs
+            assert limit.slots is None or sum(job.slots for job in running) <= limit.slots
+        begun = sorted(job.job_id for job in world.values() if job.begun)
+        if begun:
+            del world[random.choice(begun)]
+    assert set(world) == hopeless
+    for line in order.values():
+        places = [(-job.priority, job.submitted_at, job.job_id) for job in line]
+        assert places == sorted(places)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["enter", "enter", "begun", "leave", "cancel"]),
+            st.integers(0, 8),
+            st.sampled_from(["a", "default", "former"]),
+            st.integers(1, 3),
+        ),
+        max_size=40,
+    ),
+    st.none() | st.integers(1, 3),
+    st.none() | st.integers(1, 4),
+)
+@example(
+    [("enter", 2, "default", 1), ("enter", 1, "default", 2), ("begun", 0, "default", 1)], None, 2
+)
+def test_the_queues_decide_as_if_they_looked_at_all_jobs_each_time(
+    steps: list[tuple[str, int, str, int]], most_jobs: int | None, most_slots: int | None
+) -> None:
+    options = QueueOptions(
+        running_jobs={} if most_jobs is None else {"a": str(most_jobs)},
+        slots={} if most_slots is None else {"a": str(most_slots), "default": str(most_slots)},
+    )
+    asyncio.run(_follow(options, steps))
+
+
+async def _follow(options: QueueOptions, steps: list[tuple[str, int, str, int]]) -> None:
+    queues, limits = Queues(options, lambda: 50), limits_of(options)
+    world: dict[JobId, QueuedJob] = {}
+    for at, (step, number, queue, slots) in enumerate(steps):
+        job_id = JobId(f"{number:032x}")
+        job = world.get(job_id)
+        if step in ("enter", "begun") and job is None:
+            begun = step == "begun"
+            world[job_id] = QueuedJob(
+                job_id=job_id, queue=queue, slots=slots, submitted_at=at, begun=begun
+            )
+            queues.enter(JobToRun(graph=_graph(job_id, queue, slots), submitted_at=at, begun=begun))
+        elif step == "leave" and job is not None:
+            del world[job_id]
+            queues.leave(job_id)
+        elif step == "cancel" and job is not None and not job.begun:
+            world[job_id] = replace(job, cancelled=True)
+            queues.cancelled(job_id)
+        decided = plan_admission(world.values(), limits, now=50, ageing=options.ageing)
+        for admitted in decided.admitted:
+            entered = world[admitted]
+            world[admitted] = replace(entered, begun=not entered.cancelled)
+        let_in = {each for each in world if queues._turns[each].is_set()}
+        assert let_in == {each.job_id for each in world.values() if each.begun or each.cancelled}
+        assert {each: queues.why_waiting(each) for each in world} == {
+            each: decided.waiting.get(each) for each in world
+        }
+
+
+def _graph(job_id: JobId, queue: str, slots: int) -> JobGraph:
+    sinks = [
+        Sink(name=f"out{number}", input="rows", write=FormatWrite(format="noop"))
+        for number in range(slots)
+    ]
+    rows = Source(name="rows", read=FormatRead(format="json", path="/in"))
+    return JobGraph(job_id=job_id, name="j", vertices=(rows, *sinks), queue=queue)

@@ -1,0 +1,494 @@
+"""Spare runners: who may be taken, and who may not."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from stoker.core.errors import StokerError, Unavailable
+from stoker.core.ids import Ids
+from stoker.engine.connect.launcher import RunnerMaker, WarmRunner
+from stoker.engine.connect.pool import RunnerPool
+from stoker.engine.connect.watchdog_client import WardenLink
+from stoker.engine.contract import EngineState
+from stoker.engine.options import EngineOptions
+from stoker.engine.protocol import Leave, NotReady, Prepare, Ready, SessionEnded, WarmUp
+from stoker.testing.virtual_time import run_virtual
+
+
+@dataclass(eq=False)
+class Server:
+    died: "asyncio.Future[str]" = field(default_factory=asyncio.Future)
+    ui: str = ""
+    pid: int = 1
+    warden: WardenLink = field(default_factory=lambda: WardenLink(cast(Any, None), Path("closed")))
+
+    def url(self, session: str) -> str:
+        return f"sc://127.0.0.1:1/;session_id={session}"
+
+
+class SlowToDie:
+    """Its kill takes a second, in which it still looks alive."""
+
+    def __init__(self) -> None:
+        self.is_alive = True
+        self.is_doomed = False
+        self.exited: asyncio.Future[str] = asyncio.Future()
+
+    async def kill(self) -> str:
+        self.is_doomed = True
+        await asyncio.sleep(1)
+        self.is_alive = False
+        return "killed"
+
+
+class Servers:
+    def __init__(self, current: Server) -> None:
+        self.current = current
+
+    async def get(self) -> Server:
+        return self.current
+
+    @property
+    def state(self) -> EngineState:
+        return EngineState.READY
+
+    def is_let_go(self, _server: Server) -> bool:
+        return False
+
+
+class Prepared(SlowToDie):
+    """A runner that opens its session at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[object] = []
+
+    async def send(self, message: object) -> None:
+        self.heard.append(message)
+
+    async def receive(self) -> Ready:
+        return Ready(spark_version="4.3.0")
+
+
+class Leaving(Prepared):
+    """Says that its session has ended, or has nothing to say any more."""
+
+    def __init__(self, answer: SessionEnded | None, *, after: float = 0) -> None:
+        super().__init__()
+        self._answer = answer
+        self._after = after
+
+    async def receive(self) -> Any:
+        await asyncio.sleep(self._after)
+        return self._answer
+
+
+def test_a_runner_that_leaves_ends_its_session_or_it_is_known_that_it_may_be_left() -> None:
+    async def leave(process: Leaving, server: Server) -> SessionEnded | None:
+        runner = replace(as_new(server), process=cast(Any, process))
+        answer = await runner.leave()
+        assert isinstance(process.heard[-1], Leave)
+        assert process.is_doomed
+        return answer
+
+    async def main() -> None:
+        ended = SessionEnded(session_id="session")
+        assert await leave(Leaving(ended, after=1), Server()) == ended
+        assert await leave(Leaving(None), Server()) is None
+        assert await leave(Leaving(ended, after=3600), Server()) is None
+        server = Server()
+        asyncio.get_running_loop().call_later(1, server.died.set_result, "killed")
+        assert await leave(Leaving(ended, after=3600), server) is None
+        dead = Leaving(ended)
+        dead.is_alive = False
+        assert await replace(as_new(Server()), process=cast(Any, dead)).leave() is None
+        assert dead.heard == []
+
+    run_virtual(main)
+
+
+class Zygote:
+    def __init__(self, *, dies: bool = False) -> None:
+        self.died: asyncio.Future[str] = asyncio.Future()
+        self._dies = dies
+
+    async def fork(self) -> Prepared:
+        if self._dies:
+            asyncio.get_running_loop().call_later(0.5, self.died.set_result, "killed")
+            raise Unavailable("it does not answer")
+        return Prepared()
+
+
+class Zygotes:
+    """The next one is there as soon as the one before is known to be dead."""
+
+    def __init__(self, *zygotes: Zygote) -> None:
+        self._zygotes = zygotes
+
+    async def get(self) -> Zygote:
+        return next(each for each in self._zygotes if not each.died.done())
+
+
+def as_new(server: Server, *, tasks: int = 1) -> WarmRunner:
+    return WarmRunner(
+        process=cast(Any, Prepared()),
+        server=cast(Any, server),
+        session_id="session",
+        spark_version="4.3.0",
+        tasks=tasks,
+    )
+
+
+async def spare(server: Server, *, is_warm: bool = True) -> "asyncio.Task[WarmRunner]":
+    async def ready() -> WarmRunner:
+        return replace(as_new(server), process=cast(Any, SlowToDie()), is_warm=is_warm)
+
+    task = asyncio.create_task(ready())
+    await task
+    return task
+
+
+def test_sessions_begin_as_copies_of_one_template_for_each_pool() -> None:
+    async def main() -> None:
+        server, following = Server(), Server()
+        servers = Servers(server)
+        maker = RunnerMaker(
+            EngineOptions(), cast(Any, servers), cast(Any, Zygotes(Zygote())), Ids()
+        )
+        first, second = [await prepared(maker.make(warm=True)) for _ in range(2)]
+        assert [first.first, second.first] == [True, False]
+        assert first.template_is_new
+        assert second.template_is_new
+        assert first.template != second.template
+        _end(first)
+        await asyncio.sleep(0)
+        third = await prepared(maker.make(warm=True))
+        assert third.scheduler_pool == first.scheduler_pool
+        assert third.template == first.template
+        assert not third.template_is_new
+        attached = await prepared(maker.attach(cast(Any, server), "session of a dead runner"))
+        assert not attached.template
+        servers.current = following
+        elsewhere = await prepared(maker.make(warm=True))
+        assert elsewhere.template_is_new
+        assert elsewhere.template not in (first.template, second.template)
+
+    runners: list[Prepared] = []
+
+    async def prepared(making: Any) -> Prepare:
+        runner = await making
+        runners.append(runner.process)
+        (message,) = runner.process.heard
+        return cast(Prepare, message)
+
+    def _end(prepare: Prepare) -> None:
+        (runner,) = [each for each in runners if each.heard == [prepare]]
+        runner.exited.set_result("ended")
+
+    run_virtual(main())
+
+
+def test_a_template_whose_runner_failed_is_made_again() -> None:
+    class Unlucky(Prepared):
+        async def receive(self) -> Any:
+            return NotReady(reason="no session")
+
+        async def kill(self) -> str:
+            self.exited.set_result("killed")
+            return "killed"
+
+    class ZygoteOfOneUnlucky(Zygote):
+        def __init__(self) -> None:
+            super().__init__()
+            self.children: list[Prepared] = []
+
+        async def fork(self) -> Prepared:
+            self.children.append(Prepared() if self.children else Unlucky())
+            return self.children[-1]
+
+    async def main() -> None:
+        zygote = ZygoteOfOneUnlucky()
+        maker = RunnerMaker(
+            EngineOptions(), cast(Any, Servers(Server())), cast(Any, Zygotes(zygote)), Ids()
+        )
+        assert isinstance(await maker.make(warm=True), Unavailable)
+        await asyncio.sleep(0)
+        assert isinstance(await maker.make(warm=True), WarmRunner)
+        (failed,), (made,) = [cast(list[Prepare], child.heard) for child in zygote.children]
+        assert made.template == failed.template
+        assert made.template_is_new
+        assert made.first
+
+    run_virtual(main())
+
+
+def test_a_spare_that_is_about_to_be_killed_is_not_taken() -> None:
+    async def main() -> None:
+        old, new = Server(), Server()
+        pool = RunnerPool(EngineOptions(), cast(Any, Servers(new)), cast(Any, None), Ids())
+        pool._spares = cast(Any, [await spare(old), await spare(new)])
+        renewing = asyncio.create_task(pool.renew())
+        await asyncio.sleep(0.5)
+        taken = await pool.take()
+        assert not cast(Any, taken.process).is_doomed
+        assert taken.server is cast(Any, new)
+        await renewing
+
+    run_virtual(main)
+
+
+def test_a_runner_is_made_although_the_zygote_has_just_died() -> None:
+    async def main() -> None:
+        zygotes = Zygotes(Zygote(dies=True), Zygote())
+        pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
+        assert isinstance((await pool.take()).process, Prepared)
+
+    run_virtual(main)
+
+
+def test_a_spare_that_failed_in_the_background_is_not_what_a_task_gets() -> None:
+    async def main() -> None:
+        zygotes = Zygotes(Zygote())
+        pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
+        failed: asyncio.Future[StokerError] = asyncio.Future()
+        failed.set_result(Unavailable("long ago"))
+        pool._spares = cast(Any, [failed])
+        assert isinstance((await pool.take()).process, Prepared)
+
+    run_virtual(main)
+
+
+def test_a_runner_is_replaced_when_its_task_has_ended_or_takes_long() -> None:
+    async def main() -> None:
+        server = Server()
+        options = EngineOptions(replenish_delay=timedelta(seconds=10))
+        pool = RunnerPool(options, cast(Any, Servers(server)), cast(Any, None), Ids())
+        pool._spares = cast(Any, [await spare(server), await spare(server)])
+        loop = asyncio.get_running_loop()
+
+        short = await pool.take()
+        loop.call_later(3, short.process.exited.set_result, "exit code 0")
+        began = loop.time()
+        await pool._until_calm()
+        assert 3 <= loop.time() - began < 4
+
+        await pool.take()
+        began = loop.time()
+        await pool._until_calm()
+        assert 10 <= loop.time() - began < 11
+
+    run_virtual(main)
+
+
+def test_in_a_rush_runners_are_made_without_a_query_and_warmed_up_when_it_is_over() -> None:
+    async def main() -> None:
+        options = EngineOptions(warm_runners=2, replenish_delay=timedelta(seconds=0))
+        zygotes = Zygotes(Zygote())
+        pool = RunnerPool(options, cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
+        keeping = asyncio.create_task(pool.run())
+        await asyncio.sleep(0.5)
+        first = [await pool.take() for _ in range(2)]
+        assert [runner.is_warm for runner in first] == [True, True]
+        rush = [await pool.take() for _ in range(3)]
+        assert [runner.is_warm for runner in rush] == [False] * 3, "nobody had the time"
+        await asyncio.sleep(0.3)
+        spares = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert [spare.is_warm for spare in spares] == [False] * 2
+        await asyncio.sleep(5)
+        spares = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert [spare.is_warm for spare in spares] == [True] * 2
+        for spare in spares:
+            prepare, warm_up = cast(Any, spare.process).heard
+            assert not prepare.warm
+            assert isinstance(warm_up, WarmUp)
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+def test_a_warm_spare_is_taken_before_a_cold_one_and_that_before_one_that_is_not_ready() -> None:
+    async def main() -> None:
+        server = Server()
+        pool = RunnerPool(EngineOptions(), cast(Any, Servers(server)), cast(Any, None), Ids())
+        unready: asyncio.Future[WarmRunner] = asyncio.Future()
+        cold, warm = await spare(server, is_warm=False), await spare(server)
+        pool._spares = cast(Any, [unready, cold, warm])
+        assert await pool.take() is warm.result()
+        assert await pool.take() is cold.result()
+        assert pool._spares == [cast(Any, unready)]
+
+    run_virtual(main)
+
+
+def test_of_warm_spares_that_one_is_taken_which_had_the_most_tasks() -> None:
+    async def main() -> None:
+        server = Server()
+        pool = pool_with(EngineOptions(warm_runners=3), server=server, spares=3)
+        await asyncio.sleep(1)
+        first, second = await pool.take(), await pool.take()
+        for runner in (first, second, await pool.take()):
+            pool.take_back(runner, with_session=True)
+        again = await pool.take()
+        assert again.process is first.process, "of equals the oldest"
+        pool.take_back(again, with_session=True)
+        for tasks in (3, 4):
+            kept = await pool.take()
+            assert kept.process is first.process
+            assert kept.tasks == tasks
+            pool.take_back(kept, with_session=True)
+
+    run_virtual(main)
+
+
+def test_only_the_first_runner_asks_which_spark_it_is() -> None:
+    async def main() -> None:
+        zygotes = Zygotes(Zygote())
+        pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
+        runners = [await pool.take() for _ in range(3)]
+        asked = [cast(Any, runner.process).heard[0].tell_version for runner in runners]
+        assert asked == [True, False, False]
+        assert {runner.spark_version for runner in runners} == {"4.3.0"}
+
+    run_virtual(main)
+
+
+def pool_with(
+    options: EngineOptions, *, server: Server, spares: int = 0, current: Server | None = None
+) -> RunnerPool:
+    servers = cast(Any, Servers(current or server))
+    pool = RunnerPool(options, servers, cast(Any, Zygotes(Zygote())), Ids())
+    pool._spares = cast(Any, [pool._begin_preparing() for _ in range(spares)])
+    return pool
+
+
+def test_a_runner_that_is_as_new_opens_another_session_and_is_taken_again() -> None:
+    async def main() -> None:
+        server = Server()
+        pool = pool_with(EngineOptions(), server=server)
+        runner = await pool.take()
+        assert pool.take_back(runner, with_session=False)
+        again = await pool.take()
+        assert again.process is runner.process
+        assert again.session_id != runner.session_id
+        assert again.tasks == 2
+        assert not again.is_warm
+        first, second = cast(Any, again.process).heard
+        assert second.scheduler_pool == first.scheduler_pool
+        assert second.template == first.template
+        assert not second.template_is_new
+
+    run_virtual(main)
+
+
+def test_a_runner_whose_session_is_as_new_too_is_ready_in_it_at_once() -> None:
+    async def main() -> None:
+        pool = pool_with(EngineOptions(), server=Server())
+        runner = replace(await pool.take(), is_warm=False)
+        heard = list(cast(Any, runner.process).heard)
+        assert pool.take_back(runner, with_session=True)
+        again = await pool.take()
+        assert again == replace(runner, is_warm=True, tasks=2)
+        assert cast(Any, again.process).heard == heard, "nothing is asked of it"
+
+    run_virtual(main)
+
+
+def test_a_runner_is_not_taken_back_after_its_last_task_or_in_vain() -> None:
+    async def main() -> None:
+        server = Server()
+        options = EngineOptions(runner_tasks=3, warm_runners=1)
+
+        def is_taken_back(
+            runner: WarmRunner,
+            *,
+            spares: int = 0,
+            current: Server | None = None,
+            with_session: bool = True,
+        ) -> bool:
+            pool = pool_with(options, server=server, spares=spares, current=current)
+            return pool.take_back(runner, with_session=with_session)
+
+        assert is_taken_back(as_new(server, tasks=2))
+        assert not is_taken_back(as_new(server, tasks=3))
+        assert not is_taken_back(as_new(server), spares=1, with_session=False)
+        assert is_taken_back(as_new(server), spares=1)
+        assert not is_taken_back(as_new(server), current=Server())
+        dead = as_new(server)
+        cast(Any, dead.process).is_alive = False
+        assert not is_taken_back(dead)
+        await asyncio.sleep(1)
+
+    run_virtual(main)
+
+
+def test_more_are_taken_back_while_others_are_at_work_and_go_when_the_rush_is_over() -> None:
+    async def main() -> None:
+        options = EngineOptions(warm_runners=1, replenish_delay=timedelta(seconds=0))
+        pool = pool_with(options, server=Server())
+        keeping = asyncio.create_task(pool.run())
+        runners = [await pool.take() for _ in range(4)]
+        taken_back = [runner for runner in runners if pool.take_back(runner, with_session=True)]
+        assert len(taken_back) > options.warm_runners
+        await asyncio.sleep(5)
+        (kept,) = pool._spares
+        assert cast(WarmRunner, kept.result()).is_warm
+        doomed = [runner for runner in taken_back if cast(Any, runner.process).is_doomed]
+        assert len(doomed) >= len(taken_back) - 1
+        assert all(isinstance(cast(Any, each.process).heard[-1], Leave) for each in doomed)
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+def test_a_session_that_comes_back_stays_and_the_spare_that_was_made_meanwhile_goes() -> None:
+    async def main() -> None:
+        options = EngineOptions(warm_runners=1, replenish_delay=timedelta(seconds=2))
+        pool = pool_with(options, server=Server())
+        keeping = asyncio.create_task(pool.run())
+        await asyncio.sleep(1)
+        runner = await pool.take()
+        await asyncio.sleep(60)
+        (made,) = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert pool.take_back(runner, with_session=True)
+        await asyncio.sleep(10)
+        (kept,) = [cast(WarmRunner, spare.result()) for spare in pool._spares]
+        assert kept.process is runner.process
+        assert isinstance(cast(Any, made.process).heard[-1], Leave)
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+    run_virtual(main)
+
+
+def test_many_short_tasks_at_once_are_a_rush_and_long_ones_are_not() -> None:
+    async def main() -> None:
+        pool = pool_with(EngineOptions(), server=Server(), spares=9)
+        await asyncio.sleep(1)
+        for _ in range(5):
+            await pool.take()
+            await asyncio.sleep(2)
+        assert not pool._is_rushed
+        for _ in range(3):
+            await pool.take()
+        assert pool._is_rushed
+
+    run_virtual(main)
+
+
+def test_whoever_waits_for_calm_does_not_wait_for_one_that_was_given_back() -> None:
+    async def main() -> None:
+        options = EngineOptions(replenish_delay=timedelta(seconds=10))
+        pool = pool_with(options, server=Server())
+        runner = await pool.take()
+        loop = asyncio.get_running_loop()
+        loop.call_later(3, partial(pool.take_back, runner, with_session=True))
+        began = loop.time()
+        await pool._until_calm()
+        assert 3 <= loop.time() - began < 4
+
+    run_virtual(main)

@@ -1,0 +1,84 @@
+"""Ending a session by way of the janitor, at a server that is told apart from its tasks."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from stoker.engine.connect.session_cleanup import SessionEnder
+from stoker.engine.protocol import EndSession, FromRunner, SessionEnded, SessionNotEnded
+from stoker.testing.virtual_time import run_virtual
+
+ENDED = SessionEnded(session_id="session")
+GOES_ON = SessionNotEnded(session_id="session", reason="it goes on")
+DEAF = SessionNotEnded(session_id="session", reason="they go on", deaf=True)
+
+
+class Janitor:
+    """Answers what it was given to answer, and is what forks it, too."""
+
+    is_alive = True
+
+    def __init__(self, *answers: FromRunner) -> None:
+        self._answers = list(answers)
+        self.asked: list[EndSession] = []
+
+    async def get(self) -> "Janitor":
+        return self
+
+    async def fork(self, *, janitor: bool) -> "Janitor":
+        assert janitor
+        return self
+
+    async def send(self, message: EndSession) -> None:
+        self.asked.append(message)
+
+    async def receive(self) -> FromRunner:
+        await asyncio.sleep(1)
+        return self._answers.pop(0)
+
+    async def kill(self) -> None: ...
+
+
+class Server:
+    ui, pid = "http://spark", 1
+
+    def __init__(self) -> None:
+        self.died: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def url(self, session_id: str) -> str:
+        return f"sc://{session_id}"
+
+    def put_down(self, reason: str, *, is_neighbours: bool) -> None:
+        assert is_neighbours
+        self.died.set_result(reason)
+
+
+def ending(janitor: Janitor, seconds: float) -> tuple[SessionEnded | None, bool]:
+    """What came of it, and whether the server died."""
+
+    async def main() -> tuple[SessionEnded | None, bool]:
+        link: Any = janitor
+        server: Any = Server()
+        deaf_at = asyncio.get_running_loop().time() + seconds
+        ended = await SessionEnder(link).end(server, "session", deaf_at=deaf_at)
+        return ended, server.died.done()
+
+    return run_virtual(main)
+
+
+def test_a_session_that_goes_on_is_asked_again_until_it_ends() -> None:
+    assert ending(Janitor(GOES_ON, GOES_ON, ENDED), 60) == (ENDED, False)
+
+
+def test_tasks_that_are_deaf_end_with_their_server() -> None:
+    janitor = Janitor(GOES_ON, DEAF)
+    assert ending(janitor, 60) == (None, True)
+    first, second = (message.deaf_after for message in janitor.asked)
+    assert first - second == pytest.approx(1.5), "what has passed is not given again"
+
+
+def test_a_runner_that_took_all_the_time_leaves_none() -> None:
+    janitor = Janitor(ENDED)
+    assert ending(janitor, -3) == (ENDED, False)
+    assert janitor.asked[0].deaf_after == 0

@@ -1,0 +1,166 @@
+"""A child process that is started again when it died, and replaced when it is old."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from stoker.core.errors import StartupFailed
+from stoker.core.options import ByteSize
+from stoker.engine.connect.recycling import is_old
+from stoker.engine.connect.supervised import Kept
+from stoker.engine.contract import EngineState
+from stoker.engine.options import EngineOptions
+from stoker.testing.virtual_time import run_virtual
+
+
+@dataclass(eq=False)
+class Child:
+    number: int
+    died: "asyncio.Task[str]"
+    end: "asyncio.Future[str]"
+
+
+class Nursery:
+    def __init__(self, failing: frozenset[int] = frozenset()) -> None:
+        self.started = 0
+        self.living: list[int] = []
+        self.failing = failing
+        self.at_death: Callable[[], object] = lambda: None
+        """Called before the keeper hears of it."""
+
+    @asynccontextmanager
+    async def start(self) -> AsyncIterator[Child]:
+        self.started += 1
+        number = self.started
+        await asyncio.sleep(5)
+        if number in self.failing:
+            raise StartupFailed(f"child {number} does not start")
+        end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def death() -> str:
+            return await end
+
+        died = asyncio.create_task(death())
+        died.add_done_callback(lambda _: self.at_death())
+        self.living.append(number)
+        try:
+            yield Child(number, died, end)
+        finally:
+            self.living.remove(number)
+            died.cancel()
+
+
+Story = Callable[[Kept[Child], Nursery], Awaitable[None]]
+
+
+def play(story: Story, failing: frozenset[int] = frozenset()) -> None:
+    async def main() -> None:
+        nursery = Nursery(failing)
+        kept = Kept(
+            "the child",
+            nursery.start,
+            restart_delay=timedelta(seconds=1),
+            max_restart_delay=timedelta(seconds=30),
+        )
+        running = asyncio.create_task(kept.run())
+        try:
+            await story(kept, nursery)
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+        assert nursery.living == [], "nothing outlives its keeper"
+
+    run_virtual(main)
+
+
+def test_a_dead_one_is_started_again() -> None:
+    async def story(kept: Kept[Child], nursery: Nursery) -> None:
+        assert kept.state is EngineState.STARTING
+        first = await kept.get()
+        first.end.set_result("killed")
+        await asyncio.sleep(0.1)
+        assert kept.state is EngineState.RESTARTING
+        assert (await kept.get()).number == 2
+        assert nursery.living == [2]
+
+    play(story)
+
+
+def test_one_that_has_just_died_is_not_given_to_anyone() -> None:
+    async def story(kept: Kept[Child], nursery: Nursery) -> None:
+        asking: list[asyncio.Task[Child]] = []
+        nursery.at_death = lambda: asking.append(asyncio.create_task(kept.get()))
+        (await kept.get()).end.set_result("killed")
+        await asyncio.sleep(0.1)
+        nursery.at_death = lambda: None
+        assert (await asking[0]).number == 2
+
+    play(story)
+
+
+def test_one_that_never_starts_is_broken_and_says_why() -> None:
+    async def story(kept: Kept[Child], nursery: Nursery) -> None:
+        with pytest.raises(StartupFailed, match="child 3 does not start"):
+            await kept.get()
+        assert kept.state is EngineState.BROKEN
+
+    play(story, frozenset({1, 2, 3}))
+
+
+def test_an_old_one_serves_until_its_successor_is_up_and_lives_until_it_is_let_go() -> None:
+    async def story(kept: Kept[Child], nursery: Nursery) -> None:
+        old = await kept.get()
+        kept.let_go(old)
+        await asyncio.sleep(1)
+        assert nursery.living == [1], "the current one is never let go"
+        kept.replace()
+        await asyncio.sleep(1)
+        assert kept.current is old
+        await kept.wait_until_replaced()
+        assert (await kept.get()).number == 2
+        assert nursery.living == [1, 2]
+        assert not kept.is_let_go(old)
+        kept.let_go(old)
+        assert kept.is_let_go(old)
+        await asyncio.sleep(1)
+        assert nursery.living == [2]
+
+    play(story)
+
+
+def test_a_successor_that_does_not_start_leaves_all_as_it_was() -> None:
+    async def story(kept: Kept[Child], nursery: Nursery) -> None:
+        old = await kept.get()
+        kept.replace()
+        await kept.wait_until_replaced()
+        assert kept.current is old
+        kept.replace()
+        await kept.wait_until_replaced()
+        assert (await kept.get()).number == 3
+
+    play(story, frozenset({2}))
+
+
+def test_the_death_of_one_that_was_replaced_harms_nobody() -> None:
+    async def story(kept: Kept[Child], nursery: Nursery) -> None:
+        old = await kept.get()
+        kept.replace()
+        await kept.wait_until_replaced()
+        old.end.set_result("killed")
+        await asyncio.sleep(60)
+        assert (await kept.get()).number == 2
+        assert nursery.started == 2
+
+    play(story)
+
+
+def test_a_server_is_old_by_its_tasks_or_its_memory() -> None:
+    assert not is_old(EngineOptions(), tasks=10**6, memory=2**40)
+    assert is_old(EngineOptions(recycle_after_tasks=3), tasks=3, memory=0)
+    assert not is_old(EngineOptions(recycle_after_tasks=3), tasks=2, memory=2**40)
+    assert is_old(EngineOptions(recycle_at_memory=ByteSize(100)), tasks=0, memory=100)

@@ -1,0 +1,467 @@
+"""A task at its runner, on a runner that does as it is told."""
+
+import asyncio
+import math
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.core.errors import StokerError, Unavailable
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.ids import AttemptId, JobId
+from stoker.core.regions import regions_of
+from stoker.core.results import NEIGHBOUR, AttemptOutcome, Progress
+from stoker.core.states import ExecutionState
+from stoker.engine.connect.launcher import WarmRunner
+from stoker.engine.connect.server import Verdict
+from stoker.engine.connect.task import ConnectTask, TaskMeans
+from stoker.engine.contract import StateChanged, Task, TaskEvent
+from stoker.engine.options import EngineOptions
+from stoker.engine.protocol import (
+    Cancel,
+    Ended,
+    FromRunner,
+    LeaseRenewed,
+    Leave,
+    ProgressReport,
+    RunTask,
+    SessionEnded,
+    SessionKept,
+    SessionNotEnded,
+    StateReport,
+    ToRunner,
+)
+from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
+
+RUNNING = StateReport(state=ExecutionState.RUNNING)
+KNOWN = Progress(query_id="query", run_id="run", batch_id=4)
+FINISHED = Ended(state=ExecutionState.FINISHED)
+RELEASED = SessionEnded(session_id="session")
+AS_NEW = SessionEnded(session_id="session", is_as_new=True)
+KEPT = SessionKept()
+
+
+class FakeProcess:
+    """Says what it was given to say, one thing a second; then dies, or stays silent."""
+
+    pid = None
+
+    def __init__(self, *says: FromRunner, dies: bool = False) -> None:
+        self._says = list(says)
+        self._dies = dies
+        self.heard: list[ToRunner] = []
+        self.logs_aside = False
+        self.killed = asyncio.Event()
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.killed.is_set()
+
+    def log_to(self, directory: Path) -> None: ...
+
+    def log_aside(self) -> None:
+        self.logs_aside = True
+
+    async def send(self, message: ToRunner) -> None:
+        self.heard.append(message)
+
+    def post(self, message: ToRunner) -> None:
+        self.heard.append(message)
+
+    async def receive(self) -> FromRunner | None:
+        await asyncio.sleep(1)
+        if self._says:
+            return self._says.pop(0)
+        if not self._dies:
+            await self.killed.wait()
+        return None
+
+    async def output_caught_up(self) -> None: ...
+
+    async def kill(self) -> str:
+        self.killed.set()
+        return "killed by SIGKILL"
+
+
+@dataclass
+class FakeWarden:
+    """Notes what it was told: until when the session may go on, or None for its release."""
+
+    told: list[float | None] = field(default_factory=list)
+
+    def guard(self, session_id: str, until: float, runner: int | None) -> None:
+        assert session_id == "session"
+        self.told.append(until)
+
+    def release(self, session_id: str) -> None:
+        assert session_id == "session"
+        self.told.append(None)
+
+
+@dataclass
+class Scene:
+    """Runners in the order in which they are given out."""
+
+    runners: list[FakeProcess]
+    streaming: bool = False
+    options: EngineOptions = field(default_factory=EngineOptions)
+    events: list[TaskEvent] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    lease_seconds: float = math.inf
+    warden: FakeWarden = field(default_factory=FakeWarden)
+    deaf_at: float | None = None
+    takes_back: bool = True
+    given_back: list[FakeProcess] = field(default_factory=list)
+    sessions_given_back: list[bool] = field(default_factory=list)
+
+    def take_back(self, runner: WarmRunner, *, with_session: bool) -> bool:
+        assert None in self.warden.told, "while its work may go on"
+        self.given_back.append(runner.process)  # type: ignore[arg-type]
+        self.sessions_given_back.append(with_session)
+        return self.takes_back
+
+    async def attach(self, server: Any, session_id: str) -> WarmRunner | StokerError:
+        if not self.runners:
+            return Unavailable("no runner")
+        return replace(self.runner, process=self.runners.pop(0))  # type: ignore[arg-type]
+
+    async def end(self, server: Any, session_id: str, *, deaf_at: float) -> SessionEnded | None:
+        if server.died.done():
+            return None
+        self.deaf_at = deaf_at
+        if not self.given_back:
+            assert None not in self.warden.told, "released before its work was ended"
+        self.ended.append(session_id)
+        return RELEASED
+
+    def begin(self) -> ConnectTask:
+        server: Any = type("Server", (), {})()
+        server.died = asyncio.get_running_loop().create_future()
+        server.ui = "http://spark"
+        server.warden = self.warden
+        server.verdict = Verdict()
+        server.put_down = lambda reason, **_: server.died.set_result(reason)
+        first: Any = self.runners.pop(0)
+        self.server = server
+        self.runner = WarmRunner(
+            process=first, server=server, session_id="session", spark_version="4"
+        )
+        means: Any = TaskMeans(
+            options=self.options,
+            machine_memory=2**30,
+            pool=self,  # type: ignore[arg-type]
+            sessions=self,  # type: ignore[arg-type]
+            wall_clock=virtual_wall_clock(),
+        )
+        return ConnectTask(self._task(), self.runner, self.events.append, means)
+
+    def _task(self) -> Task:
+        read = FormatRead(format="rate")
+        graph = JobGraph(
+            job_id=JobId("1" * 32),
+            name="job",
+            vertices=(
+                Source(name="in", read=read, streaming=self.streaming),
+                Sink(name="out", input="in", write=FormatWrite(format="noop")),
+            ),
+        )
+        return Task(
+            graph=graph,
+            region=regions_of(graph)[-1],
+            attempt=AttemptId("a" * 32),
+            attempt_number=0,
+            directory=Path("/nowhere"),
+            materialized_root="file:///m",
+            checkpoint_root="file:///c",
+            lease_until=asyncio.get_running_loop().time() + self.lease_seconds,
+            lease_margin=1,
+        )
+
+    def outcome(self, act: Any = None) -> AttemptOutcome:
+        async def main() -> AttemptOutcome:
+            running = self.begin()
+            if act is not None:
+                await act(running)
+            return await running.outcome()
+
+        return run_virtual(main)
+
+
+def test_a_batch_task_that_runs_too_long_fails_and_is_killed() -> None:
+    runner = run_virtual(_make(RUNNING))
+    options = EngineOptions(runner_run_time=timedelta(seconds=30))
+    outcome = Scene([runner], options=options).outcome()
+    assert outcome.failure is not None
+    assert outcome.failure.error == "RunTimeExceeded"
+    assert not runner.is_alive
+
+
+def test_a_stream_may_run_for_ever() -> None:
+    options = EngineOptions(runner_run_time=timedelta(seconds=3))
+    says = [RUNNING, *[ProgressReport(progress=KNOWN)] * 20, FINISHED, RELEASED]
+    outcome = Scene([run_virtual(_make(*says))], streaming=True, options=options).outcome()
+    assert outcome.state is ExecutionState.FINISHED
+
+
+def test_a_stream_whose_runner_died_is_watched_by_the_next() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make(FINISHED, RELEASED))
+    scene = Scene([first, second], streaming=True)
+    assert scene.outcome().state is ExecutionState.FINISHED
+    [task] = [message for message in second.heard if isinstance(message, RunTask)]
+    assert task.resumed == KNOWN
+    assert [event for event in scene.events if isinstance(event, StateChanged)] == [
+        StateChanged(ExecutionState.RUNNING)
+    ]
+
+
+@pytest.mark.parametrize("runners", [1, 9])
+def test_runners_that_die_again_and_again_fail_the_task(runners: int) -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    others = [run_virtual(_make(dies=True)) for _ in range(runners - 1)]
+    scene = Scene([first, *others], streaming=True)
+    outcome = scene.outcome()
+    assert outcome.failure is not None
+    assert outcome.failure.error == "RunnerDied"
+    assert scene.ended == ["session"], "nothing of it runs on at the server"
+
+
+def test_a_batch_task_whose_runner_died_has_failed() -> None:
+    scene = Scene([run_virtual(_make(RUNNING, dies=True)), run_virtual(_make(FINISHED))])
+    outcome = scene.outcome()
+    assert outcome.failure is not None
+    assert "SIGKILL" in outcome.failure.message
+
+
+def test_a_cancel_that_comes_while_no_runner_is_there_reaches_the_next() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    ended = Ended(state=ExecutionState.CANCELED)
+    second = run_virtual(_make(ended, RELEASED))
+    scene = Scene([first, second], streaming=True)
+
+    async def slow_attach(server: Any, session_id: str) -> WarmRunner | StokerError:
+        await asyncio.sleep(3)
+        return await Scene.attach(scene, server, session_id)
+
+    scene.attach = slow_attach  # type: ignore[method-assign]
+
+    async def cancel(running: ConnectTask) -> None:
+        await asyncio.sleep(4.5)
+        await running.cancel()
+
+    assert scene.outcome(cancel).state is ExecutionState.CANCELED
+    assert any(isinstance(message, Cancel) for message in second.heard)
+
+
+@pytest.mark.parametrize(("said", "with_session"), [(AS_NEW, False), (KEPT, True)])
+def test_a_runner_in_which_nothing_of_the_task_is_left_is_given_back_alive(
+    said: FromRunner, with_session: bool
+) -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, said))
+    scene = Scene([runner])
+    assert scene.outcome().state is ExecutionState.FINISHED
+    assert scene.given_back == [runner]
+    assert scene.sessions_given_back == [with_session]
+    assert runner.is_alive
+    assert runner.logs_aside
+    assert scene.ended == [], "the runner has done that"
+
+
+def test_a_runner_that_nobody_wants_back_ends() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, AS_NEW))
+    scene = Scene([runner], takes_back=False)
+    assert scene.outcome().state is ExecutionState.FINISHED
+    assert not runner.is_alive
+
+
+@pytest.mark.parametrize(("answers", "ended"), [([RELEASED], []), ([], ["session"])])
+def test_a_session_that_nobody_wants_back_is_ended_by_its_runner_or_the_janitor(
+    answers: list[FromRunner], ended: list[str]
+) -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, KEPT, *answers))
+    scene = Scene([runner], takes_back=False)
+    assert scene.outcome().state is ExecutionState.FINISHED
+    assert isinstance(runner.heard[-1], Leave)
+    assert not runner.is_alive
+    assert scene.ended == ended
+
+
+def test_a_runner_that_is_not_as_new_ends() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
+    scene = Scene([runner])
+    scene.outcome()
+    assert scene.given_back == []
+    assert not runner.is_alive
+
+
+@pytest.mark.parametrize("said", [AS_NEW, KEPT])
+def test_whoever_deals_with_a_task_that_is_over_leaves_its_runner_to_the_next(
+    said: FromRunner,
+) -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, said))
+
+    async def too_late(running: ConnectTask) -> None:
+        await running.outcome()
+        heard = list(runner.heard)
+        running.renew_lease(asyncio.get_running_loop().time() + 99)
+        await running.cancel()
+        await running.kill()
+        assert runner.heard == heard
+
+    Scene([runner], lease_seconds=10).outcome(too_late)
+    assert runner.is_alive
+
+
+def test_progress_tells_where_sparks_own_page_is() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
+    assert Scene([runner]).outcome().progress.spark_ui == "http://spark"
+
+
+def test_a_runner_hears_of_renewals_once_it_has_the_task_and_its_lease() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
+
+    async def renew(running: ConnectTask) -> None:
+        began = asyncio.get_running_loop().time()
+        running.renew_lease(began + 20)
+        await asyncio.sleep(0.5)
+        running.renew_lease(began + 30)
+
+    Scene([runner], lease_seconds=10).outcome(renew)
+    task, renewal = runner.heard
+    assert isinstance(task, RunTask)
+    assert isinstance(renewal, LeaseRenewed)
+    assert renewal.until - task.lease.until == 10
+
+
+def test_the_next_runner_of_a_stream_gets_the_lease_as_it_is_then() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make(FINISHED, RELEASED))
+
+    async def renew(running: ConnectTask) -> None:
+        await asyncio.sleep(0.5)
+        running.renew_lease(asyncio.get_running_loop().time() + 99.5)
+
+    Scene([first, second], streaming=True, lease_seconds=10).outcome(renew)
+    before, after = first.heard[0], second.heard[0]
+    assert isinstance(before, RunTask)
+    assert isinstance(after, RunTask)
+    assert after.lease.until - before.lease.until == 90
+
+
+def test_a_stream_whose_runner_ended_with_the_lease_is_not_taken_over() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make(FINISHED, RELEASED))
+    outcome = Scene([first, second], streaming=True, lease_seconds=3).outcome()
+    assert outcome.state is ExecutionState.CANCELED
+    assert outcome.failure is not None
+    assert "lease has run out" in outcome.failure.message
+    assert second.heard == []
+
+
+def test_the_warden_knows_the_lease_until_nothing_of_the_task_is_left() -> None:
+    first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
+    second = run_virtual(_make(Ended(state=ExecutionState.FAILED), dies=True))
+    scene = Scene([first, second], streaming=True, lease_seconds=10)
+    began: list[float] = []
+
+    async def renew(running: ConnectTask) -> None:
+        began.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0.5)
+        running.renew_lease(began[0] + 100)
+
+    assert scene.outcome(renew).state is ExecutionState.FAILED
+    assert scene.ended == ["session"]
+    # At the start, at the renewal, for the next runner, and when the session was ended.
+    assert scene.warden.told == [began[0] + 10, began[0] + 100, began[0] + 100, None]
+
+
+def test_a_task_that_has_finished_is_released_before_its_session_is_tidied_up() -> None:
+    runner = run_virtual(_make(RUNNING, FINISHED))
+    scene = Scene([runner], lease_seconds=10)
+
+    async def late_end(server: Any, session_id: str, *, deaf_at: float) -> SessionEnded:
+        assert scene.warden.told[-1] is None
+        return RELEASED
+
+    scene.end = late_end  # type: ignore[method-assign]
+    assert scene.outcome().state is ExecutionState.FINISHED
+
+
+def test_a_cancel_at_the_end_of_a_lease_leaves_time_to_end_the_work_at_spark() -> None:
+    runner = run_virtual(_make(RUNNING))
+    scene = Scene([runner], options=EngineOptions(cancellation_grace=timedelta(seconds=60)))
+    scene.lease_seconds = 5
+    took: list[float] = []
+
+    async def cancel(running: ConnectTask) -> None:
+        began = asyncio.get_running_loop().time()
+        await asyncio.sleep(4)
+        await running.cancel()
+        took.append(asyncio.get_running_loop().time() - began)
+
+    scene.outcome(cancel)
+    assert took == [4.5], "half of the margin of a second is left"
+
+
+@pytest.mark.parametrize("deaf", [True, False])
+def test_only_tasks_of_spark_that_are_deaf_to_their_cancel_end_the_server(deaf: bool) -> None:
+    going_on = SessionNotEnded(session_id="session", reason="nobody answers", deaf=deaf)
+    runner = run_virtual(_make(RUNNING, Ended(state=ExecutionState.CANCELED), going_on))
+    scene = Scene([runner])
+
+    async def cancel(running: ConnectTask) -> None:
+        await running.cancel()
+
+    assert scene.outcome(cancel).state is ExecutionState.CANCELED
+    assert scene.server.died.done() is deaf
+    assert scene.ended == ([] if deaf else ["session"])
+    if deaf:
+        assert "task.cancellation.timeout" in scene.server.died.result()
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(7, 7), (0, math.inf)])
+def test_the_time_that_a_runner_took_to_be_killed_counts(timeout: int, seconds: float) -> None:
+    runner = run_virtual(_make(RUNNING))
+    options = EngineOptions(
+        cancellation_grace=timedelta(seconds=5), cancellation_timeout=timedelta(seconds=timeout)
+    )
+    scene, asked = Scene([runner], options=options), []
+
+    async def cancel(running: ConnectTask) -> None:
+        await asyncio.sleep(2)
+        asked.append(asyncio.get_running_loop().time())
+        await running.cancel()
+
+    scene.outcome(cancel)
+    assert scene.deaf_at == asked[0] + seconds
+    [task] = [message for message in runner.heard if isinstance(message, RunTask)]
+    assert task.deaf_after == seconds
+
+
+@pytest.mark.parametrize(("verdict", "labels"), [("", {}), ("for others", {"cause": NEIGHBOUR})])
+def test_a_server_that_was_ended_for_others_is_not_the_tasks_fault(
+    verdict: str, labels: dict[str, str]
+) -> None:
+    scene = Scene([run_virtual(_make(RUNNING))])
+
+    async def end_server(running: ConnectTask) -> None:
+        await asyncio.sleep(2)
+        scene.server.verdict.reason = verdict
+        scene.server.verdict.is_neighbours = bool(verdict)
+        scene.server.died.set_result(verdict or "exit code 1")
+
+    failure = scene.outcome(end_server).failure
+    assert failure is not None
+    assert failure.error == "SparkServerDied"
+    assert failure.labels == labels
+
+
+async def _process(*says: FromRunner, dies: bool = False) -> FakeProcess:
+    return FakeProcess(*says, dies=dies)
+
+
+def _make(*says: FromRunner, dies: bool = False) -> Any:
+    return lambda: _process(*says, dies=dies)

@@ -1,0 +1,81 @@
+"""The task executor's side of the zygote, without one."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker.engine.connect import zygote_client as zygote_link
+from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteLink
+from stoker.engine.protocol import Exited, Forked, Ready, frame
+
+
+class Zygote:
+    """Does nothing with what it is sent, and ends when it is asked to."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self.pid = os.getpid()
+        self.ended = asyncio.Event()
+        self.descriptors: list[int] = []
+
+    async def wait(self) -> int:
+        await self.ended.wait()
+        return 0
+
+    def take(self) -> int:
+        """The runner's end of its line."""
+        _, self.descriptors, _, _ = socket.recv_fds(self._control, 4096, 3)
+        return self.descriptors[0]
+
+    def tell(self, report: Forked | Exited) -> None:
+        self._control.send(msgspec.msgpack.encode(report))
+
+
+@asynccontextmanager
+async def linked(log: Path) -> AsyncIterator[tuple[ZygoteLink, Zygote]]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    with theirs:
+        zygote = Zygote(theirs)
+        process: Any = zygote
+        link = ZygoteLink(process, ours, log, 1 << 20)
+        try:
+            yield link, zygote
+        finally:
+            zygote.ended.set()
+            await link.close()
+            for descriptor in zygote.descriptors:
+                os.close(descriptor)
+
+
+async def ended(link: ZygoteLink, zygote: Zygote) -> tuple[ForkedProcess, int]:
+    """A runner whose end was told while somebody still holds its line, and its end of that."""
+    process = await link.fork()
+    line = zygote.take()
+    zygote.tell(Exited(runner=1, pid=7, status=-9))
+    assert await process.exited == "killed by SIGKILL"
+    return process, line
+
+
+async def test_nobody_waits_for_words_of_a_runner_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(zygote_link, "_LAST_WORDS_SECONDS", 0.05)
+    async with linked(tmp_path / "log") as (link, zygote):
+        process, _ = await ended(link, zygote)
+        async with asyncio.timeout(5):
+            assert await process.receive() is None
+
+
+async def test_what_it_said_before_its_end_is_heard(tmp_path: Path):
+    async with linked(tmp_path / "log") as (link, zygote):
+        process, line = await ended(link, zygote)
+        os.write(line, frame(Ready(spark_version="4")))
+        assert await process.receive() == Ready(spark_version="4")

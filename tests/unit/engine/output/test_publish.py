@@ -1,0 +1,198 @@
+"""A crash at any failpoint of publishing, and the attempt after it, leave all of it once."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from stoker.core.failpoints import RUNNER_FAILPOINTS, armed
+from stoker.core.graph import FormatWrite, JobGraph, Sink, Source, Sql
+from stoker.core.ids import AttemptId, JobId
+from stoker.core.regions import regions_of
+from stoker.engine.failures import CannotRun
+from stoker.engine.output.files import files_of
+from stoker.engine.output.publish import Publisher, publisher_for
+from stoker.engine.protocol import RunTask
+
+PUBLISHING = sorted(name for name in RUNNER_FAILPOINTS if name.startswith("publishing."))
+BEFORE_THE_DECISION = {
+    "publishing.before-staging",
+    "publishing.after-staging",
+    "publishing.before-record",
+}
+numbers = itertools.count()
+
+
+class Crash(BaseException):
+    pass
+
+
+class Lab:
+    """Attempts of one sink; what Spark would write is written by hand."""
+
+    def __init__(self, root: Path, target: str) -> None:
+        self.root = root
+        self.target = target
+        self.files = files_of(target)
+        assert self.files is not None
+        self.mode = "append"
+
+    def publisher(self, attempt: str = "") -> Publisher:
+        sink = Sink(
+            name="out",
+            input="numbers",
+            write=FormatWrite(format="parquet", path=self.target, partition_by=("p",)),
+            mode=self.mode,
+        )
+        graph = JobGraph(
+            job_id=JobId("0" * 32),
+            name="lab",
+            vertices=(Source(name="numbers", read=Sql(query="SELECT 1")), sink),
+        )
+        task = RunTask(
+            graph=graph,
+            region=regions_of(graph)[0],
+            attempt=AttemptId(attempt or f"attempt-{next(numbers)}"),
+            directory=str(self.root),
+            materialized_root=(self.root / "results").as_uri(),
+            checkpoint_root="",
+            artifacts={},
+        )
+        publisher = publisher_for(task, sink)
+        assert publisher is not None
+        return publisher
+
+    def write(self, folder: str) -> None:
+        content = {"_SUCCESS": b"", "p=a/part-new-1": b"1", "p=b/part-new-2": b"22"}
+        for path, data in content.items():
+            self.put(f"{folder}/{path}", data)
+
+    def put(self, path: str, data: bytes) -> None:
+        with fsspec.open(path, "wb", auto_mkdir=True) as file:
+            file.write(data)
+
+    def attempt(self, *, by_partition: bool = False) -> None:
+        publisher = self.publisher()
+        if publisher.finish_earlier() is None:
+            publisher.publish(self.write, by_partition=by_partition)
+
+    def crash(self, name: str, *, by_partition: bool) -> bool:
+        def die() -> None:
+            raise Crash(name)
+
+        try:
+            with armed(name, die):
+                self.attempt(by_partition=by_partition)
+        except Crash:
+            return True
+        return False
+
+    def seen(self) -> list[str]:
+        assert self.files is not None
+        return sorted(self.files.sizes(self.target))
+
+
+@pytest.fixture(params=["local", "remote"])
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
+    if request.param == "local":
+        yield Lab(tmp_path, str(tmp_path / "here" / "out"))
+        return
+    root = f"memory://lab-{next(numbers)}"
+    yield Lab(tmp_path, f"{root}/out")
+    fsspec.filesystem("memory").rm(root, recursive=True)
+
+
+NEW = ["_SUCCESS", "p=a/part-new-1", "p=b/part-new-2"]
+OLD = ["p=a/part-old-1", "p=c/part-old-2"]
+RESULTS = {
+    ("append", False): sorted([*NEW, *OLD]),
+    ("overwrite", False): NEW,
+    ("overwrite", True): sorted([*NEW, "p=c/part-old-2"]),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHING)
+@pytest.mark.parametrize(("mode", "by_partition"), RESULTS)
+def test_into_a_directory_with_content(lab: Lab, name: str, mode: str, by_partition: bool) -> None:
+    for path in OLD:
+        lab.put(f"{lab.target}/{path}", b"old")
+    lab.mode = mode
+    crashed = lab.crash(name, by_partition=by_partition)
+    assert crashed or (name == "publishing.before-removing-replaced" and mode == "append")
+    if name in BEFORE_THE_DECISION:
+        assert [path for path in lab.seen() if "/.stoker" not in f"/{path}"] == OLD
+    lab.attempt(by_partition=by_partition)
+    assert lab.seen() == RESULTS[mode, by_partition]
+    lab.attempt(by_partition=by_partition)
+    assert lab.seen() == RESULTS[mode, by_partition]
+
+
+@pytest.mark.parametrize("name", PUBLISHING)
+def test_a_new_local_directory_is_there_whole_or_not_at_all(tmp_path: Path, name: str) -> None:
+    lab = Lab(tmp_path, str(tmp_path / "here" / "out"))
+    lab.mode = "errorifexists"
+    lab.crash(name, by_partition=False)
+    assert lab.seen() in ([], NEW)
+    lab.attempt()
+    assert lab.seen() == NEW
+    assert [path.name for path in (tmp_path / "here").iterdir()] == ["out"]
+
+
+def test_a_target_that_exists_is_refused_or_left_alone_by_mode(lab: Lab) -> None:
+    lab.put(f"{lab.target}/p=a/part-old-1", b"old")
+    lab.mode = "ignore"
+    lab.attempt()
+    assert lab.seen() == ["p=a/part-old-1"]
+    lab.mode = "errorifexists"
+    with pytest.raises(CannotRun, match="already exists"):
+        lab.attempt()
+
+
+def test_a_failed_write_leaves_nothing_behind(lab: Lab) -> None:
+    def half(folder: str) -> None:
+        lab.put(f"{folder}/part-1", b"1")
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        lab.publisher().publish(half, by_partition=False)
+    assert lab.files is not None
+    assert lab.files.sizes(lab.target.rpartition("/")[0]) == {}
+
+
+def test_a_decided_output_survives_a_failure_to_move_it(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, str(tmp_path / "out"))
+    lab.put(f"{lab.target}/p=a/part-old-1", b"old")
+
+    def no_space() -> None:
+        raise OSError("the disk is full")
+
+    with armed("publishing.before-a-move", no_space), pytest.raises(OSError, match="full"):
+        lab.attempt()
+    lab.attempt()
+    assert lab.seen() == sorted([*NEW, "p=a/part-old-1"])
+
+
+def test_files_that_were_removed_before_they_were_published_are_named(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, str(tmp_path / "out"))
+    lab.put(f"{lab.target}/p=a/part-old-1", b"old")
+    lab.crash("publishing.after-record", by_partition=False)
+    [staged] = [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".stoker")]
+    (staged / "p=a" / "part-new-1").unlink()
+    with pytest.raises(CannotRun, match="part-new-1 was removed before it was published"):
+        lab.attempt()
+
+
+def test_relative_paths_tables_and_foreign_formats_are_left_to_spark(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, str(tmp_path / "out"))
+    task = lab.publisher()._task
+    for write in (
+        FormatWrite(format="parquet", path="relative/out"),
+        FormatWrite(format="parquet", table="t"),
+        FormatWrite(format="noop"),
+        FormatWrite(format="delta", path="/data"),
+        FormatWrite(format="parquet", path="nosuchscheme://x/y"),
+    ):
+        sink = Sink(name="out", input="numbers", write=write)
+        assert publisher_for(task, sink) is None

@@ -1,0 +1,74 @@
+"""Writes are one call to the Spark server, never a second one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.client import SparkConnectClient
+from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.proto import commands_pb2
+
+from stoker.engine.runner.one_call import by_one_call
+
+
+class Unreachable(grpc.RpcError):  # type: ignore[misc]
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return "the connection broke"
+
+    def trailing_metadata(self) -> None:
+        return None
+
+
+class Server:
+    """Notes what it is asked, and breaks the connection each time."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def answers(_request: Any, **_named: Any) -> Iterator[None]:
+            self.asked.append(name)
+            return map(break_off, [name])
+
+        return answers
+
+
+def break_off(_call: str) -> None:
+    raise Unreachable
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    client: Any = SparkConnectClient("sc://127.0.0.1:1")
+    # Else it asks for those first.
+    client._plan_compression_threshold, client._plan_compression_algorithm = -1, "NONE"
+    client.set_retry_policies([DefaultPolicy(max_retries=2, initial_backoff=1, max_backoff=1)])
+    client._stub = Server()
+    yield client
+    client.close()
+
+
+def write(client: Any) -> None:
+    with pytest.raises((PySparkException, grpc.RpcError)):
+        client.execute_command(commands_pb2.Command())
+
+
+def test_a_write_whose_connection_breaks_is_not_sent_again(client: Any) -> None:
+    with by_one_call(client):
+        write(client)
+    assert client._stub.asked == ["ExecutePlan"]
+
+
+@pytest.mark.filterwarnings("ignore:.RETRIES_EXCEEDED")
+def test_afterwards_all_is_as_it_was(client: Any) -> None:
+    before = client.get_retry_policies()
+    with pytest.raises(ZeroDivisionError), by_one_call(client):
+        raise ZeroDivisionError
+    assert client.get_retry_policies() == before
+    write(client)
+    assert client._stub.asked.count("ReattachExecute") > 1

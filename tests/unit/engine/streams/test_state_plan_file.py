@@ -1,0 +1,70 @@
+"""The plan of a query's state is put down when it begins, and compared when it goes on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.core.failpoints import armed
+from stoker.engine.failures import CannotRun
+from stoker.engine.region.locations import Place
+from stoker.engine.streams.state_plan_file import keep_state_plan
+from stoker.savepoints.state_plans import STATE_PLAN
+
+
+class Frame:
+    """Explains itself as Spark's do."""
+
+    def __init__(self, grouping: str) -> None:
+        self.grouping = grouping
+        self.asked = 0
+
+    def _explain_string(self, *, extended: bool) -> str:
+        assert extended
+        self.asked += 1
+        return f"== Analyzed Logical Plan ==\n~Aggregate [{self.grouping}], [count(1)]\n"
+
+
+def keep(root: Path, frame: Any, *, restored: bool = False) -> None:
+    place = Place(url=(root / "out").as_uri(), local=root / "out")
+    keep_state_plan("out", frame, place, restored=restored)
+
+
+def test_a_query_that_goes_on_with_another_grouping_is_refused(tmp_path: Path):
+    keep(tmp_path, Frame("(n#1 % 3)"))
+    keep(tmp_path, Frame("(n#2 % 3)"), restored=True)
+    with pytest.raises(CannotRun, match=r"out groups by \(n % 5\), and what was saved") as refused:
+        keep(tmp_path, Frame("(n#1 % 5)"), restored=True)
+    assert refused.value.error == "IncompatibleState"
+    # The refused one has left no trace.
+    keep(tmp_path, Frame("(n#1 % 3)"), restored=True)
+
+
+def test_a_restart_of_the_same_job_asks_nothing(tmp_path: Path):
+    keep(tmp_path, Frame("k#1"))
+    frame = Frame("k#2")
+    keep(tmp_path, frame)
+    assert frame.asked == 0
+
+
+def test_a_savepoint_of_an_earlier_release_has_no_plan_and_gets_one(tmp_path: Path):
+    keep(tmp_path, Frame("k#1"), restored=True)
+    with pytest.raises(CannotRun):
+        keep(tmp_path, Frame("n#1"), restored=True)
+
+
+def test_a_checkpoint_that_only_spark_reaches_is_left_alone():
+    frame = Frame("k#1")
+    keep_state_plan("out", frame, Place(url="s3://c/out", local=None), restored=True)
+    assert frame.asked == 0
+
+
+def test_one_that_dies_before_it_is_published_leaves_none(tmp_path: Path):
+    def die() -> None:
+        raise RuntimeError("dead")
+
+    with armed("state-plan.before-publishing", die), pytest.raises(RuntimeError):
+        keep(tmp_path, Frame("k#1"))
+    assert not (tmp_path / "out" / STATE_PLAN).exists()
+    keep(tmp_path, Frame("k#1"))
+    assert (tmp_path / "out" / STATE_PLAN).exists()

@@ -1,0 +1,152 @@
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.core.errors import InvalidInput, InvalidJobGraph
+from stoker.pipeline.load import load_job, parse_params
+
+Refusal = Callable[[Callable[[], object]], str]
+WriteFile = Callable[[str, str], Path]
+
+HEAD = "from stoker import Pipeline\n"
+BODY = (
+    "{0} = Pipeline('{0}-job')\n"
+    "{0}.source('a', format='csv', path='x')\n"
+    "{0}.sink('a', format='noop')\n"
+)
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def test_a_python_file_gives_its_pipeline(write: WriteFile) -> None:
+    job = load_job(write("job.py", HEAD + BODY.format("p")), name="renamed", job_id="b" * 32)  # type: ignore[arg-type]
+    assert job.graph.name == "renamed"
+    assert job.graph.job_id == "b" * 32
+
+
+def test_configuration_from_outside_goes_before_that_of_the_file(write: WriteFile) -> None:
+    text = HEAD + BODY.format("p").replace("-job'", "-job', configuration={'k': 1, 'l': 2}")
+    job = load_job(write("job.py", text), configuration={"k": "3"})
+    assert job.graph.configuration == {"k": "3", "l": "2"}
+
+
+def test_a_file_sees_its_arguments_and_leaves_nothing_behind(write: WriteFile) -> None:
+    text = HEAD + "import sys\nname = sys.argv[1]\n" + BODY.format("p").replace("'p-job'", "name")
+    path, argv, modules = list(sys.path), list(sys.argv), set(sys.modules)
+    assert load_job(write("job.py", text), arguments=["hello"]).graph.name == "hello"
+    assert (path, argv) == (sys.path, sys.argv)
+    assert not [name for name in set(sys.modules) - modules if "job" in name]
+
+
+def test_a_missing_file_is_told_with_the_place_that_was_searched(refusal: Refusal) -> None:
+    assert refusal(lambda: load_job("nowhere.py")) == (
+        f"nowhere.py: there is no such file (looked in {Path.cwd()})"
+    )
+
+
+def test_a_directory_is_no_job(tmp_path: Path, refusal: Refusal) -> None:
+    assert "this is a directory; name a .py, .yml or .sql file" in refusal(
+        lambda: load_job(tmp_path)
+    )
+
+
+def test_an_unknown_suffix_is_refused(write: WriteFile, refusal: Refusal) -> None:
+    told = refusal(lambda: load_job(write("job.txt", "")))
+    assert "a job is a .py, .yml, .yaml or .sql file, and this is none of them" in told
+
+
+def test_an_unreadable_file_is_refused(tmp_path: Path, refusal: Refusal) -> None:
+    path = tmp_path / "job.py"
+    path.symlink_to(path)
+    told = refusal(lambda: load_job(path))
+    assert "job.py: it cannot be read: Too many levels of symbolic links" in told
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path, refusal: Refusal) -> None:
+    path = tmp_path / "job.sql"
+    path.write_bytes(b"SELECT '\xff'")
+    assert "it is not text in UTF-8; save it as UTF-8" in refusal(lambda: load_job(path))
+
+
+def test_a_file_that_raises_on_import_shows_the_users_lines_only(write: WriteFile) -> None:
+    write("maths.py", "def half(x):\n    return 1 / x\n")
+    job = write("job.py", "from maths import half\n\nhalf(0)\n")
+    with pytest.raises(InvalidInput) as refused:
+        load_job(job)
+    told = str(refused.value)
+    assert told.startswith("job.py line 3: the file raised ZeroDivisionError: division by zero\n")
+    assert "maths.py" in told
+    assert "return 1 / x" in told
+    assert "python_job.py" not in told
+    assert refused.value.facts["line"] == 3
+
+
+def test_a_missing_module_is_told_with_its_line(write: WriteFile, refusal: Refusal) -> None:
+    told = refusal(lambda: load_job(write("job.py", "\nimport no_such_thing\n")))
+    assert "job.py line 2: the file raised ModuleNotFoundError: No module named" in told
+
+
+def test_a_syntax_error_is_told_with_line_and_column(write: WriteFile, refusal: Refusal) -> None:
+    told = refusal(lambda: load_job(write("job.py", "x = 1\nfor = 2\n")))
+    assert told.startswith("job.py line 2 column 5: this is not Python 3.")
+    assert told.endswith("(in: for = 2)")
+
+
+def test_a_file_that_exits_is_told(write: WriteFile, refusal: Refusal) -> None:
+    told = refusal(lambda: load_job(write("job.py", "import sys\nsys.exit(2)\n")))
+    assert "job.py line 2: it ended the program (exit code 2)" in told
+
+
+def test_a_fault_of_a_definition_is_told_with_its_line(write: WriteFile) -> None:
+    text = HEAD + "p = Pipeline('p')\np.source('a', format='csv')\np.source('a', format='csv')\n"
+    with pytest.raises(InvalidJobGraph) as refused:
+        load_job(write("job.py", text))
+    assert refused.value.facts["faults"] == [
+        "job.py line 4: vertex 'a': the name is used twice (give each vertex a name of its own)"
+    ]
+
+
+def test_a_file_without_a_pipeline_is_refused(write: WriteFile, refusal: Refusal) -> None:
+    assert "job.py: there is no Pipeline in it" in refusal(
+        lambda: load_job(write("job.py", "x = 1\n"))
+    )
+
+
+def test_one_of_several_pipelines_is_chosen_by_name(write: WriteFile, refusal: Refusal) -> None:
+    path = write("job.py", HEAD + BODY.format("orders") + BODY.format("clicks"))
+    assert load_job(f"{path}:orders").graph.name == "orders-job"
+    assert load_job(f"{path}:clicks-job").graph.name == "clicks-job"
+    assert "there are 2 pipelines in it: clicks, orders; choose one, as in job.py:clicks" in (
+        refusal(lambda: load_job(path))
+    )
+    assert "there is no Pipeline 'order' in it (did you mean 'orders'?)" in refusal(
+        lambda: load_job(f"{path}:order")
+    )
+
+
+def test_only_python_files_take_arguments_and_names(write: WriteFile, refusal: Refusal) -> None:
+    path = write("job.sql", "SELECT 1")
+    assert "it takes no arguments, but got a b; use --param" in refusal(
+        lambda: load_job(path, arguments=["a", "b"])
+    )
+    assert "only a Python file has several jobs" in refusal(lambda: load_job(f"{path}:x"))
+
+
+def test_params_are_given_as_name_and_value(refusal: Refusal) -> None:
+    assert parse_params(["day=2026-11-01", "q=a=b", "e="]) == {
+        "day": "2026-11-01",
+        "q": "a=b",
+        "e": "",
+    }
+    assert refusal(lambda: parse_params(["day"])) == "--param day: write it as name=value"
+    assert "given twice" in refusal(lambda: parse_params(["a=1", "a=2"]))
+
+
+@pytest.mark.parametrize(
+    "file", ["orders_batch.py", "clicks_streaming.py", "revenue.yml", "top_products.sql"]
+)
+def test_the_examples_are_good_jobs(file: str) -> None:
+    graph = load_job(EXAMPLES / file, params={"out": "/elsewhere"}).graph
+    assert graph.parameters["data"] == str(EXAMPLES / "data")
+    assert graph.parameters["out"] == "/elsewhere"

@@ -1,0 +1,320 @@
+"""Prefix, foreign web pages, forwarding, security headers."""
+
+import asyncio
+import hashlib
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from contract.rest_cluster import EXECUTOR, FINISHED, NEW, RUNNING, Master, new_graph
+from stoker.core.options import ByteSize
+from stoker.core.states import JobStatus
+from stoker.rest.http import leader_pulse
+from stoker.rest.options import RestOptions
+from stoker.security.roles import Role
+from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+from unit.rest.requests.test_submission import artifact, parts
+
+CONTENT = b"some library" * 100_000
+
+
+EVERY_ANSWER = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'self'; frame-ancestors 'none'",
+    "cache-control": "no-store",
+    "stoker-server": "0.1.0 api/1",
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/jobs", 200),
+        ("GET", "/docs", 200),
+        ("GET", "/", 200),
+        ("GET", "/docs.js", 200),
+        ("GET", "/icon.svg", 200),
+        ("GET", "/openapi.json", 200),
+        ("GET", "/jobmanager/log", 200),
+        ("GET", f"/jobs/{FINISHED}/events", 200),
+        ("PATCH", f"/jobs/{RUNNING}", 202),
+        ("PATCH", f"/jobs/{RUNNING}?mode=stop", 308),
+        ("GET", "/jobs/xyz", 400),
+        ("GET", "/nope", 404),
+        ("DELETE", "/jobs", 404),
+        ("PATCH", f"/jobs/{FINISHED}", 409),
+    ],
+)
+async def test_every_answer_has_security_headers(method: str, path: str, status: int) -> None:
+    """Pages, streams of events and logs, and whatever goes wrong."""
+    async with Master().in_process() as http:
+        answer = await http.request(method, path)
+    assert answer.status_code == status
+    assert {name: answer.headers.get(name) for name in EVERY_ANSWER} == EVERY_ANSWER
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_answers_of_the_border_have_security_headers_too(guarded: Master) -> None:
+    """Of a refusal, of a preflight, of an error that nobody foresaw, and of a standby."""
+    broken = Master()
+    broken.dispatcher.refusal = RuntimeError("nobody foresaw it")
+    limited = Master(options=RestOptions(bind_port="0", max_content_length=ByteSize(10)))
+    asked = [
+        (guarded, "GET", "/jobs", {}, 401),
+        (guarded, "DELETE", "/cluster", BEARER, 403),
+        (Master(), "GET", "/jobs", {"origin": "http://evil.example"}, 403),
+        (Master(options=guarded.options), "OPTIONS", "/jobs", {"origin": PAGE}, 204),
+        (Master(leading=False), "GET", "/jobs", {}, 503),
+        (broken, "GET", "/overview", {}, 500),
+        (Master(), "GET", "/jobs", {"stoker-client": "0.0.1 api/0"}, 400),
+        (limited, "POST", "/jobs", {"content-type": "multipart/form-data; boundary=x"}, 413),
+    ]
+    for master, method, path, headers, status in asked:
+        async with master.in_process() as http:
+            answer = await http.request(
+                method, path, headers=headers, content=b"x" * 20 if status == 413 else b""
+            )
+        assert answer.status_code == status, (method, path, answer.text)
+        assert {name: answer.headers.get(name) for name in EVERY_ANSWER} == EVERY_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://127.0.0.1:8081"}, 200),
+        ({"host": "evil.example:8081"}, 403),
+        ({"host": "localhost:8081"}, 200),
+        ({"host": "[::1]:8081"}, 200),
+        ({"host": "master.internal:8081"}, 200),
+    ],
+)
+async def test_web_pages_of_others_cannot_use_a_server_on_loopback(
+    headers: dict[str, str], status: int
+) -> None:
+    master = Master(options=RestOptions(bind_port="0", address="master.internal"))
+    async with master.in_process() as http:
+        assert (await http.get("/jobs", headers=headers)).status_code == status
+
+
+PAGE = "https://page.example"
+BEARER = {"authorization": f"Bearer {text_of('read', 'secret')}"}
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Master:
+    """Tokens, one foreign page that is allowed, and few requests a second."""
+    tokens = TokenFile(tmp_path / "tokens.json")
+    sha256 = hash_of(text_of("read", "secret"))
+    tokens.add(Token(id="read", name="read", role=Role.READ, sha256=sha256, created_ms=0))
+    options = RestOptions(bind_port="0", allow_origin=PAGE, max_requests_per_second=3)
+    return Master(options=options, tokens=tokens)
+
+
+async def test_an_answer_to_a_page_with_a_token_is_compressed(guarded: Master) -> None:
+    headers = BEARER | {"origin": PAGE, "accept-encoding": "gzip"}
+    async with guarded.in_process() as http:
+        answer = await http.get("/jobs/overview", headers=headers)
+        plain = await http.get("/jobs/overview", headers=headers | {"accept-encoding": "identity"})
+    assert answer.status_code == 200
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.headers["access-control-allow-origin"] == PAGE
+    assert set(answer.headers.get_list("vary")) == {"origin", "accept-encoding"}
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "content-encoding" not in plain.headers
+    assert answer.json() == plain.json()
+
+
+async def test_a_page_may_read_why_it_is_not_let_in(guarded: Master) -> None:
+    """Without the headers a browser would tell it of nothing but a failure."""
+    headers = {"origin": PAGE, "accept-encoding": "gzip"}
+    async with guarded.in_process() as http:
+        unknown = await http.get("/jobs", headers=headers)
+        forbidden = await http.delete("/cluster", headers=headers | BEARER)
+    assert unknown.status_code == 401
+    assert unknown.headers["www-authenticate"] == "Bearer"
+    assert forbidden.status_code == 403
+    for answer in (unknown, forbidden):
+        assert answer.headers["access-control-allow-origin"] == PAGE
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert list(answer.json()) == ["errors"]
+    assert guarded.dispatcher.shut_down_as == []
+
+
+async def test_a_browser_asks_beforehand_without_a_token(guarded: Master) -> None:
+    asked = {"access-control-request-headers": "authorization"}
+    async with guarded.in_process() as http:
+        ours = await http.options("/jobs", headers=asked | {"origin": PAGE})
+        foreign = await http.options("/jobs", headers=asked | {"origin": "https://evil.example"})
+    assert ours.status_code == 204
+    assert ours.headers["access-control-allow-headers"] == "authorization"
+    assert ours.headers["access-control-allow-origin"] == PAGE
+    assert foreign.status_code == 403
+    assert "access-control-allow-origin" not in foreign.headers
+
+
+async def test_a_token_does_not_open_the_way_for_a_foreign_page(guarded: Master) -> None:
+    async with guarded.in_process() as http:
+        answer = await http.get("/jobs", headers=BEARER | {"origin": "https://evil.example"})
+    assert answer.status_code == 403
+
+
+async def test_who_asks_too_often_is_told_when_to_ask_again(
+    guarded: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: 1000.0)
+    async with guarded.in_process() as http:
+        answers = [await http.get("/jobs", headers=BEARER | {"origin": PAGE}) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert answers[-1].headers["retry-after"] == "1"
+    assert answers[-1].headers["access-control-allow-origin"] == PAGE
+
+
+async def test_one_upload_too_many_is_refused_before_it_is_read() -> None:
+    master = Master(options=RestOptions(bind_port="0", max_concurrent_uploads=0))
+    async with master.in_process() as http:
+        answer = await http.post("/jobs", files=parts(new_graph()))
+    assert answer.status_code == 429
+    assert "retry-after" in answer.headers
+    assert master.dispatcher.graphs == {}
+
+
+async def test_files_are_taken_only_where_they_belong() -> None:
+    """REST-10"""
+    async with Master().in_process() as http:
+        answer = await http.patch(f"/jobs/{RUNNING}", files={"a": b"x"})
+    assert answer.status_code == 400
+    assert "takes no files" in answer.json()["errors"][0]
+
+
+async def test_a_standby_without_a_known_leader_answers_503_at_once() -> None:
+    """REST-02"""
+    async with Master(leading=False).in_process() as http:
+        answer = await http.get("/jobs")
+        config = await http.get("/config")
+    assert answer.status_code == 503
+    assert "retry-after" in answer.headers
+    assert config.status_code == 200
+
+
+async def test_a_standby_answers_as_the_leader_does() -> None:
+    leader = Master()
+    async with leader.serving() as leader_url:
+        standby = Master(leading=False, leader=leader_url)
+        async with standby.serving() as url, httpx.AsyncClient(base_url=url) as http:
+            jobs = await http.get("/v1/jobs/overview")
+            missing = await http.get("/jobs/xyz")
+            cancel = await http.request("PATCH", f"/jobs/{RUNNING}?mode=cancel", json={})
+            graph = new_graph(artifacts=(artifact(CONTENT),))
+            submitted = await http.post("/jobs", files=parts(graph, CONTENT))
+    assert len(jobs.json()["jobs"]) == 4
+    assert missing.status_code == 400
+    assert cancel.status_code == 202
+    assert leader.dispatcher.cancelled == [RUNNING]
+    assert submitted.json()["jobId"] == NEW
+    assert leader.blobs.content[NEW, hashlib.sha256(CONTENT).hexdigest()] == CONTENT
+    assert standby.dispatcher.graphs == {}
+
+
+async def test_a_standby_whose_leader_is_gone_answers_503() -> None:
+    async with Master().serving() as url:
+        pass
+    standby = Master(leading=False, leader=url)
+    async with standby.serving() as standby_url, httpx.AsyncClient(base_url=standby_url) as http:
+        answer = await http.get("/jobs")
+    assert answer.status_code == 503
+    assert url in answer.json()["errors"][0]
+
+
+async def test_two_standbys_that_take_each_other_for_the_leader_do_not_loop() -> None:
+    one, two = Master(leading=False), Master(leading=False)
+    async with one.serving() as url_one, two.serving() as url_two, httpx.AsyncClient() as http:
+        one.leader, two.leader = url_two, url_one
+        answer = await http.get(f"{url_one}/jobs")
+    assert answer.status_code == 503
+
+
+@pytest.fixture
+def quick_pulse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_pulse, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(leader_pulse, "ASK_SECONDS", 0.05)
+    monkeypatch.setattr(leader_pulse, "ANSWER_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("quick_pulse")
+@pytest.mark.parametrize("upload", [False, True])
+async def test_a_standby_whose_leader_is_frozen_answers_503_soon(upload: bool) -> None:
+    """REST-02: the kernel goes on to take requests for a process that is stopped."""
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        leader = f"http://127.0.0.1:{frozen.getsockname()[1]}"
+        standby = Master(leading=False, leader=leader)
+        async with (
+            asyncio.timeout(60),
+            standby.serving() as url,
+            httpx.AsyncClient(base_url=url, timeout=50) as http,
+        ):
+            if upload:
+                graph = new_graph(artifacts=(artifact(CONTENT),))
+                answer = await http.post("/jobs", files=parts(graph, CONTENT))
+            else:
+                answer = await http.get("/jobs")
+    assert answer.status_code == 503
+    assert "has been silent" in answer.json()["errors"][0]
+    assert "retry-after" in answer.headers
+
+
+async def test_a_standby_waits_no_longer_for_a_leader_whose_session_is_gone() -> None:
+    """REST-02"""
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        standby = Master(leading=False, leader=f"http://127.0.0.1:{frozen.getsockname()[1]}")
+        async with (
+            asyncio.timeout(60),
+            standby.serving() as url,
+            httpx.AsyncClient(base_url=url, timeout=50) as http,
+        ):
+            asking = asyncio.create_task(http.get("/jobs"))
+            connection, _ = await asyncio.to_thread(frozen.accept)
+            with connection:
+                standby.leader = None
+                answer = await asking
+    assert answer.status_code == 503
+    assert "does not lead any more" in answer.json()["errors"][0]
+
+
+@pytest.mark.usefixtures("quick_pulse")
+async def test_a_slow_leader_is_waited_for_as_long_as_it_lives() -> None:
+    leader = Master()
+    async with leader.serving() as leader_url:
+        standby = Master(leading=False, leader=leader_url)
+        async with standby.serving() as url, httpx.AsyncClient(base_url=url, timeout=50) as http:
+            slow = http.post("/jobs", content=_slowly(), headers={"content-type": "text/plain"})
+            poll = http.get(f"/jobs/{RUNNING}/status?wait=1.2&known=RUNNING")
+            polled, uploaded = await asyncio.gather(poll, slow)
+    assert polled.json()["status"] == JobStatus.RUNNING
+    assert uploaded.status_code == 400
+
+
+async def _slowly() -> AsyncIterator[bytes]:
+    """Longer than a leader may be silent."""
+    for _ in range(8):
+        await asyncio.sleep(0.1)
+        yield b"x"
+
+
+async def test_the_description_of_the_api_needs_no_token_and_the_cluster_does(
+    guarded: Master,
+) -> None:
+    async with Master(tokens=guarded.tokens).in_process() as http:
+        pages = ("/", "/docs", "/docs.js", "/v1/docs.css", "/icon.svg", "/openapi.json")
+        described = [await http.get(path) for path in pages]
+        others = [(await http.get(path)).status_code for path in ("/config", "/overview", "/docsx")]
+    assert [answer.status_code for answer in described] == [200] * len(pages)
+    for fact in (RUNNING, EXECUTOR, "some.password", "orders-per-hour"):
+        assert not any(fact in answer.text for answer in described), "of the cluster"
+    assert others == [401] * 3

@@ -1,0 +1,179 @@
+"""The list of jobs by differences, and what can be asked of it."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.core.errors import InvalidInput
+from stoker.core.graph import JobType
+from stoker.core.ids import JobId, SessionId
+from stoker.core.results import JobResult, JobSummary
+from stoker.core.states import JobStatus
+from stoker.dispatcher.ended_jobs import EndedJobs
+from stoker.gateways.dispatcher import JobsSince
+from stoker.rest.job_list.deltas import JobList
+from stoker.rest.job_list.query import JobQuery, chosen, parse_query
+from stoker.rest.job_list.rows import json_array
+
+LEADER = SessionId("leader")
+
+
+def job_id(number: int) -> JobId:
+    return JobId(f"{number:032x}")
+
+
+def ended(number: int, start: int = 0, **changes: object) -> JobResult:
+    facts = {
+        "job_id": job_id(number),
+        "name": f"job {number}",
+        "job_type": JobType.BATCH,
+        "status": JobStatus.FINISHED,
+        "start": start,
+        "end": start + 10,
+    }
+    return JobResult(**(facts | changes))  # type: ignore[arg-type]
+
+
+def live(number: int, start: int = 0) -> JobSummary:
+    return JobSummary(
+        job_id=job_id(number),
+        name=f"Live {number}",
+        job_type=JobType.STREAMING,
+        status=JobStatus.RUNNING,
+        start=start,
+        last_change=start,
+    )
+
+
+def news(
+    jobs: EndedJobs, known: int | None, running: list[JobSummary], gone: set[JobId] | None = None
+) -> JobsSince:
+    """As the dispatcher tells it; `gone` are those that lived at the last look."""
+    since = None if known is None else jobs.since(known)
+    return JobsSince(
+        leader=LEADER,
+        revision=jobs.revision,
+        live=tuple(running),
+        ended=tuple(jobs.summaries() if since is None else since[0]),
+        removed=tuple(() if since is None else since[1]),
+        whole=since is None,
+        live_gone=tuple(gone or ()),
+        live_whole=gone is None,
+    )
+
+
+STEPS = st.tuples(
+    st.sampled_from(["add", "remove", "begin", "end", "look"]),
+    st.integers(0, 9),
+    st.integers(0, 99),
+)
+
+
+@given(st.lists(STEPS), st.booleans())
+def test_a_list_that_follows_by_differences_is_the_list_itself(
+    steps: list[tuple[str, int, int]], by_differences: bool
+) -> None:
+    jobs, followed = EndedJobs(), JobList()
+    lives: dict[JobId, JobSummary] = {}
+    seen: dict[JobId, JobSummary] = {}
+    for step, number, start in [*steps, ("look", 0, 0)]:
+        if step == "add":
+            jobs.add(ended(number, start))
+        elif step == "remove":
+            jobs.remove([job_id(number)])
+        elif step == "begin":
+            lives[job_id(number)] = live(number, start)
+        elif step == "end":
+            lives.pop(job_id(number), None)
+        elif followed.leader and by_differences:
+            changed = [job for job in lives.values() if seen.get(job.job_id) != job]
+            gone = seen.keys() - lives.keys()
+            followed.apply(news(jobs, followed.revision, changed, gone))
+            seen = dict(lives)
+        else:
+            known = followed.revision if followed.leader else None
+            followed.apply(news(jobs, known, list(lives.values())))
+            seen = dict(lives)
+    expected = [*lives.values(), *(job for job in jobs.summaries() if job.job_id not in lives)]
+    expected.sort(key=lambda each: (-each.start, each.job_id))
+    assert followed.all() == expected
+    assert followed.living() == [each for each in expected if each.job_id in lives]
+    whole = b"".join(json_array(followed.pieces(500), b"", b""))
+    assert whole == followed.encoded(expected, 500)
+    assert [each["jid"] for each in msgspec.json.decode(whole)] == [
+        each.job_id for each in expected
+    ]
+
+
+def test_changes_that_are_too_long_ago_are_told_as_the_whole() -> None:
+    jobs = EndedJobs([ended(1)])
+    jobs.add(ended(2))
+    assert jobs.changed_since(0) == {job_id(2)}
+    assert jobs.changed_since(1) == set()
+    assert jobs.changed_since(2) is None
+    assert jobs.changed_since(-1) is None
+
+
+def test_an_answer_to_an_earlier_question_that_comes_late_changes_nothing() -> None:
+    followed = JobList()
+    followed.apply(JobsSince(leader=LEADER, revision=5, live=(live(1),), whole=True))
+    followed.apply(JobsSince(leader=LEADER, revision=4, whole=True))
+    assert list(followed.live) == [job_id(1)]
+
+
+def query(**changes: object) -> JobQuery:
+    none = dict.fromkeys(("state", "type_", "name", "sort", "offset", "limit"))
+    return parse_query(**(none | changes))  # type: ignore[arg-type]
+
+
+def test_a_query_that_asks_for_nothing_is_the_whole_list() -> None:
+    assert query().is_plain
+    assert not query(limit=10).is_plain
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, [3, 2, 1]),
+        ({"state": "running"}, [3]),
+        ({"state": "FINISHED,RUNNING"}, [3, 2, 1]),
+        ({"type_": "batch"}, [2, 1]),
+        ({"name": "LIVE"}, [3]),
+        ({"name": "0" * 31 + "2"}, [2]),
+        ({"sort": "name"}, [1, 2, 3]),
+        ({"sort": "-name"}, [3, 2, 1]),
+        ({"sort": "start-time"}, [1, 2, 3]),
+        ({"offset": 1, "limit": 1}, [2]),
+        ({"offset": 7}, []),
+        ({"limit": 0}, []),
+    ],
+)
+def test_jobs_are_filtered_sorted_and_cut(asked: dict[str, object], found: list[int]) -> None:
+    jobs = EndedJobs([ended(1, 10), ended(2, 20)])
+    everything = [live(3, 30), *reversed(jobs.summaries())]
+    page, total = chosen(everything, query(**asked), now=100)
+    assert [each.job_id for each in page] == [job_id(number) for number in found]
+    assert total >= len(page)
+
+
+@pytest.mark.parametrize(
+    ("states", "alone"),
+    [(None, False), ("RUNNING", True), ("RUNNING,CANCELLING", True), ("RUNNING,FINISHED", False)],
+)
+def test_who_asks_for_living_jobs_is_not_shown_others_and_misses_none(
+    states: str | None, alone: bool
+) -> None:
+    asked = query(state=states)
+    assert asked.wants_living_alone is alone
+    jobs = JobList()
+    running = [live(3, 30), live(4, 5)]
+    jobs.apply(news(EndedJobs([ended(1, 10), ended(2, 20)]), None, running))
+    if alone:
+        assert chosen(jobs.living(), asked, 100) == chosen(jobs.all(), asked, 100)
+
+
+@pytest.mark.parametrize("asked", [{"state": "DONE"}, {"sort": "size"}, {"type_": "both"}])
+def test_a_query_that_means_nothing_is_told_what_there_is(asked: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match="must be"):
+        query(**asked)

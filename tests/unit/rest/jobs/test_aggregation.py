@@ -1,0 +1,57 @@
+"""Figures of several things as one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.core.errors import InvalidInput
+from stoker.rest.jobs.aggregation import (
+    MODES,
+    aggregated,
+    distribution,
+    parse_indices,
+    parse_modes,
+    selected,
+)
+
+
+def test_without_names_only_names_are_told() -> None:
+    assert [each.id for each in selected({"b": "1", "a": "2"}, None)] == ["a", "b"]
+    assert [each.id for each in aggregated([{"b": "1"}, {"a": "x"}], None, MODES)] == ["a", "b"]
+
+
+def test_unknown_names_and_values_that_are_no_numbers_are_left_out() -> None:
+    assert [each.value for each in selected({"a": "2"}, ("a", "z"))] == ["2"]
+    assert aggregated([{"a": "x"}, {"a": "nan"}], ("a", "z"), MODES) == []
+
+
+def test_figures_are_joined_in_the_modes_that_were_asked_for() -> None:
+    (joined,) = aggregated([{"a": "1"}, {"a": "3"}], ("a",), ("min", "max", "avg", "sum"))
+    assert (joined.min, joined.max, joined.avg, joined.sum) == (1.0, 3.0, 2.0, 4.0)
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1))
+def test_a_distribution_stays_within_its_bounds(values: list[int]) -> None:
+    figures = distribution({"x": value} for value in values)["x"]
+    ordered = [figures[name] for name in ("min", "p25", "median", "p75", "p95", "max")]
+    assert ordered == sorted(ordered)
+    assert figures["sum"] == sum(values)
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1))
+def test_skew_is_a_percentage(values: list[float]) -> None:
+    (joined,) = aggregated([{"a": str(value)} for value in values], ("a",), ("skew",))
+    assert isinstance(joined.skew, float)
+    assert 0 <= joined.skew <= 100
+
+
+def test_indices_are_single_ones_and_ranges() -> None:
+    assert parse_indices("0,2,4-6") == {0, 2, 4, 5, 6}
+    assert parse_indices("") is None
+    assert parse_modes("MIN, max") == ("min", "max")
+
+
+@pytest.mark.parametrize("text", ["x", "1-", "-1", "0-9999999", "²", "1,,2"])
+def test_indices_that_cannot_be_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="subtasks"):
+        parse_indices(text)

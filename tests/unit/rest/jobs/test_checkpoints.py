@@ -1,0 +1,175 @@
+"""Checkpoints of a streaming job, as its master remembers them, in Flink's form."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.rest_cluster import FINISHED, START, STREAM, Master, streaming_details
+from stoker.core.ids import vertex_hex_id
+from stoker.rest.jobs.checkpoint_summaries import quantile, summary_of
+
+CHECKPOINTS = f"/jobs/{STREAM}/checkpoints"
+NUMBERS = {(entry.region, entry.at): entry.id for entry in streaming_details().checkpoints.history}
+"""Of the checkpoints of a query, by its region and the time of the batch."""
+OF_BIG, OF_SMALL = NUMBERS["big", START + 6000], NUMBERS["small", START + 6000]
+ORDERS, BIG, SMALL = (vertex_hex_id(STREAM, name) for name in ("orders", "big", "small"))
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    master = Master()
+    master.dispatcher.jobs[STREAM] = streaming_details()
+    async with master.in_process() as http:
+        yield http
+
+
+async def get(http: httpx.AsyncClient, path: str) -> Any:
+    answer = await http.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_counts_are_those_of_the_jobs_master(http: httpx.AsyncClient) -> None:
+    """One restore of a savepoint, and one of each query that began again after a batch."""
+    counts = (await get(http, CHECKPOINTS))["counts"]
+    assert counts == {"restored": 3, "total": 9, "in_progress": 1, "completed": 7, "failed": 1}
+
+
+async def test_the_latest_of_each_kind_is_told(http: httpx.AsyncClient) -> None:
+    latest = (await get(http, CHECKPOINTS))["latest"]
+    assert latest["completed"]["checkpoint_type"] == "CHECKPOINT"
+    assert latest["completed"]["id"] == 16
+    assert latest["savepoint"]["external_path"] == "/saved/one"
+    assert latest["savepoint"]["savepointFormat"] == "NATIVE"
+    assert latest["savepoint"]["end_to_end_duration"] == 500
+    assert latest["failed"]["failure_message"] == "the disk is full"
+    assert latest["failed"]["failure_timestamp"] == START + 9100
+    assert latest["restored"] == {
+        "id": 4,
+        "restore_timestamp": START,
+        "is_savepoint": True,
+        "external_path": "/saved/zero",
+    }
+
+
+async def test_the_history_tells_of_each_checkpoint_when_how_long_and_how_large(
+    http: httpx.AsyncClient,
+) -> None:
+    history = (await get(http, CHECKPOINTS))["history"]
+    assert [each["className"] for each in history[:3]] == ["in_progress", "failed", "completed"]
+    assert history[0]["checkpoint_type"] == "SYNC_SAVEPOINT"
+    assert history[0]["latest_ack_timestamp"] == -1
+    assert "external_path" not in history[0]
+    batch = next(each for each in history if each["id"] == NUMBERS["big", START + 7000])
+    assert batch["trigger_timestamp"] == START + 7000
+    assert batch["end_to_end_duration"] == 700
+    assert batch["state_size"] == 7000
+    assert batch["num_subtasks"] == batch["num_acknowledged_subtasks"] == 2
+
+
+async def test_the_summary_is_of_the_completed_ones(http: httpx.AsyncClient) -> None:
+    summary = (await get(http, CHECKPOINTS))["summary"]
+    assert summary["end_to_end_duration"]["min"] == 500
+    assert summary["end_to_end_duration"]["max"] == 700
+    assert summary["state_size"]["max"] == 7000
+    assert summary["state_size"]["p999"] == 7000.0
+
+
+async def test_one_checkpoint_is_told_with_its_vertices(http: httpx.AsyncClient) -> None:
+    found = await get(http, f"{CHECKPOINTS}/details/{OF_BIG}")
+    assert found["tasks"].keys() == {ORDERS, BIG}
+    assert found["tasks"][BIG]["state_size"] == found["state_size"] == 6000
+    assert found["tasks"][ORDERS]["state_size"] == 0
+
+
+async def test_a_savepoint_is_of_every_vertex(http: httpx.AsyncClient) -> None:
+    latest = (await get(http, CHECKPOINTS))["latest"]["failed"]
+    found = await get(http, f"{CHECKPOINTS}/details/{latest['id']}")
+    assert found["is_savepoint"] is True
+    assert found["tasks"].keys() == {ORDERS, BIG, SMALL}
+    assert found["tasks"][ORDERS]["num_subtasks"] == 2
+
+
+async def test_a_vertex_tells_what_each_of_its_regions_did(http: httpx.AsyncClient) -> None:
+    found = await get(http, f"{CHECKPOINTS}/details/{OF_BIG}/subtasks/{BIG}")
+    [subtask] = found["subtasks"]
+    assert subtask["checkpoint"] == {"sync": 50, "async": 0}
+    assert subtask["start_delay"] == 7
+    assert subtask["state_size"] == 6000
+    assert found["summary"]["checkpoint_duration"]["sync"]["max"] == 50
+
+
+async def test_the_regions_of_a_shared_vertex_keep_their_numbers(http: httpx.AsyncClient) -> None:
+    found = await get(http, f"{CHECKPOINTS}/details/{OF_SMALL}/subtasks/{ORDERS}")
+    assert [each["index"] for each in found["subtasks"]] == [1]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/details/9999", 404),
+        ("/details/x", 400),
+        (f"/details/{OF_BIG}/subtasks/{SMALL}", 404),
+        (f"/details/{OF_BIG}/subtasks/{'0' * 32}", 404),
+        (f"/details/9999/subtasks/{BIG}", 404),
+    ],
+)
+async def test_a_checkpoint_that_is_not_remembered_is_404(
+    http: httpx.AsyncClient, path: str, status: int
+) -> None:
+    assert (await http.get(CHECKPOINTS + path)).status_code == status
+
+
+async def test_a_batch_job_has_no_checkpoints(http: httpx.AsyncClient) -> None:
+    for path in ("", "/config", "/details/1", f"/details/1/subtasks/{BIG}"):
+        assert (await http.get(f"/jobs/{FINISHED}/checkpoints{path}")).status_code == 404
+
+
+async def test_the_config_tells_what_stays_of_a_job(http: httpx.AsyncClient) -> None:
+    found = await get(http, f"{CHECKPOINTS}/config")
+    assert found["timeout"] == 600_000
+    assert found["externalization"] == {"enabled": False, "delete_on_cancellation": True}
+
+
+async def test_the_figures_of_spark_are_metrics(http: httpx.AsyncClient) -> None:
+    path = f"/jobs/{STREAM}/metrics?get=sparkRowsPerSecond,sparkBatchDuration,sparkStateBytes"
+    figures = {each["id"]: each["value"] for each in await get(http, path)}
+    assert figures == {
+        "sparkRowsPerSecond": "25.0",
+        "sparkBatchDuration": "700",
+        "sparkStateBytes": "7000",
+    }
+    path = f"/jobs/{STREAM}/vertices/{BIG}/subtasks/0/metrics"
+    names = {each["id"] for each in await get(http, path)}
+    assert names >= {"sparkBatchRows", "sparkStateRows", "sparkBatchPhase.addBatch"}
+
+
+async def test_watermarks_are_told_where_spark_tells_them(http: httpx.AsyncClient) -> None:
+    expected = [{"id": "0.currentInputWatermark", "value": "1790000000000"}]
+    vertices = f"/jobs/{STREAM}/vertices"
+    assert await get(http, f"{vertices}/{BIG}/watermarks") == expected
+    assert await get(http, f"{vertices}/{ORDERS}/watermarks") == expected
+    assert await get(http, f"{vertices}/{SMALL}/watermarks") == []
+
+
+def test_quantiles_are_reckoned_as_flink_does() -> None:
+    values = sorted([23, 34, 30, 42, 45, 42, 50, 98, 151, 259])
+    assert quantile(values, 0.9) == pytest.approx(151 + 0.9 * (259 - 151))
+    assert quantile(values, 0.999) == 259
+
+
+@given(st.lists(st.integers(0, 2**50), min_size=1))
+def test_a_summary_lies_between_its_bounds(values: list[int]) -> None:
+    found = summary_of(values)
+    parts = [found.p50, found.p90, found.p95, found.p99, found.p999]
+    assert found.min <= found.avg <= found.max
+    assert parts == sorted(parts)  # type: ignore[type-var]
+    assert all(found.min <= each <= found.max for each in parts)  # type: ignore[operator]
+
+
+def test_a_summary_of_nothing_has_no_quantiles() -> None:
+    assert summary_of([]).p50 == "NaN"

@@ -1,0 +1,152 @@
+"""Uploaded programs when the master dies between two steps."""
+
+import errno
+import hashlib
+import random
+import tempfile
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from stoker.core.errors import CorruptContent
+from stoker.core.failpoints import REST_FAILPOINTS, armed
+from stoker.core.ids import Ids
+from stoker.rest.programs.store import ProgramStore, StoredProgram
+from stoker.rest.programs.sweep import keep_swept, sweep
+from stoker.storage.memory import MemoryStorage
+from stoker.storage.open import open_storage
+
+CONTENT = b"print()"
+DAY = timedelta(days=1)
+DAY_MS = 24 * 3600 * 1000
+FAR = 10**14
+"""A moment from which every file is old."""
+
+
+async def added(programs: ProgramStore, content: bytes) -> StoredProgram:
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(content)
+        sha256 = hashlib.sha256(content).hexdigest()
+        return await programs.add("job.py", sha256, len(content), Path(file.name))
+
+
+class Crash(BaseException):
+    pass
+
+
+def crash() -> None:
+    raise Crash
+
+
+class Life:
+    """Of a master: each has the same storage."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.store = ProgramStore(
+            open_storage(str(folder / "storage")), Ids(random.Random(seed)), lambda: 1
+        )
+        self.file = folder / "job.py"
+        self.file.write_bytes(CONTENT)
+
+    async def add(self) -> StoredProgram:
+        sha256 = hashlib.sha256(CONTENT).hexdigest()
+        return await self.store.add("job.py", sha256, len(CONTENT), self.file)
+
+    async def can_fetch_all(self, target: Path) -> int:
+        programs = await self.store.all()
+        for program in programs:
+            await self.store.fetch(program, target)
+            assert target.read_bytes() == CONTENT
+        return len(programs)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("name", sorted(REST_FAILPOINTS))
+async def test_a_death_over_a_program_leaves_no_entry_that_points_to_nothing(
+    tmp_path: Path, name: str, others: int
+) -> None:
+    first = Life(tmp_path, 1)
+    for _ in range(others):
+        await first.add()
+    await first.store.storage.write("programs/contents/of-nobody", b"")
+    with armed(name, crash), pytest.raises(Crash):
+        await first.store.delete((await first.add()).id)
+        await sweep(replace(first.store, clock=lambda: FAR), DAY)
+    second = Life(tmp_path, 2)
+    assert await second.can_fetch_all(tmp_path / "fetched.py") == others
+    await sweep(replace(second.store, clock=lambda: FAR), DAY)
+    again = await second.add()
+    assert await second.can_fetch_all(tmp_path / "fetched.py") == others + 1
+    await second.store.delete(again.id)
+    assert await second.can_fetch_all(tmp_path / "fetched.py") == others
+
+
+async def test_contents_that_no_program_has_go_by_age() -> None:
+    now = [1000]
+    storage = MemoryStorage(lambda: now[0])
+    programs = ProgramStore(storage, Ids(random.Random(1)), lambda: now[0])
+    await storage.write("programs/contents/left-by-a-crash", b"1")
+    kept = await added(programs, b"2")
+    now[0] += DAY_MS + 1000
+    await storage.write("programs/contents/on-its-way", b"3")
+    assert await sweep(programs, DAY) == 1
+    left = set(await storage.list("programs/contents"))
+    assert left == {f"programs/contents/{kept.sha256}", "programs/contents/on-its-way"}
+    assert await sweep(programs, DAY) == 0
+
+
+async def test_an_entry_that_cannot_be_read_may_point_anywhere() -> None:
+    now = [1000]
+    storage = MemoryStorage(lambda: now[0])
+    programs = ProgramStore(storage, Ids(), lambda: now[0])
+    await storage.write("programs/contents/whose", b"1")
+    await storage.write("programs/entries/broken.json", b"{")
+    now[0] += 2 * DAY_MS
+    with pytest.raises(CorruptContent, match=r"broken\.json"):
+        await sweep(programs, DAY)
+    assert await storage.exists("programs/contents/whose")
+
+
+async def test_an_upload_of_the_same_content_while_it_is_swept_loses_nothing() -> None:
+    now = [1000]
+    storage = MemoryStorage(lambda: now[0])
+    programs = ProgramStore(storage, Ids(), lambda: now[0])
+    sha256 = hashlib.sha256(CONTENT).hexdigest()
+    await storage.write(f"programs/contents/{sha256}", CONTENT)
+    now[0] += 2 * DAY_MS
+
+    class Between(ProgramStore):
+        """Somebody uploads it after the sweep has looked at the entries."""
+
+        async def entries(self) -> dict[str, StoredProgram | None]:
+            found = await super().entries()
+            await added(programs, CONTENT)
+            return found
+
+    assert await sweep(Between(storage, Ids(), lambda: now[0]), DAY) == 0
+    assert await storage.exists(f"programs/contents/{sha256}")
+
+
+async def test_only_the_leader_sweeps_and_goes_on_after_a_failure() -> None:
+    class Enough(Exception):
+        pass
+
+    asked: list[list[str]] = []
+    storage = MemoryStorage(lambda: 2 * DAY_MS)
+    storage.files["programs/contents/old"] = b""
+    storage.times["programs/contents/old"] = 1.0
+    storage.fail_next("modified", errno.EIO)
+
+    def leads() -> bool:
+        asked.append(sorted(storage.files))
+        if len(asked) == 4:
+            raise Enough
+        return len(asked) > 1
+
+    programs = ProgramStore(storage, Ids(), lambda: 2 * DAY_MS)
+    with pytest.raises(Enough):
+        await keep_swept(programs, leads, interval=timedelta(0), max_age=DAY)
+    old = ["programs/contents/old"]
+    assert asked == [old, old, old, []], "not by a standby; tried again after it failed"

@@ -1,0 +1,145 @@
+"""Operations that go on after their request was answered (OPS-01 to OPS-07)."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from stoker.core.errors import InvalidInput, NotFound, StorageUnavailable, Unavailable
+from stoker.core.ids import Ids, JobId
+from stoker.rest.requests.operations import (
+    OperationKey,
+    Operations,
+    TriggerId,
+    chosen_trigger_id,
+    parse_trigger_id,
+)
+from stoker.testing.virtual_time import run_virtual
+
+KEY = OperationKey(kind="savepoint", trigger_id=TriggerId("a" * 32), job_id=JobId("1" * 32))
+
+
+class Work:
+    def __init__(self) -> None:
+        self.begun = 0
+        self.gate = asyncio.Event()
+
+    async def __call__(self) -> dict[str, Any]:
+        self.begun += 1
+        await self.gate.wait()
+        return {"location": "file:/somewhere"}
+
+
+def test_an_operation_runs_once_however_often_it_is_triggered() -> None:
+    """OPS-01, X-OPS-01, X-OPS-02, REST-18"""
+
+    async def story() -> None:
+        operations, work = Operations(timedelta(minutes=5)), Work()
+        assert KEY not in operations
+        operations.trigger(KEY, work)
+        operations.trigger(KEY, work)
+        await asyncio.sleep(1)
+        assert operations.status(KEY).status.id == "IN_PROGRESS"
+        work.gate.set()
+        await asyncio.sleep(1)
+        operations.trigger(KEY, work)
+        assert operations._unread()
+        assert operations.status(KEY).operation == {"location": "file:/somewhere"}
+        assert not operations._unread()
+        assert work.begun == 1
+        assert KEY in operations
+        await operations.close()
+
+    run_virtual(story())
+
+
+def test_an_operation_of_another_kind_or_job_is_unknown() -> None:
+    """OPS-02, REST-19"""
+
+    async def story() -> None:
+        operations = Operations(timedelta(minutes=5))
+        with pytest.raises(NotFound, match="no savepoint operation"):
+            operations.status(KEY)
+
+    run_virtual(story())
+
+
+def test_a_failure_is_a_result_with_its_cause_and_a_fault_of_ours_tells_no_more_than_that() -> None:
+    """OPS-07"""
+
+    async def refused() -> dict[str, Any]:
+        raise StorageUnavailable("the disk is full")
+
+    async def broken() -> dict[str, Any]:
+        raise KeyError("secret")
+
+    async def story() -> None:
+        operations = Operations(timedelta(minutes=5))
+        other = OperationKey(kind="disposal", trigger_id=KEY.trigger_id)
+        operations.trigger(KEY, refused)
+        operations.trigger(other, broken)
+        await asyncio.sleep(1)
+        known, fault = operations.status(KEY).operation, operations.status(other).operation
+        assert isinstance(known, dict)
+        assert known["failure-cause"].error == "StorageUnavailable"
+        assert "the disk is full" in known["failure-cause"].stack_trace
+        assert isinstance(fault, dict)
+        assert "secret" not in fault["failure-cause"].stack_trace
+
+    run_virtual(story())
+
+
+def test_a_result_is_forgotten_after_its_time_unless_the_time_is_for_ever() -> None:
+    """OPS-05"""
+
+    async def story() -> None:
+        for keep, known in ((timedelta(minutes=5), False), (timedelta(0), True)):
+            operations, work = Operations(keep), Work()
+            work.gate.set()
+            operations.trigger(KEY, work)
+            await asyncio.sleep(299)
+            assert KEY in operations
+            await asyncio.sleep(2)
+            assert (KEY in operations) is known
+
+    run_virtual(story())
+
+
+def test_closing_refuses_new_ones_and_waits_until_results_were_read() -> None:
+    """OPS-03, OPS-04"""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        operations, work = Operations(timedelta(minutes=5)), Work()
+        operations.trigger(KEY, work)
+        closing = asyncio.create_task(operations.close(timedelta(seconds=60)))
+        await asyncio.sleep(1)
+        with pytest.raises(Unavailable):
+            operations.trigger(OperationKey(kind="x", trigger_id=KEY.trigger_id), work)
+        work.gate.set()
+        await asyncio.sleep(1)
+        assert operations.status(KEY).status.id == "COMPLETED"
+        await closing
+        assert loop.time() < 10
+
+    run_virtual(story())
+
+
+def test_closing_ends_what_nobody_asks_for() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        operations, work = Operations(timedelta(minutes=5)), Work()
+        operations.trigger(KEY, work)
+        begin = loop.time()
+        await operations.close(timedelta(seconds=60))
+        assert loop.time() - begin == pytest.approx(60)
+
+    run_virtual(story())
+
+
+def test_a_trigger_id_is_the_clients_or_a_new_one() -> None:
+    assert chosen_trigger_id("A" * 32, Ids()) == "a" * 32
+    assert len(chosen_trigger_id(None, Ids())) == 32
+    with pytest.raises(InvalidInput, match="32 hexadecimal digits"):
+        parse_trigger_id("a" * 31)

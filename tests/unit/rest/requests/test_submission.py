@@ -1,0 +1,233 @@
+"""POST /jobs"""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from contract.rest_cluster import FINISHED, NEW, RUNNING, Master, artifact, new_graph, parts
+from stoker.core.errors import StorageUnavailable
+from stoker.core.options import ByteSize
+from stoker.rest.options import RestOptions
+from stoker.rest.requests.uploads import FileWriter
+
+WHEEL = b"wheel content " * 1000
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Master:
+    return Master(options=RestOptions(bind_port="0", upload_directory=tmp_path))
+
+
+async def post(master: Master, files: Any, **headers: str) -> httpx.Response:
+    async with master.in_process() as http:
+        return await http.post("/jobs", files=files, headers=headers)
+
+
+def leftovers(master: Master) -> list[Path]:
+    assert master.options.upload_directory is not None
+    return list(master.options.upload_directory.iterdir())
+
+
+async def test_a_graph_with_its_files_becomes_a_job(master: Master) -> None:
+    """REST-08"""
+    graph = new_graph(artifacts=(artifact(WHEEL),))
+    answer = await post(master, parts(graph, WHEEL))
+    assert answer.status_code == 202
+    assert answer.json() == {"jobUrl": f"/jobs/{NEW}", "jobId": NEW, "repeated": False}
+    assert master.blobs.content[NEW, graph.artifacts[0].sha256] == WHEEL
+    assert master.dispatcher.graphs[NEW].artifacts[0].key == f"{NEW}/{graph.artifacts[0].sha256}"
+    assert leftovers(master) == []
+
+
+async def test_a_repeated_submission_says_so(master: Master) -> None:
+    await post(master, parts(new_graph()))
+    answer = await post(master, parts(new_graph()))
+    assert answer.status_code == 202
+    assert answer.json()["repeated"] is True
+
+
+async def test_the_idempotency_key_of_the_header_reaches_the_dispatcher(master: Master) -> None:
+    await post(master, parts(new_graph()), **{"Idempotency-Key": "daily-run"})
+    assert master.dispatcher.graphs[NEW].idempotency_key == "daily-run"
+
+
+async def test_an_idempotency_key_that_differs_from_the_graphs_is_refused(master: Master) -> None:
+    graph = new_graph(idempotency_key="one")
+    answer = await post(master, parts(graph), **{"Idempotency-Key": "two"})
+    assert answer.status_code == 400
+    assert "differ" in answer.json()["errors"][0]
+
+
+async def test_two_artifacts_of_the_same_content_need_one_file(master: Master) -> None:
+    graph = new_graph(artifacts=(artifact(WHEEL, "a.whl"), artifact(WHEEL, "b.whl")))
+    answer = await post(master, parts(graph, WHEEL))
+    assert answer.status_code == 202
+    assert len(master.blobs.content) == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (parts(new_graph(artifacts=(artifact(WHEEL),))), "not in the request: lib.whl"),
+        (parts(new_graph(), WHEEL), "that the graph does not name: 'lib.whl'"),
+        (parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL[:-1] + b"X"), "damaged on its way"),
+        (parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL, WHEEL), "same file twice"),
+        ([("artifact", ("a", b"x"))], "'graph' with the job graph as JSON is missing"),
+        (parts(new_graph()) * 2, "'graph' occurs twice"),
+        ([*parts(new_graph()), ("jar", ("a.jar", b"x"))], "unknown part 'jar'"),
+        (parts(b"{"), "the job graph cannot be read"),
+        (parts(b'{"name": "\xff"}'), "the job graph cannot be read: it is not UTF-8"),
+        (parts(b'{"more": ' + b"[" * 100_000), "cannot be read: it is nested too deeply"),
+        (parts(b'{"job_id": 3}'), "cannot be read: Expected `str`, got `int` - at `$.job_id`"),
+        (parts(new_graph(version=99)), "has version 99, this master reads 1"),
+        (parts(new_graph(job_id="../../etc")), "32 lower-case hexadecimal digits"),
+    ],
+)
+async def test_a_submission_with_a_fault_is_400_with_its_reason_and_leaves_nothing(
+    master: Master, files: Any, message: str
+) -> None:
+    """REST-09, REST-10"""
+    answer = await post(master, files)
+    assert answer.status_code == 400
+    assert message in answer.json()["errors"][0]
+    assert master.dispatcher.graphs == {}
+    assert master.blobs.content == {}
+    assert leftovers(master) == []
+
+
+async def test_every_fault_of_a_graph_is_told_and_its_files_go(master: Master) -> None:
+    graph = new_graph(artifacts=(artifact(WHEEL),), vertices=())
+    answer = await post(master, parts(graph, WHEEL))
+    assert answer.status_code == 400
+    assert answer.json()["errors"] == ["the graph has no sink", "add one"]
+    assert master.blobs.content == {}
+
+
+async def test_a_refused_graph_does_not_take_the_files_of_a_running_job_with_its_id(
+    master: Master,
+) -> None:
+    master.blobs.content[RUNNING, "abc"] = b"in use"
+    graph = new_graph(job_id=RUNNING, artifacts=(artifact(WHEEL),), vertices=())
+    answer = await post(master, parts(graph, WHEEL))
+    assert answer.status_code == 400
+    assert master.blobs.content[RUNNING, "abc"] == b"in use"
+
+
+async def test_a_job_that_has_ended_is_not_accepted_again(master: Master) -> None:
+    answer = await post(master, parts(new_graph(job_id=FINISHED)))
+    assert answer.status_code == 409
+    assert "has already ended" in answer.json()["errors"][0]
+
+
+async def test_an_uploaded_file_name_is_never_used_as_a_path(master: Master) -> None:
+    """REST-10"""
+    graph = new_graph(artifacts=(artifact(WHEEL),))
+    answer = await post(master, parts(graph, WHEEL, name="../../evil"))
+    assert answer.status_code == 202
+    assert leftovers(master) == []
+
+
+async def test_a_request_above_the_limit_is_413_and_names_the_option(tmp_path: Path) -> None:
+    """REST-04"""
+    options = RestOptions(
+        bind_port="0", upload_directory=tmp_path, max_content_length=ByteSize(1000)
+    )
+    master = Master(options=options)
+    answer = await post(master, parts(new_graph(), WHEEL))
+    assert answer.status_code == 413
+    assert "rest.server.max-content-length" in answer.json()["errors"][0]
+    assert leftovers(master) == []
+
+
+async def test_a_stream_without_a_length_is_cut_at_the_limit_too(tmp_path: Path) -> None:
+    """REST-04"""
+    options = RestOptions(
+        bind_port="0", upload_directory=tmp_path, max_content_length=ByteSize(10_000)
+    )
+    master = Master(options=options)
+
+    async def pieces() -> Any:
+        yield b'--x\r\nContent-Disposition: form-data; name="artifact"; filename="a"\r\n\r\n'
+        for _ in range(100):
+            yield b"0" * 1000
+
+    async with master.in_process() as http:
+        answer = await http.post(
+            "/jobs", content=pieces(), headers={"content-type": "multipart/form-data; boundary=x"}
+        )
+    assert answer.status_code == 413
+    assert leftovers(master) == []
+
+
+async def test_a_graph_of_50_mb_is_413_and_names_the_option(master: Master) -> None:
+    answer = await post(master, parts(b" " * 50_000_000))
+    assert answer.status_code == 413
+    assert "rest.server.max-graph-size" in answer.json()["errors"][0]
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "multipart/form-data", ""])
+async def test_a_body_that_is_no_multipart_is_explained(master: Master, content_type: str) -> None:
+    async with master.in_process() as http:
+        answer = await http.post("/jobs", content=b"{}", headers={"content-type": content_type})
+    assert answer.status_code == 400
+    assert "multipart/form-data with a part named 'graph'" in answer.json()["errors"][0]
+
+
+async def test_a_truncated_multipart_body_is_400(master: Master) -> None:
+    async with master.in_process() as http:
+        answer = await http.post(
+            "/jobs",
+            content=b'--x\r\nContent-Disposition: form-data; name="graph"\r\n\r\n{}',
+            headers={"content-type": "multipart/form-data; boundary=x"},
+        )
+    assert answer.status_code == 400
+    assert "multipart body cannot be read" in answer.json()["errors"][0]
+    assert leftovers(master) == []
+
+
+async def test_a_blob_store_that_is_full_is_503_and_nothing_is_submitted(master: Master) -> None:
+    master.blobs.refusal = StorageUnavailable("the storage directory is full")
+    answer = await post(master, parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL))
+    assert answer.status_code == 503
+    assert answer.json()["errors"] == ["the storage directory is full"]
+    assert master.dispatcher.graphs == {}
+
+
+def with_a_file() -> list[Any]:
+    return parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL)
+
+
+async def test_an_upload_directory_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    """X-REST-03"""
+    options = RestOptions(bind_port="0", upload_directory=tmp_path / "gone")
+    answer = await post(Master(options=options), with_a_file())
+    assert answer.status_code == 202
+    assert list((tmp_path / "gone").iterdir()) == []
+
+
+async def test_an_upload_directory_that_cannot_be_used_is_told_with_its_option(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").touch()
+    options = RestOptions(bind_port="0", upload_directory=tmp_path / "file" / "uploads")
+    answer = await post(Master(options=options), with_a_file())
+    assert answer.status_code == 503
+    assert "web.upload.dir" in answer.json()["errors"][0]
+    assert str(options.upload_directory) in answer.json()["errors"][0]
+
+
+async def test_a_submission_without_files_needs_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    options = RestOptions(bind_port="0", upload_directory=tmp_path / "file" / "uploads")
+    answer = await post(Master(options=options), parts(new_graph()))
+    assert answer.status_code == 202
+
+
+async def test_a_full_disk_is_an_error_of_the_write() -> None:
+    writer = FileWriter(Path("/dev/full"), "lib.whl")
+    await writer.add(b"x")
+    with pytest.raises(OSError, match="No space left"):
+        await writer.finish()
+    writer.close()

@@ -1,0 +1,106 @@
+"""What must not be shown is not shown, wherever it might be (REST-16)."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.rest_cluster import FAILED, RUNNING, START, Master
+from stoker.core.results import Failure, FailureRecord
+from stoker.security.redaction import (
+    MASK,
+    masked,
+    secret_values,
+    shown_failure,
+    without_credentials,
+)
+
+SECRET = "hunter2"
+URL = f"jdbc:postgresql://tom:{SECRET}@db/x?password={SECRET}&ssl=true"
+FAILURE = Failure(
+    error="AnalysisException",
+    message=f"cannot connect with {SECRET}",
+    stack_trace=f'File "job.py", line 3\n  connect("{URL}")',
+)
+
+
+@pytest.fixture
+def master() -> Master:
+    """Its failed job has secrets in its settings, its plan and its errors."""
+    master = Master()
+    for job_id in (RUNNING, FAILED):
+        job = master.dispatcher.jobs[job_id]
+        first, *others = job.plan
+        record = FailureRecord(failure=FAILURE, at=START)
+        master.dispatcher.jobs[job_id] = msgspec.structs.replace(
+            job,
+            failures=(msgspec.structs.replace(record, concurrent=(record,)),),
+            plan=(msgspec.structs.replace(first, description=f"jdbc <{URL}>"), *others),
+        )
+    return master
+
+
+@pytest.mark.parametrize("job_id", [RUNNING, FAILED])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/jobs/{job}",
+        "/jobs/{job}/config",
+        "/jobs/{job}/details",
+        "/jobs/{job}/exceptions",
+        "/jobs/{job}/execution-result",
+        "/jobs/{job}/plan",
+        "/applications/{job}/exceptions",
+        "/jobs/{job}/jobmanager/config",
+        "/jobs/overview",
+        "/config",
+        "/jobmanager/config",
+        "/jobmanager/environment",
+    ],
+)
+async def test_secrets_are_never_shown(master: Master, path: str, job_id: str) -> None:
+    async with master.in_process() as http:
+        answer = await http.get(path.format(job=job_id))
+    assert answer.status_code == 200
+    assert SECRET not in answer.text
+
+
+async def test_what_is_hidden_is_hidden_and_the_rest_is_there(master: Master) -> None:
+    async with master.in_process() as http:
+        config = (await http.get(f"/jobs/{FAILED}/config")).text
+        told = (await http.get(f"/jobs/{FAILED}/exceptions")).json()["exceptionHistory"]
+        events = await http.get(f"/jobs/{FAILED}/events")
+    assert MASK in config
+    assert "2026-11-01" in config
+    trace = told["entries"][0]["stacktrace"]
+    assert f"jdbc:postgresql://{MASK}@db/x?password={MASK}&ssl=true" in trace
+    assert SECRET not in events.text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://key:secret@bucket/x", f"s3://{MASK}@bucket/x"),
+        ("http://host:8081/a@b", "http://host:8081/a@b"),
+        ("user=u;PassWord=abc;x=1", f"user=u;PassWord={MASK};x=1"),
+        ("column amount is not there", "column amount is not there"),
+        ("my_token = abc, b", f"my_token = {MASK}, b"),
+    ],
+)
+def test_credentials_are_found_in_texts(text: str, shown: str) -> None:
+    assert without_credentials(text) == shown
+
+
+def test_a_word_that_many_have_is_left_in_errors() -> None:
+    settings = {"sort-key": "amount", "pin-password": "ab", "api-key": "abcd"}
+    assert secret_values(settings) == ["abcd"]
+    assert masked(settings) == dict.fromkeys(settings, MASK)
+
+
+@given(st.text(min_size=4), st.text(), st.text())
+def test_no_secret_value_stays_in_a_failure(secret: str, before: str, after: str) -> None:
+    failure = Failure(error="E", message=before + secret + after, stack_trace=secret)
+    told = shown_failure(failure, secret_values({"password": secret}))
+    if secret not in MASK:
+        assert secret not in told.stack_trace
+        assert told.message.count(secret) <= (before + MASK + after).count(secret)
