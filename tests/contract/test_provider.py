@@ -19,8 +19,7 @@ from stoker.core.errors import Conflict, StartupFailed
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import Ids, ResourceId
 from stoker.resourcemanager.local_processes import LocalProcesses
-from stoker.resourcemanager.provider import Offer, Provider
-from stoker.resourcemanager.standalone import Standalone
+from stoker.resourcemanager.provider import Offer, Provider, Standalone
 
 LIMIT = 2
 PATIENCE = 60.0

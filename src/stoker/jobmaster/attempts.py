@@ -1,4 +1,4 @@
-"""Attempts of regions: what is tried where, and how far it is."""
+"""Attempts of regions, and the commands by which the execution graph starts and ends them."""
 
 from dataclasses import dataclass, field
 
@@ -89,3 +89,44 @@ _DEPLOYED = frozenset(
         ExecutionState.RECONCILING,
     }
 )
+
+
+@dataclass(frozen=True)
+class Deploy:
+    region: RegionId
+    attempt: AttemptId
+    number: int
+    slot: SlotHandle
+
+
+@dataclass(frozen=True)
+class CancelAttempt:
+    attempt: AttemptId
+    slot: SlotHandle
+
+
+@dataclass(frozen=True)
+class ReleaseSlots:
+    slots: tuple[SlotHandle, ...]
+
+
+@dataclass(frozen=True)
+class RestartAfter:
+    region: RegionId
+    attempt: AttemptId
+    seconds: float
+
+
+Command = Deploy | CancelAttempt | ReleaseSlots | RestartAfter
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormerAttempt:
+    """What the records say of an attempt that an earlier leader deployed."""
+
+    attempt: AttemptId
+    number: int
+    slot: SlotHandle
+    outcome: AttemptOutcome | None = None
+    interrupted: bool = False
+    """It died when the output of its region was already decided."""

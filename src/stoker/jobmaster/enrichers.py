@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from stoker.core.results import Failure, FailureRecord
-from stoker.jobmaster.causes import label_cause
+from stoker.jobmaster.failures import label_cause
 
 log = logging.getLogger(__name__)
 

@@ -25,15 +25,15 @@ from stoker.core.results import (
     Progress,
 )
 from stoker.core.states import JOB_TRANSITIONS, ExecutionState, JobStatus
-from stoker.jobmaster.attempts import Attempt, SlotHandle
-from stoker.jobmaster.commands import (
+from stoker.jobmaster.attempts import (
+    Attempt,
     CancelAttempt,
     Command,
     FormerAttempt,
     RestartAfter,
+    SlotHandle,
 )
-from stoker.jobmaster.exception_history import ExceptionHistory
-from stoker.jobmaster.fail_over import fail_over
+from stoker.jobmaster.failures import ExceptionHistory, fail_over
 from stoker.jobmaster.regions import RegionRun, RegionRuns
 from stoker.jobmaster.restarts import strategy_for
 from stoker.jobmaster.scheduling import Scheduler

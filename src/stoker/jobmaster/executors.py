@@ -4,16 +4,23 @@ A task executor that is unreachable but not proven dead may still run its attemp
 last lease that was acknowledged has surely run out may they be replaced.
 """
 
+import logging
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
-from stoker.core.ids import AttemptId, InstanceId, ResourceId
+from stoker.core.errors import StokerError
+from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
+from stoker.core.tokens import FencingToken
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
+from stoker.jobmaster.attempts import SlotHandle
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.rpc.service import RpcService
 
@@ -79,3 +86,54 @@ def wait_before_replacing(
         return options.death_grace
     over = acknowledged_at + (lease.duration + lease.margin).total_seconds()
     return timedelta(seconds=max(0.0, over - now))
+
+
+log = logging.getLogger(__name__)
+
+Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
+
+
+class SlotReturns:
+    """By calls of its own, or with the answer to the task executor that asks just now."""
+
+    def __init__(
+        self,
+        job_id: JobId,
+        token: FencingToken,
+        executors: Mapping[InstanceId, KnownExecutor],
+        spawn: Spawn,
+    ) -> None:
+        self._job_id = job_id
+        self._token = token
+        self._executors = executors
+        self._spawn = spawn
+        self._answered: InstanceId | None = None
+        self._with_answer: list[AllocationId] = []
+
+    @contextmanager
+    def with_answer_to(self, instance: InstanceId) -> Iterator[list[AllocationId]]:
+        """Fills the list with what goes back to it meanwhile: within one turn of the loop."""
+        self._answered, self._with_answer = instance, []
+        try:
+            yield self._with_answer
+        finally:
+            self._answered = None
+
+    def give_back(self, slots: Sequence[SlotHandle]) -> None:
+        by_instance: dict[InstanceId, list[AllocationId]] = {}
+        for slot in slots:
+            by_instance.setdefault(slot.instance, []).append(slot.allocation)
+        for instance, allocations in by_instance.items():
+            if instance == self._answered:
+                self._with_answer += allocations
+            elif (executor := self._executors.get(instance)) is not None:
+                self._spawn(f"release at {instance}", self._call(executor, tuple(allocations)))
+
+    async def _call(self, executor: KnownExecutor, allocations: tuple[AllocationId, ...]) -> None:
+        try:
+            await executor.gateway.free_slots(
+                self._token, self._job_id, allocations, "no longer needed"
+            )
+        except StokerError as error:
+            # The task executor frees what the next heartbeat does not list.
+            log.info("slots at %s not given back yet: %s", executor.resource_id, error)

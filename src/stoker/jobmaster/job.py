@@ -30,15 +30,20 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
-from stoker.jobmaster.attempts import SlotHandle
+from stoker.jobmaster.attempts import (
+    CancelAttempt,
+    Command,
+    Deploy,
+    ReleaseSlots,
+    RestartAfter,
+    SlotHandle,
+)
 from stoker.jobmaster.checkpoints import CheckpointHistory
-from stoker.jobmaster.commands import CancelAttempt, Command, Deploy, ReleaseSlots, RestartAfter
 from stoker.jobmaster.enrichers import Enrichers
 from stoker.jobmaster.execution_graph import ExecutionGraph
-from stoker.jobmaster.executors import KnownExecutor, ReachedExecutors
+from stoker.jobmaster.executors import KnownExecutor, ReachedExecutors, SlotReturns
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.outputs import BACKOFF, DecidedOutputs, may_be_excused
-from stoker.jobmaster.slot_returns import SlotReturns
 from stoker.rpc.service import RpcService
 from stoker.savepoints.services import SavepointServices
 

@@ -26,8 +26,7 @@ from stoker.ha.election import LeaderElection
 from stoker.ha.leadership import Leadership
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
-from stoker.jobmaster.attempts import SlotHandle
-from stoker.jobmaster.commands import FormerAttempt
+from stoker.jobmaster.attempts import FormerAttempt, SlotHandle
 from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.job import JobMasterServices, LiveJob

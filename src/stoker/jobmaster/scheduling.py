@@ -1,14 +1,16 @@
-"""Which regions get which slots of the job. Pure."""
+"""The slots of a job and the regions that get them. Pure.
 
-from collections.abc import Iterable, Sequence
+Slots that no region needs go back to their task executors, because other jobs may wait for them.
+"""
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, field
 
 from stoker.core.ids import AllocationId, InstanceId
 from stoker.core.results import Millis
 from stoker.core.states import ExecutionState
-from stoker.jobmaster.attempts import SlotHandle
-from stoker.jobmaster.commands import Command, Deploy, ReleaseSlots
+from stoker.jobmaster.attempts import Command, Deploy, ReleaseSlots, SlotHandle
 from stoker.jobmaster.regions import RegionRun, RegionRuns
-from stoker.jobmaster.slot_pool import SlotPool
 
 
 class Scheduler:
@@ -88,3 +90,34 @@ def _take(free: list[SlotHandle], run: RegionRun) -> SlotHandle:
     slot = same[0] if same else free[0]
     free.remove(slot)
     return slot
+
+
+@dataclass
+class SlotPool:
+    _held: dict[AllocationId, SlotHandle] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, allocation: AllocationId) -> bool:
+        return allocation in self._held
+
+    def add(self, slot: SlotHandle) -> None:
+        self._held[slot.allocation] = slot
+
+    def drop(self, allocation: AllocationId) -> None:
+        self._held.pop(allocation, None)
+
+    def drop_executor(self, instance: InstanceId) -> None:
+        self._held = {
+            allocation: slot for allocation, slot in self._held.items() if slot.instance != instance
+        }
+
+    def on(self, instance: InstanceId) -> list[AllocationId]:
+        return [slot.allocation for slot in self._held.values() if slot.instance == instance]
+
+    def free(self, used: Set[AllocationId]) -> list[SlotHandle]:
+        return [slot for slot in self._held.values() if slot.allocation not in used]
+
+    def busy(self, used: Set[AllocationId]) -> int:
+        return len(self._held.keys() & used)

@@ -35,10 +35,9 @@ from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.run import running_job
 from stoker.processes.failsafe import FailsafeMaster
 from stoker.resourcemanager.options import ResourceManagerOptions
-from stoker.resourcemanager.provider import Provider
+from stoker.resourcemanager.provider import Provider, Standalone
 from stoker.resourcemanager.run import lead_resource_manager
 from stoker.resourcemanager.services import ResourceManagerServices
-from stoker.resourcemanager.standalone import Standalone
 from stoker.rpc.service import RpcService
 from stoker.savepoints.locations import OpenStorage
 from stoker.savepoints.options import SavepointOptions

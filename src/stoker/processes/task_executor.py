@@ -43,7 +43,7 @@ from stoker.taskexecutor.endpoint import TaskExecutor
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
 from stoker.taskexecutor.services import TaskExecutorServices
-from stoker.taskexecutor.slot_memory import FileSlotMemory
+from stoker.taskexecutor.slots import FileSlotMemory
 from stoker.taskexecutor.tasks import TaskServices
 
 log = logging.getLogger(__name__)

@@ -30,9 +30,13 @@ from stoker.gateways.resourcemanager import (
 from stoker.gateways.taskexecutor import SlotRequest, TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.sender import HeartbeatSender
-from stoker.resourcemanager.job_leaders import JobLeaders
 from stoker.resourcemanager.provider import Ended, slot_profile
-from stoker.resourcemanager.registrations import KnownExecutor, KnownJobMaster, idle_ones
+from stoker.resourcemanager.registrations import (
+    JobLeaders,
+    KnownExecutor,
+    KnownJobMaster,
+    idle_ones,
+)
 from stoker.resourcemanager.scaling import executors_to_release
 from stoker.resourcemanager.services import ResourceManagerServices
 from stoker.resourcemanager.slots import SlotAssignment, SlotManager

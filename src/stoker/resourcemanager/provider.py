@@ -1,8 +1,10 @@
-"""Who starts and stops task executors, when it is the resource manager's to decide."""
+"""Providers: how a resource manager starts and stops task executors by itself."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
+from stoker.core.errors import Conflict
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import ResourceId
 
@@ -61,3 +63,26 @@ class Provider(Protocol):
     async def next_end(self) -> Ended:
         """Wait for the end of one; each end is told once, also those that were asked for."""
         ...
+
+
+class Standalone:
+    """Starts nobody."""
+
+    limit = 0
+    offer: Offer | None = None
+
+    def living(self) -> tuple[ResourceId, ...]:
+        return ()
+
+    async def start(self) -> ResourceId:
+        raise Conflict(
+            "task executors of this cluster are started by its operators; run stoker task-executor "
+            "where there is room, or set resourcemanager.provider"
+        )
+
+    async def stop(self, resource_id: ResourceId) -> None:
+        """What was not started here is not stopped here."""
+
+    async def next_end(self) -> Ended:
+        never: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        return await never

@@ -6,8 +6,7 @@ from stoker.aio.clock import WallClock
 from stoker.core.ids import Ids
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.resourcemanager.options import ResourceManagerOptions
-from stoker.resourcemanager.provider import Provider
-from stoker.resourcemanager.standalone import Standalone
+from stoker.resourcemanager.provider import Provider, Standalone
 from stoker.rpc.service import RpcService
 
 

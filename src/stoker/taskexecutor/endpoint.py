@@ -23,11 +23,10 @@ from stoker.rpc.service import Endpoint
 from stoker.taskexecutor.draining import Draining
 from stoker.taskexecutor.held_task import HeldTask
 from stoker.taskexecutor.job_link import Acquaintance, Identity, JobLink
-from stoker.taskexecutor.lasting_slots import LastingSlots
 from stoker.taskexecutor.leases import LeaseKeeper, earliest
 from stoker.taskexecutor.resource_manager_link import ResourceManagerLink
 from stoker.taskexecutor.services import TaskExecutorServices
-from stoker.taskexecutor.slot_table import SlotUse
+from stoker.taskexecutor.slots import LastingSlots, SlotUse
 from stoker.taskexecutor.suspensions import Suspensions
 from stoker.taskexecutor.tasks import TaskRuns
 

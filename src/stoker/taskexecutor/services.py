@@ -9,7 +9,7 @@ from stoker.heartbeat.options import HeartbeatOptions
 from stoker.rpc.options import RegistrationOptions
 from stoker.rpc.service import RpcService
 from stoker.taskexecutor.options import TaskExecutorOptions
-from stoker.taskexecutor.slot_memory import NoSlotMemory, SlotMemory
+from stoker.taskexecutor.slots import NoSlotMemory, SlotMemory
 from stoker.taskexecutor.tasks import TaskServices
 
 

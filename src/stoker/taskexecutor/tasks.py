@@ -32,8 +32,7 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.taskexecutor import MOVED
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.storage.contract import Storage
-from stoker.taskexecutor.attempt_files import AttemptFiles
-from stoker.taskexecutor.attempt_logs import AttemptLogs
+from stoker.taskexecutor.attempt_files import AttemptFiles, AttemptLogs
 from stoker.taskexecutor.held_task import HeldTask
 
 log = logging.getLogger(__name__)

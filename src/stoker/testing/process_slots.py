@@ -1,6 +1,6 @@
 """What a simulated task executor keeps of its slots on its machine's disk, until it is killed."""
 
-from stoker.taskexecutor.slot_memory import KeptSlot
+from stoker.taskexecutor.slots import KeptSlot
 
 
 class ProcessSlots:

@@ -7,11 +7,11 @@ from stoker.core.graph import FormatRead, FormatWrite, JobGraph, RestartPolicy, 
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.results import AttemptOutcome, Failure
 from stoker.core.states import ExecutionState
-from stoker.jobmaster.attempts import SlotHandle
-from stoker.jobmaster.commands import (
+from stoker.jobmaster.attempts import (
     Command,
     Deploy,
     FormerAttempt,
+    SlotHandle,
 )
 from stoker.jobmaster.execution_graph import ExecutionGraph
 

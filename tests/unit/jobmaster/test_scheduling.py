@@ -2,7 +2,7 @@
 
 from stoker.core.graph import RestartPolicy
 from stoker.core.states import ExecutionState
-from stoker.jobmaster.commands import ReleaseSlots, RestartAfter
+from stoker.jobmaster.attempts import ReleaseSlots, RestartAfter
 from unit.jobmaster.graphs import BOOM, deployments, ended, graph_of, slot, started
 
 

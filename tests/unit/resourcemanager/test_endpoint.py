@@ -25,9 +25,8 @@ from stoker.gateways.resourcemanager import (
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.resourcemanager.endpoint import ResourceManager
 from stoker.resourcemanager.options import ResourceManagerOptions
-from stoker.resourcemanager.provider import Provider
+from stoker.resourcemanager.provider import Provider, Standalone
 from stoker.resourcemanager.services import ResourceManagerServices
-from stoker.resourcemanager.standalone import Standalone
 from stoker.rpc.memory import MemoryNetwork
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 from unit.fake_parts import JOB, MASTER, FakeExecutor, FakeMaster

@@ -25,7 +25,7 @@ from stoker.storage.memory import MemoryStorage
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
 from stoker.taskexecutor.services import TaskExecutorServices
-from stoker.taskexecutor.slot_memory import KeptSlot
+from stoker.taskexecutor.slots import KeptSlot
 from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History

@@ -2,14 +2,22 @@
 
 import asyncio
 import os
+from datetime import timedelta
 from pathlib import Path
 
-from stoker.blob.content import inline
-from stoker.core.ids import AttemptId, JobId
-from stoker.taskexecutor.attempt_files import LEFT_BEHIND, AttemptFiles
+import pytest
 
-JOB = JobId("1" * 32)
-ATTEMPT = AttemptId("a" * 32)
+from stoker.blob.content import inline
+from stoker.core.errors import NotFound, StorageUnavailable
+from stoker.core.ids import AttemptId
+from stoker.gateways.attempt_logs import LARGEST_PIECE, LogStream
+from stoker.ha.keys import LOG_CHUNK_BYTES, log_chunk
+from stoker.storage.memory import MemoryStorage
+from stoker.taskexecutor.attempt_files import LEFT_BEHIND, AttemptFiles, AttemptLogs
+from stoker.taskexecutor.options import TaskExecutorOptions
+from stoker.testing.virtual_time import virtual_wall_clock
+from unit.fake_parts import JOB
+from unit.taskexecutor.stage import ATTEMPT, Stage, play
 
 
 def test_of_an_attempt_only_its_logs_stay(tmp_path: Path) -> None:
@@ -82,3 +90,98 @@ def _put_away(files: AttemptFiles, letter: str, at: float) -> AttemptId:
 
 def _set_time(path: Path, at: float) -> None:
     os.utime(path, (at, at))
+
+
+class FullStorage(MemoryStorage):
+    async def write(self, path: str, content: bytes) -> None:
+        raise StorageUnavailable(f"no room for {path}")
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage()
+
+
+@pytest.fixture
+def logs(tmp_path: Path, storage: MemoryStorage) -> AttemptLogs:
+    return AttemptLogs(tmp_path / "work", tmp_path / "log", storage, inline)
+
+
+def running(tmp_path: Path, **streams: bytes) -> Path:
+    return _written(tmp_path / "work" / "attempts" / ATTEMPT, streams)
+
+
+def ended(tmp_path: Path, **streams: bytes) -> Path:
+    return _written(tmp_path / "log" / "attempts" / JOB / ATTEMPT, streams)
+
+
+def _written(directory: Path, streams: dict[str, bytes]) -> Path:
+    directory.mkdir(parents=True)
+    for name, content in streams.items():
+        (directory / f"{name}.log").write_bytes(content)
+    return directory
+
+
+async def test_a_running_attempt_is_read_from_an_offset_and_may_say_more(
+    tmp_path: Path, logs: AttemptLogs
+) -> None:
+    running(tmp_path, stdout=b"one\ntwo\n")
+    piece = await logs.read(JOB, ATTEMPT, LogStream.STDOUT, 4)
+    assert (piece.data, piece.complete) == (b"two\n", False)
+    piece = await logs.read(JOB, ATTEMPT, LogStream.STDERR, 0)
+    assert (piece.data, piece.complete) == (b"", False)
+
+
+async def test_an_ended_attempt_is_read_to_its_end(tmp_path: Path, logs: AttemptLogs) -> None:
+    ended(tmp_path, stdout=b"x" * (LARGEST_PIECE + 3))
+    first = await logs.read(JOB, ATTEMPT, LogStream.STDOUT, 0)
+    assert (len(first.data), first.complete) == (LARGEST_PIECE, False)
+    rest = await logs.read(JOB, ATTEMPT, LogStream.STDOUT, LARGEST_PIECE)
+    assert (rest.data, rest.complete) == (b"xxx", True)
+    beyond = await logs.read(JOB, ATTEMPT, LogStream.STDOUT, 10 * LARGEST_PIECE)
+    assert (beyond.data, beyond.complete) == (b"", True)
+
+
+async def test_an_attempt_that_was_never_here_is_not_found(logs: AttemptLogs) -> None:
+    with pytest.raises(NotFound):
+        await logs.read(JOB, ATTEMPT, LogStream.STDOUT, 0)
+
+
+async def test_logs_are_copied_in_pieces_to_where_they_outlive_the_task_executor(
+    tmp_path: Path, logs: AttemptLogs, storage: MemoryStorage
+) -> None:
+    ended(tmp_path, stdout=b"a" * LOG_CHUNK_BYTES + b"end", stderr=b"")
+    await logs.copy_to_storage(JOB, ATTEMPT)
+    assert await storage.list("logs") == [
+        log_chunk(JOB, ATTEMPT, "stdout", 0),
+        log_chunk(JOB, ATTEMPT, "stdout", 1),
+    ]
+    assert await storage.read(log_chunk(JOB, ATTEMPT, "stdout", 1)) == b"end"
+
+
+async def test_a_storage_that_takes_no_log_fails_nothing(tmp_path: Path) -> None:
+    ended(tmp_path, stdout=b"hello")
+    logs = AttemptLogs(tmp_path / "work", tmp_path / "log", FullStorage(), inline)
+    await logs.copy_to_storage(JOB, ATTEMPT)
+    assert (await logs.read(JOB, ATTEMPT, LogStream.STDOUT, 0)).data == b"hello"
+
+
+HOUR = timedelta(hours=1)
+
+
+def test_a_task_executor_removes_them_when_they_are_old_enough(tmp_path: Path) -> None:
+    kept = tmp_path / "log" / "attempts" / JOB / ATTEMPT
+    kept.mkdir(parents=True)
+    written = kept / "stdout.log"
+    written.write_text("said")
+
+    async def story(stage: Stage) -> None:
+        now = virtual_wall_clock()() / 1000
+        for path in (written, kept):
+            os.utime(path, (now, now))
+        await asyncio.sleep(HOUR.total_seconds() - 60)
+        assert written.read_text() == "said"
+        await asyncio.sleep(HOUR.total_seconds())
+        assert not kept.exists()
+
+    play(tmp_path, story, options=TaskExecutorOptions(logs_retention=HOUR))

@@ -13,8 +13,7 @@ from stoker.processes import machine
 from stoker.processes.directories import Directories
 from stoker.resourcemanager.local_processes import LocalProcesses
 from stoker.resourcemanager.options import ProviderKind, ResourceManagerOptions
-from stoker.resourcemanager.provider import Offer, Provider, slot_profile
-from stoker.resourcemanager.standalone import Standalone
+from stoker.resourcemanager.provider import Offer, Provider, Standalone, slot_profile
 from stoker.taskexecutor.options import TaskExecutorOptions
 
 CONFIGURATION_FILE = "task-executors.yml"

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from stoker.core.ids import JobId, SessionId
 from stoker.core.tokens import FencingToken
-from stoker.resourcemanager.job_leaders import JobLeaders
+from stoker.resourcemanager.registrations import JobLeaders
 
 JOB = JobId("1" * 32)
 ONE = FencingToken(epoch=1, session=SessionId("a"))

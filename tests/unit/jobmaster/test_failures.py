@@ -1,12 +1,13 @@
 """Which regions restart with a failed one, and what is remembered of it all."""
 
+import pytest
+
 from stoker.core.graph import RestartPolicy
 from stoker.core.results import Failure
 from stoker.core.states import ExecutionState, JobStatus
-from stoker.jobmaster.attempts import Attempt
-from stoker.jobmaster.commands import CancelAttempt, RestartAfter
+from stoker.jobmaster.attempts import Attempt, CancelAttempt, RestartAfter
 from stoker.jobmaster.execution_graph import MOST_INTERRUPTIONS, ExecutionGraph
-from stoker.jobmaster.fail_over import DAMAGED_RESULT
+from stoker.jobmaster.failures import DAMAGED_RESULT, cause_of, label_cause
 from unit.jobmaster.graphs import BOOM, HOPELESS, deployments, ended, graph_of, slot, started
 
 AGAIN = RestartPolicy(strategy="fixed-delay", attempts=100, delay_seconds=1)
@@ -113,3 +114,33 @@ def test_labels_that_come_late_reach_the_history_and_the_cause_of_the_end() -> N
     assert job.details().failures[0].failure.labels["team"] == "ingest"
     assert job.root_failure is not None
     assert job.root_failure.labels["team"] == "ingest"
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "trace", "cause"),
+    [
+        ("TaskExecutorLost", "its process is gone", "", "task-executor-lost"),
+        ("RunnerDied", "killed; the machine may have run out of memory", "", "out-of-memory"),
+        ("SparkException", "java.lang.OutOfMemoryError: Java heap space", "", "out-of-memory"),
+        ("MemoryError", "", "In the job's code", "out-of-memory"),
+        ("ModuleNotFoundError", "No module named 'numpyy'", "In the job's code", "dependency"),
+        ("PythonException", "ModuleNotFoundError: No module named 'x'", "", "dependency"),
+        ("UserCodeMismatch", "pandas 1 there", "", "dependency"),
+        ("StorageUnavailable", "cannot read", "", "storage"),
+        ("OSError", "[Errno 28] No space left on device", "In the job's code", "storage"),
+        ("ResultDamaged", "a file is missing", "", "storage"),
+        ("SparkServerDied", "exit status 1", "", "spark"),
+        ("RunnerDied", "exit status 3", "", "spark"),
+        ("StreamingQueryException", "stopped", "", "spark"),
+        ("PythonException", "ValueError: 3", "", "user-code"),
+        ("LookupError", "no such tree", "In the job's code (most recent call first)", "user-code"),
+    ],
+)
+def test_each_kind_of_failure_has_its_label(
+    error: str, message: str, trace: str, cause: str
+) -> None:
+    assert cause_of(Failure(error=error, message=message, stack_trace=trace)) == cause
+
+
+def test_a_cause_that_is_known_already_stays() -> None:
+    assert label_cause(Failure(error="X", message="", labels={"cause": "resources"})) == {}

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from stoker.taskexecutor.slot_memory import KeptSlot
+from stoker.taskexecutor.slots import KeptSlot
 from unit.fake_parts import JOB
 from unit.taskexecutor.stage import SLOT, Stage, deployment, play
 

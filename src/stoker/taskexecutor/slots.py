@@ -1,0 +1,260 @@
+"""The slots of one task executor, and the record of them that survives its restart.
+
+A task executor that starts again under the same id offers the slots of its previous instance to
+the jobs that held them. The record is a hint, not a promise: what was promised is known to the
+resource manager and to the job masters. A record that is lost or unreadable makes a slot free, and
+a job that no longer needs its slot declines it.
+"""
+
+import logging
+import os
+from collections.abc import Container
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from stoker.core.errors import Conflict, NotFound
+from stoker.core.failpoints import failpoint
+from stoker.core.ids import AllocationId, JobId
+from stoker.core.json_text import decode_json
+from stoker.gateways.resourcemanager import SlotReport, SlotStatus
+
+
+class SlotUse(Enum):
+    RESERVED = "reserved"
+    """Promised to a job; freed when its master does not take it in time."""
+    ACTIVE = "active"
+    RELEASING = "releasing"
+    """Given up; its task still ends."""
+
+
+@dataclass
+class Allocation:
+    id: AllocationId
+    job_id: JobId
+    index: int
+    use: SlotUse
+    since: float
+    """When that use began."""
+
+
+@dataclass
+class SlotTable:
+    size: int
+    _allocations: dict[AllocationId, Allocation] = field(default_factory=dict)
+
+    def reserve(self, job_id: JobId, allocation: AllocationId, index: int, now: float) -> bool:
+        """True when newly reserved, False for the identical request again (X-TM-03)."""
+        if not 0 <= index < self.size:
+            raise NotFound(f"there is no slot {index} here: slots are 0 to {self.size - 1}")
+        for held in self._allocations.values():
+            if held.index != index:
+                continue
+            if (held.id, held.job_id) == (allocation, job_id):
+                return False
+            raise Conflict(
+                f"slot {index} is held by job {held.job_id} (allocation {held.id})",
+                job_id=held.job_id,
+                allocation=held.id,
+            )
+        self._allocations[allocation] = Allocation(allocation, job_id, index, SlotUse.RESERVED, now)
+        return True
+
+    def activate(self, allocation: AllocationId, now: float) -> None:
+        """Again is harmless; what was given up cannot be taken back."""
+        held = self._allocations.get(allocation)
+        if held is None or held.use is SlotUse.RELEASING:
+            raise NotFound(f"no slot is allocated as {allocation} here", allocation=allocation)
+        if held.use is SlotUse.RESERVED:
+            held.use, held.since = SlotUse.ACTIVE, now
+
+    def deactivate(self, job_id: JobId, now: float) -> None:
+        """The job's master is gone: slots without it go back to reserved (TM-12)."""
+        for held in self.of_job(job_id):
+            if held.use is SlotUse.ACTIVE:
+                held.use, held.since = SlotUse.RESERVED, now
+
+    def release(self, allocation: AllocationId) -> None:
+        """Its task still ends: not free before `free`."""
+        if (held := self._allocations.get(allocation)) is not None:
+            held.use = SlotUse.RELEASING
+
+    def free(self, allocation: AllocationId) -> bool:
+        return self._allocations.pop(allocation, None) is not None
+
+    def held(self, allocation: AllocationId) -> Allocation | None:
+        return self._allocations.get(allocation)
+
+    def job_of(self, allocation: AllocationId) -> JobId | None:
+        held = self._allocations.get(allocation)
+        return held.job_id if held else None
+
+    def use_of(self, allocation: AllocationId) -> SlotUse | None:
+        held = self._allocations.get(allocation)
+        return held.use if held else None
+
+    def of_job(self, job_id: JobId) -> list[Allocation]:
+        return [held for held in self._allocations.values() if held.job_id == job_id]
+
+    def all(self) -> list[Allocation]:
+        return list(self._allocations.values())
+
+    def overdue(self, now: float, timeout: float) -> list[Allocation]:
+        """Reserved ones that nobody took in time (TM-11)."""
+        return [
+            held
+            for held in self._allocations.values()
+            if held.use is SlotUse.RESERVED and now - held.since >= timeout
+        ]
+
+    def surplus(
+        self, job_id: JobId, counted: Container[AllocationId], now: float, timeout: float
+    ) -> list[Allocation]:
+        """Taken by the job's master once, which does not count them any more (TM-15).
+
+        Not the young ones: the master may have counted before it took them.
+        """
+        return [
+            held
+            for held in self.of_job(job_id)
+            if held.use is SlotUse.ACTIVE and held.id not in counted and now - held.since >= timeout
+        ]
+
+    def report(self) -> SlotReport:
+        by_index = {held.index: held for held in self._allocations.values()}
+        return SlotReport(
+            slots=tuple(
+                SlotStatus(
+                    index=index,
+                    job_id=by_index[index].job_id if index in by_index else None,
+                    allocation=by_index[index].id if index in by_index else None,
+                )
+                for index in range(self.size)
+            )
+        )
+
+
+log = logging.getLogger(__name__)
+
+
+class KeptSlot(msgspec.Struct, frozen=True, kw_only=True):
+    index: int
+    job_id: JobId
+    allocation: AllocationId
+
+
+class SlotMemory(Protocol):
+    def keep(self, slot: KeptSlot) -> None: ...
+
+    def forget(self, index: int) -> None:
+        """That nothing was kept of it is fine."""
+        ...
+
+    def recall(self) -> list[KeptSlot]:
+        """What a former life left, by index."""
+        ...
+
+
+class NoSlotMemory:
+    """For a task executor whose id never comes again."""
+
+    def keep(self, slot: KeptSlot) -> None:
+        return
+
+    def forget(self, index: int) -> None:
+        return
+
+    def recall(self) -> list[KeptSlot]:
+        return []
+
+
+class FileSlotMemory:
+    """A small file for each slot. Not synced: after a crash of the machine nobody waits for it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def keep(self, slot: KeptSlot) -> None:
+        unfinished = self._directory / f".{slot.index}"
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            unfinished.write_bytes(msgspec.json.encode(slot))
+            os.replace(unfinished, self._file(slot.index))
+        except OSError as error:
+            log.warning("slot %d would be free after a restart: %s", slot.index, error)
+            # An older word about it must not be taken for this one.
+            self.forget(slot.index)
+
+    def forget(self, index: int) -> None:
+        try:
+            self._file(index).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("slot %d would be offered again after a restart: %s", index, error)
+
+    def recall(self) -> list[KeptSlot]:
+        found = [self._read(file) for file in sorted(self._directory.glob("[0-9]*"))]
+        return sorted((slot for slot in found if slot is not None), key=lambda slot: slot.index)
+
+    def _file(self, index: int) -> Path:
+        return self._directory / str(index)
+
+    def _read(self, file: Path) -> KeptSlot | None:
+        try:
+            slot = decode_json(file.read_bytes(), KeptSlot)
+            if file == self._file(slot.index):
+                return slot
+            reason = f"it tells of slot {slot.index}"
+        except (OSError, msgspec.DecodeError) as error:
+            reason = str(error)
+        log.warning("%s is of no use and removed, its slot begins free: %s", file, reason)
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s could not be removed: %s", file, error)
+        return None
+
+
+class LastingSlots(SlotTable):
+    def __init__(self, size: int, memory: SlotMemory) -> None:
+        super().__init__(size)
+        self._memory = memory
+
+    def reserve(self, job_id: JobId, allocation: AllocationId, index: int, now: float) -> bool:
+        is_new = super().reserve(job_id, allocation, index, now)
+        if is_new:
+            failpoint("slots.before-keeping")
+            self._memory.keep(KeptSlot(index=index, job_id=job_id, allocation=allocation))
+            failpoint("slots.after-keeping")
+        return is_new
+
+    def release(self, allocation: AllocationId) -> None:
+        self._forget(allocation)
+        super().release(allocation)
+
+    def free(self, allocation: AllocationId) -> bool:
+        self._forget(allocation)
+        return super().free(allocation)
+
+    def restore(self, now: float) -> list[JobId]:
+        """Reserved again, with as much time to be taken as a new one. Answers whose they are."""
+        jobs = []
+        for slot in self._memory.recall():
+            if slot.index >= self.size:
+                # It has fewer slots than it had.
+                self._memory.forget(slot.index)
+                continue
+            super().reserve(slot.job_id, slot.allocation, slot.index, now)
+            jobs.append(slot.job_id)
+        return jobs
+
+    def forget_all(self) -> None:
+        """It leaves for good, or its jobs have gone elsewhere."""
+        for held in self.all():
+            self._memory.forget(held.index)
+
+    def _forget(self, allocation: AllocationId) -> None:
+        if (held := self.held(allocation)) is not None:
+            self._memory.forget(held.index)

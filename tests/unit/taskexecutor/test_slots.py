@@ -1,0 +1,230 @@
+"""The slots of one task executor (TM-*)."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.core.errors import Conflict, NotFound
+from stoker.core.ids import AllocationId, JobId
+from stoker.taskexecutor.slots import FileSlotMemory, KeptSlot, LastingSlots, SlotTable, SlotUse
+from stoker.testing.process_slots import ProcessSlots
+
+ONE, TWO = JobId("1" * 32), JobId("2" * 32)
+A, B = AllocationId("a"), AllocationId("b")
+
+
+def test_the_same_request_again_is_harmless_and_another_one_is_a_conflict() -> None:
+    """X-TM-03"""
+    table = SlotTable(2)
+    assert table.reserve(ONE, A, 0, 1.0)
+    assert not table.reserve(ONE, A, 0, 2.0)
+    with pytest.raises(Conflict, match="slot 0 is held by job"):
+        table.reserve(TWO, B, 0, 3.0)
+    with pytest.raises(NotFound, match="no slot 2 here"):
+        table.reserve(TWO, B, 2, 3.0)
+
+
+def test_a_reserved_slot_is_overdue_when_nobody_takes_it_in_time() -> None:
+    """TM-11"""
+    table = SlotTable(2)
+    table.reserve(ONE, A, 0, 1.0)
+    table.reserve(ONE, B, 1, 1.0)
+    table.activate(B, 2.0)
+    assert table.overdue(10.9, 10) == []
+    assert [held.id for held in table.overdue(11.0, 10)] == [A]
+
+
+def test_slots_without_a_master_are_reserved_again_and_can_run_out() -> None:
+    """TM-12"""
+    table = SlotTable(1)
+    table.reserve(ONE, A, 0, 0.0)
+    table.activate(A, 0.0)
+    assert table.overdue(99, 10) == []
+    table.deactivate(ONE, 100.0)
+    assert table.overdue(109, 10) == []
+    assert [held.id for held in table.overdue(110, 10)] == [A]
+
+
+def test_a_slot_that_was_given_up_cannot_be_taken_back() -> None:
+    table = SlotTable(1)
+    table.reserve(ONE, A, 0, 0.0)
+    table.release(A)
+    with pytest.raises(NotFound):
+        table.activate(A, 1.0)
+    assert table.use_of(A) is SlotUse.RELEASING
+    with pytest.raises(Conflict):
+        table.reserve(TWO, B, 0, 1.0)
+
+
+def test_what_a_master_does_not_count_any_more_is_surplus_unless_it_is_young() -> None:
+    """TM-15: a master may have counted before it took the slot."""
+    table = SlotTable(2)
+    table.reserve(ONE, A, 0, 0.0)
+    table.activate(A, 5.0)
+    table.activate(A, 12.0)
+    assert table.surplus(ONE, (), 14.9, 10) == []
+    assert [held.id for held in table.surplus(ONE, (), 15.0, 10)] == [A]
+    assert table.surplus(ONE, (A,), 15.0, 10) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5), st.integers(0, 3)), max_size=40))
+def test_whatever_happens_a_slot_has_one_owner(steps: list[tuple[int, int, int]]) -> None:
+    """Design invariant 6"""
+    table = SlotTable(3)
+    for now, (kind, which, index) in enumerate(steps):
+        allocation, job = AllocationId(str(which)), JobId(str(which % 2) * 32)
+        try:
+            match kind:
+                case 0:
+                    table.reserve(job, allocation, index, now)
+                case 1:
+                    table.activate(allocation, now)
+                case 2:
+                    table.release(allocation)
+                case 3:
+                    table.free(allocation)
+                case _:
+                    table.deactivate(job, now)
+        except (Conflict, NotFound):
+            pass
+        owners = [status.allocation for status in table.report().slots if status.allocation]
+        assert len(owners) == len(set(owners))
+        held = [*table.of_job(JobId("0" * 32)), *table.of_job(JobId("1" * 32))]
+        assert len({each.index for each in held}) == len(held) == len(owners)
+
+
+JOB = JobId("1" * 32)
+
+
+def kept(index: int, allocation: str = "a") -> KeptSlot:
+    return KeptSlot(index=index, job_id=JOB, allocation=AllocationId(allocation))
+
+
+def test_the_next_life_finds_what_this_one_kept(tmp_path: Path) -> None:
+    """TM-22"""
+    memory = FileSlotMemory(tmp_path / "slots")
+    for index in (10, 2, 0):
+        memory.keep(kept(index, f"of {index}"))
+    memory.keep(kept(2, "another"))
+    memory.forget(0)
+    assert FileSlotMemory(tmp_path / "slots").recall() == [kept(2, "another"), kept(10, "of 10")]
+
+
+def test_nothing_was_kept_and_nothing_is_there_to_forget(tmp_path: Path) -> None:
+    memory = FileSlotMemory(tmp_path / "slots")
+    assert memory.recall() == []
+    memory.forget(3)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b'{"index": "x"}',
+        b'{"index": 0, "job_id": "\xff", "allocation": "a"}',
+    ],
+)
+def test_what_is_damaged_is_removed_and_its_slot_begins_free(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """TM-22"""
+    memory = FileSlotMemory(tmp_path)
+    memory.keep(kept(0))
+    memory.keep(kept(1))
+    (tmp_path / "0").write_bytes(content)
+    assert memory.recall() == [kept(1)]
+    assert not (tmp_path / "0").exists()
+    assert f"{tmp_path / '0'} is of no use and removed" in caplog.text
+
+
+def test_a_file_of_another_slot_is_not_believed(tmp_path: Path) -> None:
+    memory = FileSlotMemory(tmp_path)
+    memory.keep(kept(1))
+    (tmp_path / "1").rename(tmp_path / "0")
+    assert memory.recall() == []
+
+
+def test_a_file_that_was_not_finished_is_not_seen(tmp_path: Path) -> None:
+    (tmp_path / ".0").write_bytes(b'{"ind')
+    assert FileSlotMemory(tmp_path).recall() == []
+
+
+def test_a_disk_that_refuses_harms_nobody_and_leaves_no_older_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = FileSlotMemory(tmp_path)
+    memory.keep(kept(0, "older"))
+    (tmp_path / ".0").mkdir()
+    memory.keep(kept(0, "newer"))
+    assert memory.recall() == []
+    assert "slot 0 would be free after a restart" in caplog.text
+
+
+SLOTS = 3
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["reserve", "activate", "deactivate", "release", "free"]),
+        st.integers(0, SLOTS - 1),
+        st.integers(0, 1),
+    ),
+    max_size=12,
+)
+
+
+def of(index: int, turn: int) -> tuple[JobId, AllocationId]:
+    return JobId(str(turn) * 32), AllocationId(f"{index}-{turn}")
+
+
+def play(table: LastingSlots, event: str, index: int, turn: int) -> None:
+    job_id, allocation = of(index, turn)
+    try:
+        match event:
+            case "reserve":
+                table.reserve(job_id, allocation, index, 0.0)
+            case "activate":
+                table.activate(allocation, 0.0)
+            case "deactivate":
+                table.deactivate(job_id, 0.0)
+            case "release":
+                table.release(allocation)
+            case _:
+                table.free(allocation)
+    except (Conflict, NotFound):
+        return
+
+
+@given(EVENTS, st.integers(1, SLOTS))
+def test_the_next_life_has_what_was_not_given_up(
+    events: list[tuple[str, int, int]], size: int
+) -> None:
+    """TM-22, also with fewer slots than before"""
+    disk: dict[int, KeptSlot] = {}
+    former = LastingSlots(SLOTS, ProcessSlots(disk))
+    for event in events:
+        play(former, *event)
+    expected = {
+        (held.id, held.job_id, held.index)
+        for held in former.all()
+        if held.use is not SlotUse.RELEASING and held.index < size
+    }
+    table = LastingSlots(size, ProcessSlots(disk))
+    jobs = table.restore(7.0)
+    assert {(held.id, held.job_id, held.index) for held in table.all()} == expected
+    assert all(held.use is SlotUse.RESERVED and held.since == 7.0 for held in table.all())
+    assert sorted(jobs) == sorted(job_id for _, job_id, _ in expected)
+    assert set(disk) == {index for _, _, index in expected}
+
+
+def test_who_leaves_in_good_order_leaves_nothing() -> None:
+    disk: dict[int, KeptSlot] = {}
+    table = LastingSlots(SLOTS, ProcessSlots(disk))
+    table.reserve(*of(0, 0), 0, 0.0)
+    table.reserve(*of(1, 0), 1, 0.0)
+    table.forget_all()
+    assert disk == {}
