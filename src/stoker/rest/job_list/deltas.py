@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stoker.core.ids import JobId, SessionId
 from stoker.core.results import JobSummary, Millis
-from stoker.rest.job_list.rows import ListedJob, ListedJobs, Piece, listed, place_of
+from stoker.rest.job_list.rows import ListedJob, ListedJobs, listed, place_of
 
 if TYPE_CHECKING:
     from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
@@ -100,7 +100,7 @@ class JobList:
         """Of some that are in the list."""
         return b"[%b]" % b",".join([self._listed[job.job_id].encoded(now) for job in jobs])
 
-    def pieces(self, now: Millis) -> list[Piece]:
+    def pieces(self, now: Millis) -> list[bytes]:
         """As `encoded(all())`, for a list of thousands that is asked for many times a second.
 
         Every copy of megabytes is felt: whoever sends them shares them.

@@ -20,9 +20,7 @@ from stoker.api.jobs import JobStatusAnswer
 from stoker.core.errors import InvalidInput
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
-from stoker.rest.http.compression import accepts_gzip
 from stoker.rest.http.errors import answer_to_any, send_error
-from stoker.rest.job_list.precedence import Precedence
 from stoker.rest.job_list.query import MAX_LIMIT, JobQuery, parse_query
 from stoker.rest.requests.parameters import parse_statuses
 from stoker.rest.requests.submission import accept_job
@@ -37,16 +35,12 @@ _LONGEST_QUERY = 200
 """Of those that are remembered."""
 _PARAMETERS = frozenset({"state", "type", "name", "sort", "offset", "limit"})
 
-Headers = Sequence[tuple[bytes, bytes]]
-_GZIP: Headers = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
-
 
 @dataclass(frozen=True)
 class Answer:
     status: int
     body: Sequence[bytes]
     """In pieces, which other answers may share."""
-    headers: Headers = ()
 
 
 @dataclass(frozen=True)
@@ -80,17 +74,15 @@ class ShortWays:
             answer = answer_to_any(error, http["method"], http["path"], services.ids)
             await send_error(answer, send)
         else:
-            await answer_in_pieces(found, send, services_in(scope).looks.precedence)
+            await answer_in_pieces(found, send)
 
 
-async def answer_in_pieces(answer: Answer, send: Send, precedence: Precedence) -> None:
+async def answer_in_pieces(answer: Answer, send: Send) -> None:
     """A long body in pieces that all answers share: to put them together would copy megabytes."""
     length = str(sum(map(len, answer.body))).encode()
-    told = [(b"content-type", b"application/json"), (b"content-length", length), *answer.headers]
+    told = [(b"content-type", b"application/json"), (b"content-length", length)]
     await send({"type": "http.response.start", "status": answer.status, "headers": told})
-    patience = precedence.patience()
     for piece in answer.body[:-1]:
-        await precedence.give_way(patience)
         await send({"type": "http.response.body", "body": piece, "more_body": True})
         # Whoever comes meanwhile is heard now, not when megabytes have been handed to the kernel.
         await asyncio.sleep(0)
@@ -108,7 +100,7 @@ def _way(scope: HTTPScope, receive: Receive, send: Send) -> Way | None:
         wanted = _query(query) if len(query) <= _LONGEST_QUERY else None
         if wanted is None:
             return None
-        return functools.partial(_overview, wanted, scope, services_in(scope))
+        return functools.partial(_overview, wanted, services_in(scope))
     if path == "/jobs" and not query:
         return functools.partial(_ids, services_in(scope))
     if found := _STATUS.fullmatch(path):
@@ -120,13 +112,8 @@ def _way(scope: HTTPScope, receive: Receive, send: Send) -> Way | None:
     return None
 
 
-async def _overview(query: JobQuery, scope: HTTPScope, services: RestServices) -> Answer:
-    look = await services.look()
-    if query.is_plain and accepts_gzip(dict(scope["headers"]).get(b"accept-encoding")):
-        compressed = look.compressed_body(query)
-        if compressed is not None:
-            return Answer(200, compressed, _GZIP)
-    return Answer(200, look.body(query))
+async def _overview(query: JobQuery, services: RestServices) -> Answer:
+    return Answer(200, (await services.look()).body(query))
 
 
 async def _ids(services: RestServices) -> Answer:

@@ -12,7 +12,6 @@ from itertools import groupby
 import msgspec
 
 from stoker.core.results import JobSummary, Millis
-from stoker.rest.job_list.gzip_stream import Part
 from stoker.rest.jobs.job_views import job_overview
 
 MOST_IN_A_BLOCK = 1000
@@ -56,22 +55,6 @@ def _place_of_listed(job: ListedJob) -> tuple[int, str]:
     return place_of(job.summary)
 
 
-class Piece:
-    """What is said of some that follow each other, each with a comma before it."""
-
-    def __init__(self, content: bytes, *, lasts: bool) -> None:
-        self.content = content
-        self.lasts = lasts
-        """All of them have ended: as long as none comes or goes, it is the same piece."""
-        self.asked = 0
-        self.part: Part | None = None
-        """Of a compressed answer, without the first comma, once it was worth making."""
-
-    @property
-    def without_comma(self) -> memoryview:
-        return memoryview(self.content)[1:]
-
-
 class _Block:
     """Some that follow each other, never none."""
 
@@ -98,7 +81,7 @@ class _Block:
         middle = len(self.jobs) // 2
         return [_Block(jobs, self._least) for jobs in (self.jobs[:middle], self.jobs[middle:])]
 
-    def pieces(self, now: Millis) -> list[Piece]:
+    def pieces(self, now: Millis) -> list[bytes]:
         if self._changed:
             self._runs = self._runs_now()
             self._changed = False
@@ -110,14 +93,14 @@ class _Block:
         for has_ended, group in groupby(self.jobs, key=_has_ended):
             jobs = list(group)
             if has_ended and len(jobs) >= min(self._least, len(self.jobs)):
-                runs.append(_Run(jobs, self._kept_piece(jobs) or _piece(jobs, 0, lasts=True)))
+                runs.append(_Run(jobs, self._kept_piece(jobs) or _piece(jobs, 0)))
             elif runs and runs[-1].piece is None:
                 runs[-1].jobs.extend(jobs)
             else:
                 runs.append(_Run(jobs))
         return runs
 
-    def _kept_piece(self, jobs: list[ListedJob]) -> Piece | None:
+    def _kept_piece(self, jobs: list[ListedJob]) -> bytes | None:
         # Where nothing has happened they are the same objects, which is seen at once.
         return next((run.piece for run in self._runs if run.piece and run.jobs == jobs), None)
 
@@ -125,7 +108,7 @@ class _Block:
 @dataclass(frozen=True)
 class _Run:
     jobs: list[ListedJob]
-    piece: Piece | None = None
+    piece: bytes | None = None
     """Of those that have all ended."""
 
 
@@ -133,9 +116,10 @@ def _has_ended(job: ListedJob) -> bool:
     return job.tail is None
 
 
-def _piece(jobs: list[ListedJob], now: Millis, *, lasts: bool = False) -> Piece:
+def _piece(jobs: list[ListedJob], now: Millis) -> bytes:
+    """The rows, each with a comma before it."""
     each = [job.head if job.tail is None else job.encoded(now) for job in jobs]
-    return Piece(b"," + b",".join(each), lasts=lasts)
+    return b"," + b",".join(each)
 
 
 class ListedJobs:
@@ -180,13 +164,13 @@ class ListedJobs:
         after = bisect_right(self._blocks, _place_of_listed(job), key=lambda block: block.first)
         return max(0, after - 1)
 
-    def pieces(self, now: Millis) -> list[Piece]:
+    def pieces(self, now: Millis) -> list[bytes]:
         return [piece for block in self._blocks for piece in block.pieces(now)]
 
 
-def json_array(pieces: Sequence[Piece], before: bytes, after: bytes) -> tuple[bytes, ...]:
+def json_array(pieces: Sequence[bytes], before: bytes, after: bytes) -> tuple[bytes, ...]:
     """Of all of them, in pieces that nobody has to put together."""
     if not pieces:
         return (before + b"[]" + after,)
-    first, *others = [piece.content for piece in pieces]
+    first, *others = pieces
     return (before + b"[" + first[1:], *others, b"]" + after)

@@ -11,8 +11,6 @@ from stoker.core.results import Millis
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest.http import compression
 from stoker.rest.job_list.deltas import JobList
-from stoker.rest.job_list.list_packer import ListPacker
-from stoker.rest.job_list.precedence import Precedence
 from stoker.rest.job_list.query import JobQuery, chosen
 from stoker.rest.job_list.rows import json_array
 from stoker.rest.jobs.job_views import job_ids
@@ -51,9 +49,8 @@ class Pace:
 class Look:
     """What was there at one moment; every answer that it gives is made once."""
 
-    def __init__(self, jobs: JobList, packer: ListPacker, now: Millis, pace: Pace) -> None:
+    def __init__(self, jobs: JobList, now: Millis, pace: Pace) -> None:
         self.jobs = jobs
-        self._packer = packer
         self._now = now
         self._pace = pace
         self._bodies: dict[JobQuery | str, tuple[bytes, ...]] = {}
@@ -61,12 +58,6 @@ class Look:
     def body(self, query: JobQuery) -> tuple[bytes, ...]:
         """In one piece unless it is long; the pieces are shared by all answers."""
         return self._once(query, lambda: self._made(query))
-
-    def compressed_body(self, query: JobQuery) -> tuple[bytes, ...] | None:
-        """Of a list that is too long to be compressed as a whole; None for others."""
-        if not query.is_plain or len(self.body(query)) == 1:
-            return None
-        return self._once("gzip", self._made_compressed)
 
     def ids(self) -> tuple[bytes, ...]:
         """The body that tells nothing but ids and states."""
@@ -91,22 +82,17 @@ class Look:
         page, total = chosen(jobs, query, self._now)
         return (b'{"jobs":%b,"total":%d}' % (self.jobs.encoded(page, self._now), total),)
 
-    def _made_compressed(self) -> tuple[bytes, ...]:
-        return self._packer.stream(self.jobs.pieces(self._now), *_AROUND)
-
 
 class JobLooks:
     """Nobody is shown what was there before they asked: a job that was accepted, by whomever, is
     in every list that is asked for afterwards.
 
     Who asks after a look has begun waits for the next one, together with all who come until then.
-    The first one after a while does not wait, unless a job is being handed in.
+    The first one after a while does not wait.
     """
 
     def __init__(self, pace: Pace | None = None) -> None:
-        self.precedence = Precedence()
         self._jobs = JobList()
-        self._packer = ListPacker()
         self._pace = pace or Pace()
         self._next: asyncio.Task[Look] | None = None
         self._begun = 0
@@ -125,7 +111,6 @@ class JobLooks:
         loop = asyncio.get_running_loop()
         if (pause := self._pace.earliest - loop.time()) > 0:
             await asyncio.sleep(pause)
-        await self.precedence.give_way(self.precedence.patience())
         self._next = None
         self._pace.begin(loop.time())
         self._begun = number = self._begun + 1
@@ -135,7 +120,7 @@ class JobLooks:
             self._latest = number
             self._jobs.apply(news)
         self._pace.spend(loop.time() - begin)
-        return Look(self._jobs, self._packer, clock(), self._pace)
+        return Look(self._jobs, clock(), self._pace)
 
 
 def _seen(look: "asyncio.Task[Look]") -> None:

@@ -17,8 +17,8 @@ Every path is served as it stands and under `/v1`. Bodies are JSON; an error has
 `{"errors": ["…"]}` and one of these states: 400 the request cannot be understood, 401 and 403 not
 allowed, 404 there is no such thing (also for a method that a path has not), 409 the state does not
 allow it, 413 too large, 429 too often, 503 ask again (`Retry-After` says when). Answers of 1 KiB to
-1 MiB, and the list of all jobs whatever its size, are compressed for clients that accept gzip. A
-master that does not lead forwards to the one that does.
+1 MiB are compressed for clients that accept gzip. A master that does not lead forwards to the one
+that does.
 
 `/openapi.json` describes every operation, and `/docs` (also `/`) is a page to read and to try them;
 it needs nothing from the network. Neither wants a token: they tell of the API and of its version,
@@ -79,11 +79,9 @@ In the same manner, beside those of Flink.
 descending), `offset` and `limit`. When any of them is given the answer also says `total`.
 
 A list of jobs is never older than its request: a job that was accepted, by whomever, is in every
-list that is asked for afterwards. Those who ask at the same time share one look at the jobs, and
-between two looks is a pause of twenty times what the last one took, at most 50 ms; and while a job
-is being handed in, lists wait for up to 25 ms. So a request may wait a little, and however many
-ask, those who hand in jobs hardly notice
-([why so](../decisions/shared-looks.md)).
+list that is asked for afterwards. Requests at the same time share one snapshot of the jobs, and
+after a snapshot comes a pause of twenty times what it took, at most 50 ms. So a request may wait a
+little, and submissions are hardly slowed ([why so](../decisions/shared-looks.md)).
 
 `POST /jobs` takes a header `Idempotency-Key`: the same submission again gives the first answer. A
 client may choose the job's id; the same id with another graph is refused with 409.

@@ -123,9 +123,8 @@ async def store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobGr
 async def hand_over(
     graph: JobGraph, dispatcher: DispatcherGateway, services: RestServices
 ) -> Submitted:
-    with services.looks.precedence.first():
-        async with refused_leaves_nothing(graph, dispatcher, services.blobs):
-            return await dispatcher.submit_job(graph)
+    async with refused_leaves_nothing(graph, dispatcher, services.blobs):
+        return await dispatcher.submit_job(graph)
 
 
 @asynccontextmanager

@@ -249,15 +249,10 @@ async def test_a_long_list_is_whole_over_a_real_connection() -> None:
         plain = await http.get(f"{url}/jobs/overview", headers={"accept-encoding": "identity"})
         assert "content-encoding" not in plain.headers
         assert len(plain.json()["jobs"]) == len(MANY)
-        lengths: list[int] = []
-        # What stays is packed meanwhile.
-        while not lengths or 5 * lengths[-1] > len(plain.content):
-            answer = await http.get(f"{url}/jobs/overview")
-            assert answer.headers["content-encoding"] == "gzip"
-            assert answer.headers["vary"] == "accept-encoding"
-            assert answer.content == plain.content
-            lengths.append(int(answer.headers["content-length"]))
-    assert lengths[0] > len(plain.content)
+        # A longer body than http/compression.py compresses: pages are for it.
+        answer = await http.get(f"{url}/jobs/overview")
+        assert "content-encoding" not in answer.headers
+        assert answer.content == plain.content
 
 
 async def test_a_job_that_was_accepted_is_among_the_ids_that_are_asked_for_next() -> None:
