@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from builders import build_graph, build_streaming_vertices
 from stoker.core.errors import CorruptContent, KeyExists, LeadershipLost
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 from stoker.ha import keys
@@ -71,9 +72,7 @@ def plan(trigger_id: str = "d" * 32) -> Replacement:
 
 
 def graph() -> JobGraph:
-    source = Source(name="raw", read=FormatRead(format="rate"), streaming=True)
-    sink = Sink(name="out", input="raw", write=FormatWrite(format="noop"))
-    return JobGraph(job_id=NEW, name="clicks", vertices=(source, sink))
+    return build_graph(*build_streaming_vertices(), job_id=NEW, name="clicks")
 
 
 async def test_a_replacement_is_kept_with_its_graph_until_it_is_removed(world: World):

@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from builders import build_details, build_graph
 from stoker.core.errors import JobNotFound, KeyExists, LeadershipLost, NotFound
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source
+from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.results import AttemptOutcome, Failure, JobDetails, JobResult
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
@@ -86,9 +87,7 @@ async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 def graph_of(ids: Ids, name: str = "orders", key: str | None = None) -> JobGraph:
-    source = Source(name="raw", read=FormatRead(format="json", path="in"))
-    sink = Sink(name="out", input="raw", write=FormatWrite(format="parquet", path="out"))
-    return JobGraph(job_id=ids.job(), name=name, vertices=(source, sink), idempotency_key=key)
+    return build_graph(job_id=ids.job(), name=name, idempotency_key=key)
 
 
 def ending(
@@ -97,14 +96,8 @@ def ending(
     result = JobResult(
         job_id=job_id, name="orders", job_type=JobType.BATCH, status=status, start=1000, end=end
     )
-    details = JobDetails(
-        job_id=job_id,
-        name="orders",
-        job_type=JobType.BATCH,
-        status=status,
-        timestamps={status: end},
-        start=1000,
-        end=end,
+    details = build_details(
+        status, job_id=job_id, name="orders", timestamps={status: end}, start=1000, end=end
     )
     return result, details
 

@@ -17,9 +17,8 @@ from stoker.core.graph import (
     Sink,
     Source,
     Sql,
-    Vertex,
 )
-from stoker.core.ids import AttemptId, JobId
+from stoker.core.ids import AttemptId
 from stoker.core.options import ByteSize
 from stoker.core.regions import regions_of
 from stoker.core.results import AttemptOutcome, Progress
@@ -52,10 +51,6 @@ def function(body: Callable[..., Any], *parameters: str) -> PythonFunction:
     finally:
         cloudpickle.unregister_pickle_by_value(module)
     return PythonFunction(name=body.__name__, payload=payload, parameters=parameters)
-
-
-def job(*vertices: Vertex, **more: Any) -> JobGraph:
-    return JobGraph(job_id=JobId("0" * 32), name="job", vertices=vertices, **more)
 
 
 @dataclass

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow.dataset
 
-from integration.engine.bench import function, job
+from builders import build_graph
+from integration.engine.bench import function
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Transform
 
 LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
@@ -108,7 +109,7 @@ if LONG:
 
 def graph_of(name: str, inputs: Path, out: Path, trigger: str | None = None) -> JobGraph:
     compute, sources = QUERIES[name]
-    return job(
+    return build_graph(
         *(source(each, inputs) for each in sources),
         Transform(name="computed", inputs=sources, compute=function(compute, *sources)),
         Sink(

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, function, job
+from builders import build_graph
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, function
 from integration.engine.processes import is_gone, until
 from stoker.core.graph import JobGraph, ResourceProfile, Source
 from stoker.core.results import Failure
@@ -27,12 +28,12 @@ SMALL = ResourceProfile(memory_bytes=300 * MEGABYTE)
 
 
 def python_job(body: Callable[..., object], **more: Any) -> JobGraph:
-    return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE, **more)
+    return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE, **more)
 
 
 async def failure_beside_a_neighbour(bench: Bench, graph: JobGraph) -> Failure:
     """Runs a good task at the same time, which must not notice."""
-    bad, good = await asyncio.gather(bench.run(graph), bench.run(job(TEN_ROWS, TO_NOWHERE)))
+    bad, good = await asyncio.gather(bench.run(graph), bench.run(build_graph(TEN_ROWS, TO_NOWHERE)))
     assert good.state is ExecutionState.FINISHED, good.failure
     assert bad.state is ExecutionState.FAILED
     assert bad.failure is not None

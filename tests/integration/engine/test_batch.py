@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql.functions import udf
 from pyspark.sql.types import LongType
 
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, function, job
+from builders import build_graph
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, function
 from stoker.core.graph import (
     Artifact,
     ArtifactKind,
@@ -41,7 +42,7 @@ def json_sink(name: str, upstream: str, path: Path) -> Sink:
 
 async def test_files_of_one_format_become_files_of_another(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("1,ash\n2,oak\n")
-    graph = job(
+    graph = build_graph(
         Source(
             name="trees",
             read=FormatRead(format="csv", path=str(tmp_path / "in.csv"), schema="id INT, n STRING"),
@@ -60,7 +61,7 @@ async def test_files_of_one_format_become_files_of_another(bench: Bench, tmp_pat
 async def test_tasks_are_counted_to_their_end(bench: Bench) -> None:
     """Spark tells of them twice a second, so that of a shorter job it may tell nothing."""
     slow = "SELECT id, reflect('java.lang.Thread', 'sleep', 300L) FROM numbers"
-    graph = job(
+    graph = build_graph(
         TEN_ROWS,
         Transform(name="slow", inputs=("numbers",), compute=Sql(query=slow)),
         json_sink("out", "slow", bench.root / "out"),
@@ -75,7 +76,7 @@ async def test_sql_reads_its_inputs_by_name_and_parameters_by_marker(
     bench: Bench, tmp_path: Path
 ) -> None:
     query = "SELECT sum(id) AS total FROM numbers WHERE id < CAST(:limit AS INT)"
-    graph = job(
+    graph = build_graph(
         TEN_ROWS,
         Transform(name="total", inputs=("numbers",), compute=Sql(query=query)),
         json_sink("out", "total", tmp_path / "out"),
@@ -107,7 +108,7 @@ async def test_python_functions_get_session_parameters_and_inputs(
         df.write.json(target)
 
     target = str(tmp_path / "out")
-    graph = job(
+    graph = build_graph(
         Source(name="numbers", read=function(numbers, "spark", "params")),
         Transform(name="twice", inputs=("numbers",), compute=function(twice, "numbers")),
         Sink(name="out", input="twice", write=function(write, "twice")),
@@ -124,7 +125,7 @@ async def test_a_materialized_vertex_is_computed_once_and_read_back(
     bench: Bench, tmp_path: Path
 ) -> None:
     query = "SELECT id + 1 AS id FROM numbers"
-    graph = job(
+    graph = build_graph(
         TEN_ROWS,
         Transform(name="kept", inputs=("numbers",), compute=Sql(query=query), materialized=True),
         Transform(name="sum", inputs=("kept",), compute=Sql(query="SELECT sum(id) s FROM kept")),
@@ -144,7 +145,7 @@ async def test_a_script_runs_in_order_and_names_the_statement_that_fails(bench: 
         name="script",
         statements=("CREATE TEMPORARY VIEW v AS SELECT 1 AS a", "SELECT nothing FROM v"),
     )
-    outcome = await bench.run(job(script))
+    outcome = await bench.run(build_graph(script))
     assert outcome.state is ExecutionState.FAILED
     assert outcome.failure is not None
     assert outcome.failure.error == "AnalysisException"
@@ -156,7 +157,7 @@ async def test_the_authors_own_line_is_on_top_of_a_failure(bench: Bench) -> None
     def broken(numbers):
         raise LookupError("no such tree")
 
-    graph = job(
+    graph = build_graph(
         TEN_ROWS,
         Transform(name="broken", inputs=("numbers",), compute=function(broken, "numbers")),
         Sink(name="out", input="broken", write=FormatWrite(format="noop")),
@@ -180,7 +181,7 @@ async def test_a_failure_inside_a_worker_shows_the_authors_line(bench: Bench) ->
     def picked(numbers):
         return numbers.select(picky("id"))
 
-    graph = job(
+    graph = build_graph(
         TEN_ROWS,
         Transform(name="picked", inputs=("numbers",), compute=function(picked, "numbers")),
         Sink(name="out", input="picked", write=FormatWrite(format="noop")),
@@ -196,7 +197,7 @@ async def test_what_is_no_dataframe_is_refused_in_words(bench: Bench) -> None:
     def forgetful(numbers):
         numbers.select("id")
 
-    graph = job(
+    graph = build_graph(
         TEN_ROWS,
         Transform(name="t", inputs=("numbers",), compute=function(forgetful, "numbers")),
         Sink(name="out", input="t", write=FormatWrite(format="noop")),
@@ -211,7 +212,7 @@ async def test_a_stream_in_a_batch_region_is_explained(bench: Bench) -> None:
     def endless(spark):
         return spark.readStream.format("rate").load()
 
-    graph = job(Source(name="numbers", read=function(endless, "spark")), TO_NOWHERE)
+    graph = build_graph(Source(name="numbers", read=function(endless, "spark")), TO_NOWHERE)
     failure = (await bench.run(graph)).failure
     assert failure is not None
     assert failure.error == "StreamingMismatch"
@@ -221,7 +222,9 @@ async def test_a_stream_in_a_batch_region_is_explained(bench: Bench) -> None:
 
 @pytest.mark.parametrize("key", ["spark.executor.memory", "spark.sql.warehouse.dir"])
 async def test_a_setting_that_a_job_cannot_change_is_named(bench: Bench, key: str) -> None:
-    failure = (await bench.run(job(TEN_ROWS, TO_NOWHERE, configuration={key: "1g"}))).failure
+    failure = (
+        await bench.run(build_graph(TEN_ROWS, TO_NOWHERE, configuration={key: "1g"}))
+    ).failure
     assert failure is not None
     assert failure.error == "StaticConfiguration"
     assert key in failure.message
@@ -232,7 +235,7 @@ async def test_functions_of_other_versions_are_refused(bench: Bench) -> None:
     def numbers(spark):
         return spark.range(1)
 
-    graph = job(
+    graph = build_graph(
         Source(name="numbers", read=function(numbers, "spark")),
         TO_NOWHERE,
         environment=Environment(python="2.7", libraries={"pandas": "0.9", "no-such-thing": "1"}),
@@ -248,7 +251,9 @@ async def test_functions_of_other_versions_are_refused(bench: Bench) -> None:
 async def test_a_function_that_cannot_be_loaded_names_itself_and_the_cause(bench: Bench) -> None:
     broken = function(len, "spark")
     damaged = type(broken)(name="total", payload=b"not a pickle", parameters=("spark",))
-    failure = (await bench.run(job(Source(name="numbers", read=damaged), TO_NOWHERE))).failure
+    failure = (
+        await bench.run(build_graph(Source(name="numbers", read=damaged), TO_NOWHERE))
+    ).failure
     assert failure is not None
     assert "function total of numbers cannot be loaded" in failure.message
     assert not failure.retriable
@@ -278,7 +283,7 @@ async def test_python_files_and_wheels_reach_runner_and_workers(
 
     artifacts = {"grown.py": "by-content", "barked-1-py3-none-any.whl": "wheel-by-content"}
     kinds = (ArtifactKind.PYTHON, ArtifactKind.WHEEL)
-    graph = job(
+    graph = build_graph(
         Source(name="numbers", read=function(numbers, "spark")),
         json_sink("out", "numbers", tmp_path / "out"),
         artifacts=tuple(
@@ -299,7 +304,9 @@ async def test_two_tasks_at_once_do_not_see_each_others_views(bench: Bench, tmp_
             name="total", inputs=("numbers",), compute=Sql(query="SELECT sum(id) s FROM numbers")
         )
         # One folder of results serves both here, so that the sinks need names of their own.
-        return job(source, total, json_sink(f"out-{factor}", "total", tmp_path / str(factor)))
+        return build_graph(
+            source, total, json_sink(f"out-{factor}", "total", tmp_path / str(factor))
+        )
 
     outcomes = await asyncio.gather(*(bench.run(summed(factor)) for factor in (1, 2)))
     assert [outcome.failure for outcome in outcomes] == [None, None]

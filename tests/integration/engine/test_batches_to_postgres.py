@@ -11,7 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from integration.engine.bench import Bench, function, job
+from builders import build_graph
+from integration.engine.bench import Bench, function
 from integration.postgres import postgres
 from stoker.core.graph import FormatRead, Sink, Source
 from stoker.sinks import append_to_postgres
@@ -57,7 +58,7 @@ async def test_every_row_of_a_stream_is_in_the_table_once(
     )
     write = append_to_postgres(database, "words", sink="words of the test")
     failing = failing_after_its_effects(write, tmp_path / "marker")
-    graph = job(
+    graph = build_graph(
         Source(name="words", read=source, streaming=True),
         Sink(name="out", input="words", write=function(failing), trigger="available-now"),
     )

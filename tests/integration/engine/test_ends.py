@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
+from builders import build_graph
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function
 from integration.engine.processes import is_gone, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.states import ExecutionState
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def python_job(body: Callable[..., object]) -> JobGraph:
-    return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
 async def cancel(launched: Launched) -> None:
@@ -115,7 +116,7 @@ async def test_an_endless_stream_is_cancelled_and_stops_at_the_server(
         write=FormatWrite(format="json", path=str(tmp_path / "out")),
         trigger="200 milliseconds",
     )
-    launched = await bench.launch(job(Source(name="rate", read=rate, streaming=True), sink))
+    launched = await bench.launch(build_graph(Source(name="rate", read=rate, streaming=True), sink))
     commits = tmp_path / "checkpoints" / "out" / "commits"
     await until(lambda: commits.exists() and len(list(commits.iterdir())) > 3)
     await until(lambda: launched.last_progress.batch_id is not None)
@@ -176,7 +177,7 @@ async def test_the_death_of_the_zygote_fails_its_tasks_and_another_is_started(
     outcome = await launched.running.outcome()
     assert outcome.failure is not None
     assert "process it was forked from ended (killed by SIGKILL)" in outcome.failure.message
-    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+    assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
 
 
 async def test_the_death_of_the_server_fails_its_tasks_and_the_engine_comes_back(
@@ -200,7 +201,7 @@ async def test_the_death_of_the_server_fails_its_tasks_and_the_engine_comes_back
     assert "killed by SIGKILL" in outcome.failure.message
     assert outcome.failure.retriable
     assert engine.state is EngineState.RESTARTING
-    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+    assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
     assert engine.state is EngineState.READY
 
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import dataset, parquet
 
-from integration.engine.bench import Bench, function, job
+from builders import build_graph
+from integration.engine.bench import Bench, function
 from stoker.core.failpoints import RUNNER_FAILPOINTS
 from stoker.core.graph import FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
@@ -61,7 +62,7 @@ class Story:
             format="parquet", path=str(self.target), partition_by=("p",), options=options
         )
         kept = f"kept_{self.name}"
-        return job(
+        return build_graph(
             Source(
                 name=kept,
                 read=function(dying_once(self.marker, self.runs), "spark"),

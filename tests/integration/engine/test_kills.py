@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.engine.bench import TO_NOWHERE, Bench, Launched, function, job
+from builders import build_graph
+from integration.engine.bench import TO_NOWHERE, Bench, Launched, function
 from integration.engine.processes import cancel_within_ten_seconds, runner_of, until
 from stoker.core.graph import FormatRead, JobGraph, Sink, Source, Sql, Transform
 from stoker.engine.connect.engine import ConnectEngine
@@ -25,7 +26,7 @@ def endless_loop(begun: Path) -> JobGraph:
         while True:
             pass
 
-    return job(Source(name="numbers", read=function(tight, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(tight, "spark")), TO_NOWHERE)
 
 
 def deaf_loop(begun: Path) -> JobGraph:
@@ -38,7 +39,7 @@ def deaf_loop(begun: Path) -> JobGraph:
         while True:
             pass
 
-    return job(Source(name="numbers", read=function(deaf, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(deaf, "spark")), TO_NOWHERE)
 
 
 def sleeping_udf(begun: Path) -> JobGraph:
@@ -55,7 +56,7 @@ def sleeping_udf(begun: Path) -> JobGraph:
 
         return spark.range(2).select(for_an_hour("id").alias("id"))
 
-    return job(Source(name="numbers", read=function(asleep, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(asleep, "spark")), TO_NOWHERE)
 
 
 def sleeping_batch(begun: Path) -> JobGraph:
@@ -66,7 +67,9 @@ def sleeping_batch(begun: Path) -> JobGraph:
         time.sleep(3600)
 
     source = Source(name="numbers", read=FormatRead(format="rate"), streaming=True)
-    return job(source, Sink(name="out", input="numbers", write=function(batch, "df", "batch_id")))
+    return build_graph(
+        source, Sink(name="out", input="numbers", write=function(batch, "df", "batch_id"))
+    )
 
 
 def endless_stage(begun: Path) -> JobGraph:
@@ -75,7 +78,7 @@ def endless_stage(begun: Path) -> JobGraph:
         return spark.range(10_000_000)
 
     query = "SELECT sum(hash(a.id, b.id)) AS id FROM many a CROSS JOIN many b"
-    return job(
+    return build_graph(
         Source(name="many", read=function(announced, "spark")),
         Transform(name="numbers", inputs=("many",), compute=Sql(query=query)),
         TO_NOWHERE,

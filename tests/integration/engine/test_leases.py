@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from integration.engine.bench import OPTIONS, TEN_ROWS, Bench, Launched, function, job
+from builders import build_graph
+from integration.engine.bench import OPTIONS, TEN_ROWS, Bench, Launched, function
 from integration.engine.processes import cancel_within_ten_seconds, is_gone, runner_of, until
 from stoker.core.graph import (
     Artifact,
@@ -60,7 +61,7 @@ def stream(target: Path, name: str = "out") -> JobGraph:
     rate = FormatRead(format="rate", options={"rowsPerSecond": "10"})
     write = FormatWrite(format="json", path=str(target))
     sink = Sink(name=name, input="rate", write=write, trigger="200 milliseconds")
-    return job(Source(name="rate", read=rate, streaming=True), sink)
+    return build_graph(Source(name="rate", read=rate, streaming=True), sink)
 
 
 def stay(_frame: Any) -> None:
@@ -131,7 +132,9 @@ async def test_a_stream_goes_on_for_as_long_as_its_lease_is_renewed(
 async def test_work_is_over_before_its_lease_when_its_task_executor_is_frozen(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    stubborn = job(TEN_ROWS, Sink(name="out", input="numbers", write=function(stay, "frame")))
+    stubborn = build_graph(
+        TEN_ROWS, Sink(name="out", input="numbers", write=function(stay, "frame"))
+    )
     async with (
         leased(bench, stream(tmp_path / "out", "stream")) as streaming,
         leased(bench, stubborn) as staying,
@@ -179,7 +182,9 @@ async def test_a_stream_without_a_runner_is_over_with_its_lease_when_its_executo
 async def test_user_code_that_keeps_pythons_lock_is_killed_when_its_lease_is_over(
     bench: Bench, engine: ConnectEngine
 ) -> None:
-    graph = job(TEN_ROWS, Sink(name="out", input="numbers", write=function(keep_lock, "frame")))
+    graph = build_graph(
+        TEN_ROWS, Sink(name="out", input="numbers", write=function(keep_lock, "frame"))
+    )
     async with leased(bench, graph) as launched:
         await until((launched.directory / "began").exists)
         runner = runner_of(engine, launched)
@@ -198,7 +203,7 @@ async def test_a_driver_is_gone_with_its_jvm_before_its_lease_when_its_task_exec
     digest = hashlib.sha256(content).hexdigest()
     kind = ArtifactKind.FILE
     artifact = Artifact(name="job.py", kind=kind, sha256=digest, size=len(content))
-    graph = job(Program(name="program", script="job.py"), artifacts=(artifact,))
+    graph = build_graph(Program(name="program", script="job.py"), artifacts=(artifact,))
     options = ClassicOptions(warm_drivers=1, replenish_delay=timedelta(hours=1))
     async with ClassicEngine.open(OPTIONS, options, tmp_path / "work", tmp_path / "logs") as engine:
         bench = Bench(engine, tmp_path)  # type: ignore[arg-type]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.engine.bench import TO_NOWHERE, Bench, Launched, function, job
+from builders import build_graph
+from integration.engine.bench import TO_NOWHERE, Bench, Launched, function
 from integration.engine.java_versions import jar_of
 from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, until
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, Sql, SqlScript
@@ -45,7 +46,7 @@ def tells_its_version(answer: Path, meeting: Path) -> JobGraph:
 
     artifact = Artifact(name="treetops.py", kind=ArtifactKind.PYTHON, sha256="0" * 64, size=1)
     source = Source(name="numbers", read=function(versions, "spark"))
-    return job(source, TO_NOWHERE, artifacts=(artifact,))
+    return build_graph(source, TO_NOWHERE, artifacts=(artifact,))
 
 
 async def test_two_tasks_with_two_versions_of_one_module_each_see_their_own(
@@ -85,7 +86,7 @@ def tells_its_java_version(jar: Path, how: str, answer: Path, go_on: Path) -> Jo
         answer.write_text(f'["{first}", "{frame.collect()[0].version}"]')
         return frame
 
-    return job(Source(name="numbers", read=function(versions, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(versions, "spark")), TO_NOWHERE)
 
 
 @pytest.mark.parametrize("how", ["statement", "artifact"])
@@ -103,7 +104,7 @@ async def test_two_tasks_with_two_versions_of_one_java_class_each_see_their_own(
     ended, begun = asyncio.ensure_future(running.outcome()), answers[0].with_suffix(".first")
     await until(lambda: begun.exists() or ended.done())
     plain = Source(name="numbers", read=Sql(query="SELECT sum(id) AS total FROM range(1000)"))
-    assert (await bench.run(job(plain, TO_NOWHERE))).failure is None
+    assert (await bench.run(build_graph(plain, TO_NOWHERE))).failure is None
     go_on.touch()
     assert (await ended).failure is None
     assert (await bench.run(second)).failure is None
@@ -116,16 +117,16 @@ async def test_settings_and_views_of_a_task_are_not_seen_by_the_next(bench: Benc
         name="script", statements=("CREATE TEMPORARY VIEW mine AS SELECT 1", "SELECT * FROM mine")
     )
     configuration = {"spark.sql.shuffle.partitions": "7"}
-    assert (await bench.run(job(first, configuration=configuration))).failure is None
+    assert (await bench.run(build_graph(first, configuration=configuration))).failure is None
 
     def default_settings(spark):
         assert spark.conf.get("spark.sql.shuffle.partitions") != "7"
         return spark.range(1)
 
     source = Source(name="numbers", read=function(default_settings, "spark"))
-    assert (await bench.run(job(source, TO_NOWHERE))).failure is None
+    assert (await bench.run(build_graph(source, TO_NOWHERE))).failure is None
     second = SqlScript(name="script", statements=("SELECT * FROM mine",))
-    failure = (await bench.run(job(second))).failure
+    failure = (await bench.run(build_graph(second))).failure
     assert failure is not None
     assert "TABLE_OR_VIEW_NOT_FOUND" in failure.message
 
@@ -144,7 +145,7 @@ def huge(begun: Path) -> JobGraph:
 
         return spark.range(10_000, numPartitions=10_000).select(slowly("id").alias("id"))
 
-    return job(Source(name="numbers", read=function(many_slow_tasks, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(many_slow_tasks, "spark")), TO_NOWHERE)
 
 
 async def test_a_small_task_does_not_wait_for_a_huge_one(bench: Bench, tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ async def test_a_small_task_does_not_wait_for_a_huge_one(bench: Bench, tmp_path:
     await until(begun.exists)
     small = Source(name="numbers", read=Sql(query="SELECT sum(id) FROM range(1000)"))
     async with asyncio.timeout(PATIENCE):
-        outcome = await bench.run(job(small, TO_NOWHERE))
+        outcome = await bench.run(build_graph(small, TO_NOWHERE))
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
     assert not large.running.following.done()
     await cancel_within_ten_seconds(large)
@@ -173,7 +174,7 @@ async def test_python_workers_of_spark_do_not_pile_up(bench: Bench, engine: Conn
     before = set(workers_at(server))
     source = Source(name="numbers", read=function(with_udf, "spark"))
     for _ in range(2):
-        assert (await bench.run(job(source, TO_NOWHERE))).failure is None
+        assert (await bench.run(build_graph(source, TO_NOWHERE))).failure is None
     assert set(workers_at(server)) <= before
 
 
@@ -188,4 +189,4 @@ async def test_a_session_of_its_own_is_as_spark_makes_one(bench: Bench) -> None:
         return spark.range(1)
 
     source = Source(name="numbers", read=function(telling, "spark"))
-    assert (await bench.run(job(source, TO_NOWHERE))).failure is None
+    assert (await bench.run(build_graph(source, TO_NOWHERE))).failure is None

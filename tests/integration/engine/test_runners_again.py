@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 import pytest_asyncio
 
-from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
+from builders import build_graph
+from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, Launched, function
 from integration.engine.processes import cancel_within_ten_seconds, is_gone, until
 from stoker.core.graph import (
     FormatRead,
@@ -65,7 +66,7 @@ def plain(spark: Any) -> Any:
 
 
 def by(body: Callable[..., Any]) -> JobGraph:
-    return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
 def pid_of(launched: Launched) -> int:
@@ -88,7 +89,7 @@ async def test_tasks_without_code_of_their_own_follow_each_other_in_one_process(
     bench: Bench,
 ) -> None:
     script = SqlScript(name="script", statements=("SELECT 1", "SELECT 2"))
-    graphs = [job(TEN_ROWS, TO_NOWHERE), by(plain), job(script), by(plain)]
+    graphs = [build_graph(TEN_ROWS, TO_NOWHERE), by(plain), build_graph(script), by(plain)]
     processes = [await process_of(bench, graph) for graph in graphs]
     assert len(set(processes)) == 1
     assert os.readlink(f"/proc/{processes[0]}/cwd") == "/"
@@ -108,7 +109,7 @@ async def test_a_session_that_has_seen_nothing_but_files_is_kept_for_the_next_ta
         for source, place in ((made, "in"), (numbers, "out")):
             # Each a task of its own: an earlier one of that name would have written it already.
             sink = to_files(tmp_path / place, name=f"{place}-{count}")
-            await process_of(bench, job(source, sink))
+            await process_of(bench, build_graph(source, sink))
         assert len(pq.read_table(tmp_path / "out")) == count
     assert len(set(sessions_of(bench))) == 1
 
@@ -160,10 +161,11 @@ async def test_a_query_of_the_jobs_own_frames_leaves_no_view_in_its_session(benc
         )
         rows = Source(name=name, read=TEN_ROWS.read)
         await process_of(
-            bench, job(rows, totals, Sink(name="out", input="totals", write=TO_NOWHERE.write))
+            bench,
+            build_graph(rows, totals, Sink(name="out", input="totals", write=TO_NOWHERE.write)),
         )
     assert len(set(sessions_of(bench))) == 1
-    asked = job(SqlScript(name="script", statements=("SELECT * FROM hidden",)))
+    asked = build_graph(SqlScript(name="script", statements=("SELECT * FROM hidden",)))
     await rest(bench.engine)
     launched = await bench.launch(asked)
     assert launched.running.session_id == sessions_of(bench)[0]
@@ -178,18 +180,20 @@ async def test_settings_sql_and_tables_end_with_their_session(bench: Bench, tmp_
         name="script",
         statements=(f"CREATE TABLE kept_apart USING csv LOCATION '{tmp_path}/t' AS SELECT 1 n",),
     )
-    setting = job(
+    setting = build_graph(
         Source(name="numbers", read=function(plain, "spark")),
         TO_NOWHERE,
         configuration={"spark.sql.ansi.enabled": "false"},
     )
-    partitions = job(
+    partitions = build_graph(
         Source(name="numbers", read=function(plain, "spark")),
         TO_NOWHERE,
         configuration={"parallelism.default": "3"},
     )
-    by_name = job(Source(name="numbers", read=Sql(query="SELECT * FROM kept_apart")), TO_NOWHERE)
-    for graph in (job(made), by_name, setting, partitions, by(of_table)):
+    by_name = build_graph(
+        Source(name="numbers", read=Sql(query="SELECT * FROM kept_apart")), TO_NOWHERE
+    )
+    for graph in (build_graph(made), by_name, setting, partitions, by(of_table)):
         await process_of(bench, graph)
         await process_of(bench, by(plain))
     sessions = sessions_of(bench)
@@ -211,13 +215,13 @@ async def test_nothing_of_a_task_is_found_by_the_next_one(bench: Bench) -> None:
     """Views and settings end with the session, and what is printed is in one log only."""
     shown = Sink(name="out", input="numbers", write=FormatWrite(format="console"))
     seen = Sql(query="SELECT 'x' AS seen FROM range(1)")
-    first = job(
+    first = build_graph(
         Source(name="numbers", read=seen), shown, configuration={"spark.sql.ansi.enabled": "false"}
     )
     process = await process_of(bench, first)
     view = SqlScript(name="script", statements=("CREATE TEMPORARY VIEW mine AS SELECT 1",))
-    assert await process_of(bench, job(view)) == process
-    asked = job(
+    assert await process_of(bench, build_graph(view)) == process
+    asked = build_graph(
         Source(
             name="numbers", read=Sql(query="SELECT CAST('no number' AS INT) AS n FROM range(1)")
         ),
@@ -226,7 +230,9 @@ async def test_nothing_of_a_task_is_found_by_the_next_one(bench: Bench) -> None:
     refused = await bench.run(asked)
     assert refused.failure is not None
     assert "CAST_INVALID_INPUT" in refused.failure.message, "as Spark is by default"
-    missing = await bench.run(job(SqlScript(name="script", statements=("SELECT * FROM mine",))))
+    missing = await bench.run(
+        build_graph(SqlScript(name="script", statements=("SELECT * FROM mine",)))
+    )
     assert missing.failure is not None
     assert "TABLE_OR_VIEW_NOT_FOUND" in missing.failure.message
     logs = [(each.directory / "stdout.log").read_text() for each in bench.launched]

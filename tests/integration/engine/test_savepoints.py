@@ -7,14 +7,15 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from integration.engine.bench import Bench, function, job
+from builders import build_graph, eventually
+from integration.engine.bench import Bench, function
 from integration.engine.stateful_queries import (
     FEW_FILES,
     FILES,
@@ -102,16 +103,10 @@ class Cluster:
             return any(int(name) >= number for name in names if name.isdecimal())
 
         try:
-            await eventually(is_there)
+            await eventually(is_there, seconds=300)
         finally:
             if ended is not None:
                 ended.cancel()
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(300):
-        while not await condition():  # noqa: ASYNC110 - of other processes
-            await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("name", sorted(QUERIES))
@@ -197,7 +192,7 @@ async def test_a_function_ends_at_a_boundary_goes_on_and_sees_every_batch_once(
             file.write(json.dumps({"batch": batch_id, "rows": rows}) + "\n")
 
     sink = Sink(name="out", input="raw", write=function(keep, "df", "batch_id"))
-    graph = job(source("raw", inputs), sink, configuration=PURGING)
+    graph = build_graph(source("raw", inputs), sink, configuration=PURGING)
     running, directory = await cluster.launch(graph)
     control = StreamControl(directory)
     await cluster.until_batch(graph, 1)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from integration.engine.bench import DEAF, OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function, job
+from builders import build_graph
+from integration.engine.bench import DEAF, OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function
 from integration.engine.processes import cancel_within_ten_seconds, is_gone, is_writing, until
 from stoker.core.errors import StartupFailed
 from stoker.core.graph import JobGraph, Source, Sql
@@ -46,7 +47,7 @@ def waits_for(signal_file: Path) -> JobGraph:
         assert spark.table("kept").count() == 10
         return spark.range(1)
 
-    return job(Source(name="numbers", read=function(waiting, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(waiting, "spark")), TO_NOWHERE)
 
 
 async def test_an_old_server_is_replaced_and_ends_with_its_last_task(
@@ -56,9 +57,9 @@ async def test_an_old_server_is_replaced_and_ends_with_its_last_task(
     go_on = tmp_path / "go-on"
     launched = await bench.launch(waits_for(go_on))
     old = short_lived.description["server-pid"]
-    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+    assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
     await until(lambda: short_lived.description["server-pid"] not in (old, ""))
-    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+    assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
     assert not launched.running.following.done()
     assert not is_gone(int(old))
     go_on.touch()
@@ -73,13 +74,15 @@ async def test_a_server_out_of_memory_is_named_and_another_comes_up(
     bench = Bench(short_lived, tmp_path)
     # One array that is larger than the heap: no long struggle before the end.
     query = "SELECT length(repeat(CAST(id AS STRING), 1000000000)) FROM range(1)"
-    outcome = await bench.run(job(Source(name="numbers", read=Sql(query=query)), TO_NOWHERE))
+    outcome = await bench.run(
+        build_graph(Source(name="numbers", read=Sql(query=query)), TO_NOWHERE)
+    )
     assert outcome.state is ExecutionState.FAILED
     assert outcome.failure is not None
     assert outcome.failure.error == "SparkServerDied"
     assert "java.lang.OutOfMemoryError" in outcome.failure.message
     assert "taskmanager.memory.spark-heap" in outcome.failure.message
-    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+    assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
 
 
 async def test_memory_that_spark_does_without_harms_nobody(
@@ -91,7 +94,9 @@ async def test_memory_that_spark_does_without_harms_nobody(
         "SELECT /*+ BROADCAST(b) */ count(*) FROM range(3) a JOIN"
         " (SELECT id, repeat(CAST(id AS STRING), 100) AS t FROM range(20000000)) b ON a.id = b.id"
     )
-    large = await bench.launch(job(Source(name="numbers", read=Sql(query=query)), TO_NOWHERE))
+    large = await bench.launch(
+        build_graph(Source(name="numbers", read=Sql(query=query)), TO_NOWHERE)
+    )
     outcome = await large.running.outcome()
     assert outcome.failure is not None
     assert "Not enough memory to build and broadcast" in outcome.failure.message
@@ -104,7 +109,7 @@ async def test_tasks_that_are_deaf_to_their_cancel_end_with_their_server(
     """Whoever else was there learns why, and the next task finds a server."""
     bench = Bench(short_lived, tmp_path)
     neighbour = await bench.launch(waits_for(tmp_path / "never"))
-    deaf = await bench.launch(job(DEAF, TO_NOWHERE))
+    deaf = await bench.launch(build_graph(DEAF, TO_NOWHERE))
     assert deaf.running.server is neighbour.running.server
     await until(lambda: is_writing(short_lived))
     await cancel_within_ten_seconds(deaf)
@@ -114,7 +119,7 @@ async def test_tasks_that_are_deaf_to_their_cancel_end_with_their_server(
     assert outcome.failure.error == "SparkServerDied"
     assert "task.cancellation.timeout" in outcome.failure.message
     assert outcome.failure.labels == {"cause": NEIGHBOUR}
-    assert (await bench.run(job(TEN_ROWS, TO_NOWHERE))).failure is None
+    assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
 
 
 async def test_an_engine_whose_spark_master_is_not_there_says_so_at_once(tmp_path: Path) -> None:
@@ -127,7 +132,7 @@ async def test_an_engine_whose_spark_master_is_not_there_says_so_at_once(tmp_pat
             ):
                 await engine.wait_until_ready()
             with pytest.raises(StartupFailed, match=r"start it, or correct spark\.master"):
-                await bench.launch(job(TEN_ROWS, TO_NOWHERE))
+                await bench.launch(build_graph(TEN_ROWS, TO_NOWHERE))
 
 
 async def test_what_a_dead_owner_has_left_is_found_and_killed_and_nothing_else() -> None:

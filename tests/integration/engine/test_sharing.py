@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function, job
+from builders import build_graph
+from integration.engine.bench import TEN_ROWS, TO_NOWHERE, Bench, Launched, function
 from integration.engine.processes import cancel_within_ten_seconds, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
@@ -28,7 +29,7 @@ _OWN_CLASSES = "spark.sql.artifact.isolation.alwaysApplyClassloader"
 
 
 def by(body: Callable[..., Any]) -> JobGraph:
-    return job(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(body, "spark")), TO_NOWHERE)
 
 
 async def has_own_classes(launched: Launched) -> str:
@@ -50,7 +51,7 @@ async def test_the_server_knows_which_java_it_runs_on(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
     """It ends each session by a process, which the older ones start in two ways."""
-    await bench.run(job(TEN_ROWS, TO_NOWHERE))
+    await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))
     java = await find_java(os.environ, tmp_path, bundled_home=bundled_java_home())
     command = _command_of(engine)
     assert ("-Djdk.lang.Process.launchMechanism=VFORK" in command) is (java.version <= 21)
@@ -59,7 +60,7 @@ async def test_the_server_knows_which_java_it_runs_on(
 async def test_the_server_looks_into_sparks_own_jars_first(
     bench: Bench, engine: ConnectEngine
 ) -> None:
-    await bench.run(job(TEN_ROWS, TO_NOWHERE))
+    await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))
     command = _command_of(engine)
     path = command[command.index("-cp") + 1].split(os.pathsep)
     own = {str(jar) for jar in (spark_home() / "jars").glob("spark-*.jar")}
@@ -87,7 +88,7 @@ def endless_after_a_question(spark):
         (by(endless), "false"),
         (by(endless_after_a_question), "true"),
         (
-            job(
+            build_graph(
                 Source(
                     name="numbers", read=Sql(query="SELECT * FROM range(0, 20000000000, 1, 2000)")
                 ),
@@ -115,7 +116,7 @@ async def test_small_tasks_leave_no_errors_in_the_log_of_spark(
     def logged() -> str:
         return "".join(log.read_text() for log in sorted(engine_logs.glob("spark-server*.log")))
 
-    graph = job(TEN_ROWS, TO_NOWHERE)
+    graph = build_graph(TEN_ROWS, TO_NOWHERE)
     before = len(logged())
     for _ in range(4):
         outcomes = await asyncio.gather(*(bench.run(graph) for _ in range(4)))
@@ -145,7 +146,7 @@ async def test_tasks_with_python_code_for_spark_never_share_workers(
             return spark.range(1, numPartitions=1).select(whose("id").alias("whose"))
 
         write = FormatWrite(format="json", path=target.as_uri())
-        return job(
+        return build_graph(
             Source(name="numbers", read=function(rows, "spark")),
             Sink(name=target.name, input="numbers", write=write),
         )
@@ -172,7 +173,7 @@ async def test_settings_are_kept_when_a_task_turns_out_to_need_its_own(
 
     source = Source(name="numbers", read=function(rows, "spark"))
     configuration = {"spark.sql.session.timeZone": "Asia/Tokyo"}
-    outcome = await bench.run(job(source, TO_NOWHERE, configuration=configuration))
+    outcome = await bench.run(build_graph(source, TO_NOWHERE, configuration=configuration))
     assert outcome.failure is None
     assert answer.read_text() == "Asia/Tokyo"
 
@@ -189,7 +190,7 @@ async def test_views_of_sql_between_files_are_there_in_a_shared_session(
     bench: Bench, tmp_path: Path
 ) -> None:
     (tmp_path / "in.json").write_text('{"a": 1}\n{"a": 2}\n')
-    graph = job(
+    graph = build_graph(
         Source(
             name="numbers",
             read=FormatRead(format="json", path=(tmp_path / "in.json").as_uri()),

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from integration.engine.bench import DEAF, OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function, job
+from builders import build_graph
+from integration.engine.bench import DEAF, OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function
 from integration.engine.processes import cancel_within_ten_seconds, is_writing, until
 from integration.engine.standalone import spark_cluster
 from stoker.core.graph import Artifact, ArtifactKind, Program, Source
@@ -98,7 +99,7 @@ async def test_a_jobs_files_and_wheels_reach_the_executors_of_a_cluster(
         answer.write_text(json.dumps([json.loads(row.it) for row in rows]))
         return spark.range(1)
 
-    graph = job(
+    graph = build_graph(
         Source(name="numbers", read=function(numbers, "spark")),
         TO_NOWHERE,
         artifacts=(
@@ -133,7 +134,7 @@ async def test_requirements_of_a_program_reach_the_executors_of_a_cluster(
         arguments=(str(answer),),
         directory=str(tmp_path),
     )
-    graph = job(
+    graph = build_graph(
         program,
         artifacts=(
             artifact("job.py", ArtifactKind.FILE),
@@ -167,9 +168,9 @@ async def test_executors_whose_tasks_are_deaf_to_a_cancel_end_and_the_server_liv
     options = options_for(master)
     async with ConnectEngine.open(options, tmp_path / "engine", tmp_path / "logs") as engine:
         bench = Bench(engine, tmp_path)
-        deaf = await bench.launch(job(DEAF, TO_NOWHERE))
+        deaf = await bench.launch(build_graph(DEAF, TO_NOWHERE))
         await until(lambda: is_writing(engine))
         await cancel_within_ten_seconds(deaf)
         assert not deaf.running.server.died.done()
-        outcome = await bench.run(job(TEN_ROWS, TO_NOWHERE))
+        outcome = await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))
     assert outcome.failure is None, "executors took the place of those that ended"

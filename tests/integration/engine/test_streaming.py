@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.engine.bench import Bench, function, job
+from builders import build_graph
+from integration.engine.bench import Bench, function
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
 from stoker.engine.streams.checkpoint_files import FILE_MANAGER
@@ -49,7 +50,7 @@ async def test_a_stream_reads_what_is_there_and_goes_on_from_its_checkpoint(
         trigger="available-now",
     )
     counted = Transform(name="counted", inputs=("words",), compute=Sql(query=count))
-    graph = job(source, plain)
+    graph = build_graph(source, plain)
     write_words(tmp_path / "in", "1.json", "ash", "oak", "ash")
     first = await bench.run(graph)
     write_words(tmp_path / "in", "2.json", "elm")
@@ -62,7 +63,7 @@ async def test_a_stream_reads_what_is_there_and_goes_on_from_its_checkpoint(
     assert first.progress.query_id == second.progress.query_id
     assert first.progress.run_id != second.progress.run_id
     assert list((tmp_path / "out").glob("*.parquet"))
-    aggregated = await bench.run(job(source, counted, sink))
+    aggregated = await bench.run(build_graph(source, counted, sink))
     assert aggregated.failure is None, aggregated.failure
     assert aggregated.progress.rows_read == 4
 
@@ -82,7 +83,7 @@ async def test_each_batch_is_given_to_a_python_function(bench: Bench, tmp_path: 
         write=function(keep, "df", "batch_id"),
         trigger="available-now",
     )
-    outcome = await bench.run(job(source, sink))
+    outcome = await bench.run(build_graph(source, sink))
     assert outcome.failure is None, outcome.failure
     written = "".join(part.read_text() for part in (tmp_path / "out").glob("part-*"))
     assert sorted(json.loads(line)["word"] for line in written.splitlines()) == ["ash", "oak"]
@@ -93,7 +94,7 @@ async def test_a_batch_frame_with_a_trigger_is_explained(bench: Bench) -> None:
     sink = Sink(
         name="out", input="words", write=FormatWrite(format="noop"), trigger="available-now"
     )
-    failure = (await bench.run(job(source, sink))).failure
+    failure = (await bench.run(build_graph(source, sink))).failure
     assert failure is not None
     assert failure.error == "StreamingMismatch"
     assert "remove the trigger" in failure.message
@@ -118,6 +119,6 @@ async def test_checkpoints_are_written_without_a_process_for_each_look_at_a_name
         name="out", input="words", write=function(tell, "df", "batch_id"), trigger="available-now"
     )
     configuration = {} if chosen is None else {FILE_MANAGER: chosen}
-    outcome = await bench.run(job(source, sink, configuration=configuration))
+    outcome = await bench.run(build_graph(source, sink, configuration=configuration))
     assert outcome.failure is None, outcome.failure
     assert Path(told).read_text().split() == [chosen or WITHOUT_LINKS]

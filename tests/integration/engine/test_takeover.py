@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.engine.bench import Bench, Launched, job
+from builders import build_graph
+from integration.engine.bench import Bench, Launched
 from integration.engine.processes import cancel_within_ten_seconds, runner_of, until
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source
 from stoker.core.states import ExecutionState
@@ -23,7 +24,7 @@ async def running_stream(bench: Bench, target: Path) -> Launched:
         write=FormatWrite(format="json", path=str(target)),
         trigger="200 milliseconds",
     )
-    launched = await bench.launch(job(Source(name="rate", read=rate, streaming=True), sink))
+    launched = await bench.launch(build_graph(Source(name="rate", read=rate, streaming=True), sink))
     await until(lambda: launched.has_progressed and launched.last_progress.batches > 1)
     return launched
 

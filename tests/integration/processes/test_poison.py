@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from builders import build_graph
 from integration.processes.separate_processes import (
     PATIENCE,
     WITHOUT_SPARK,
@@ -11,7 +12,7 @@ from integration.processes.separate_processes import (
     url_of,
 )
 from stoker.client.transport_blocking import BlockingClient
-from stoker.core.graph import FormatWrite, JobGraph, Sink, Source, Sql
+from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId
 from stoker.core.states import JobStatus
 
@@ -20,15 +21,7 @@ IDS = Ids()
 
 
 def graph(name: str) -> JobGraph:
-    return JobGraph(
-        job_id=IDS.job(),
-        name=name,
-        vertices=(
-            Source(name="numbers", read=Sql(query="select 1 as id")),
-            Sink(name="out", input="numbers", write=FormatWrite(format="noop"), mode="overwrite"),
-        ),
-        configuration={"fake.seconds": "0.1"},
-    )
+    return build_graph(job_id=IDS.job(), name=name, configuration={"fake.seconds": "0.1"})
 
 
 def a_directory_instead(path: Path) -> None:

@@ -1,26 +1,22 @@
 """A master that starts task executors by itself: real processes and RPC, a fake engine."""
 
-import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from builders import build_graph, eventually
 from stoker.client.transport_async import StokerClient
 from stoker.config.load import configuration_from
 from stoker.config.options import ALL
 from stoker.config.sources import settings_on_command_line
 from stoker.config.tree import OptionTree
 from stoker.core.graph import (
-    FormatWrite,
     JobGraph,
     ResourceProfile,
     RestartPolicy,
-    Sink,
-    Source,
-    Sql,
 )
 from stoker.core.ids import Ids, JobId, ResourceId
 from stoker.core.states import ExecutionState, JobStatus
@@ -44,25 +40,7 @@ SETTINGS = {
 
 
 def graph(seconds: float = 0.1, **more: object) -> JobGraph:
-    return JobGraph(
-        job_id=Ids().job(),
-        name="on demand",
-        vertices=(
-            Source(name="numbers", read=Sql(query="select 1 as id")),
-            Sink(name="out", input="numbers", write=FormatWrite(format="noop"), mode="overwrite"),
-        ),
-        configuration={"fake.seconds": str(seconds)},
-        **more,  # type: ignore[arg-type]
-    )
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    deadline = asyncio.get_running_loop().time() + PATIENCE
-    for _ in iter(lambda: asyncio.get_running_loop().time() < deadline, False):
-        if await condition():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("it took too long")
+    return build_graph(job_id=Ids().job(), configuration={"fake.seconds": str(seconds)}, **more)
 
 
 async def is_running(client: StokerClient, job_id: JobId) -> bool:
@@ -136,7 +114,7 @@ async def test_executors_come_with_the_need_and_go_with_it(
     async def all_gone() -> bool:
         return watched.look() == [] and (await client.overview()).taskmanagers == 0
 
-    await until(all_gone)
+    await eventually(all_gone, seconds=PATIENCE)
     assert len(watched.pids) >= 1
     third = await client.submit(graph())
     assert await client.wait(third.job_id) is JobStatus.FINISHED
@@ -153,7 +131,7 @@ async def test_one_that_is_killed_is_noticed_and_replaced(
     async def runs() -> bool:
         return await is_running(client, submitted.job_id)
 
-    await until(runs)
+    await eventually(runs, seconds=PATIENCE)
     [victim] = watched.look()
     os.kill(victim, signal.SIGKILL)
     assert await client.wait(submitted.job_id) is JobStatus.FINISHED
@@ -182,7 +160,7 @@ async def test_a_drained_one_finishes_its_task_and_ends(
     async def runs() -> bool:
         return await is_running(client, submitted.job_id)
 
-    await until(runs)
+    await eventually(runs, seconds=PATIENCE)
     [executor] = await client.task_executors()
     await client.drain(ResourceId(executor.id))
     assert await client.wait(submitted.job_id) is JobStatus.FINISHED
@@ -191,4 +169,4 @@ async def test_a_drained_one_finishes_its_task_and_ends(
     async def gone() -> bool:
         return watched.look() == []
 
-    await until(gone)
+    await eventually(gone, seconds=PATIENCE)

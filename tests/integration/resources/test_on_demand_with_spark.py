@@ -2,12 +2,12 @@
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from builders import wait_until
 from stoker.client.transport_blocking import BlockingClient
 from stoker.core.graph import FormatWrite, JobGraph, ResourceProfile, Sink, Source, Sql
 from stoker.core.ids import Ids
@@ -26,13 +26,6 @@ CONFIGURATION = {
     "slot.request.timeout": "2 s",
     "queues.running-jobs": "nightly:1",
 }
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.1)
 
 
 def graph(**more: object) -> JobGraph:
@@ -88,11 +81,11 @@ def test_task_executors_come_when_jobs_need_them_and_go_with_the_need_and_with_t
     for submitted in (first, second):
         assert client.wait(submitted.job_id) is JobStatus.FINISHED, client.job(submitted.job_id)
 
-    wait_until(lambda: client.overview().taskmanagers == 0)
-    wait_until(lambda: others(cluster) == [])
+    wait_until(lambda: client.overview().taskmanagers == 0, seconds=PATIENCE)
+    wait_until(lambda: others(cluster) == [], seconds=PATIENCE)
 
     client.submit(graph())
-    wait_until(lambda: len(others(cluster)) > 0)
+    wait_until(lambda: len(others(cluster)) > 0, seconds=PATIENCE)
     assert cluster.state is not None
     [master] = cluster.state.masters
     cluster.kill(master)

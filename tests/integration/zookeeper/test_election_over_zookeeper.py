@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from builders import eventually
 from integration.zookeeper.conftest import OPTIONS, SESSION_SECONDS, OpenSession, WaitForState
 from integration.zookeeper.proxy import Proxy
 from stoker.core.errors import LeadershipLost, StokerError
@@ -83,12 +84,6 @@ class Cluster:
         await eventually(found)
         (leader,) = [process for process in self.leaders if process is not other_than]
         return leader
-
-
-async def eventually(condition: Callable[[], bool], seconds: float = 15) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture

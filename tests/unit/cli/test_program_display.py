@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from builders import build_details
 from stoker.api.logs import LogAnswer
 from stoker.cli.ending import exit_code_of
 from stoker.cli.program_display import ProgramDisplay
 from stoker.core.errors import NotFound, Unavailable
-from stoker.core.graph import JobType
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.results import (
     AttemptDetails,
@@ -64,16 +64,7 @@ def details(
     )
     names = {key.replace("_", "-"): value for key, value in labels.items()}
     failure = FailureRecord(failure=Failure(error="E", message="m", labels=names), at=1)
-    return JobDetails(
-        job_id=JOB,
-        name="job",
-        job_type=JobType.BATCH,
-        status=status,
-        timestamps={},
-        start=0,
-        regions=(region,),
-        failures=(failure,),
-    )
+    return build_details(status, job_id=JOB, regions=(region,), failures=(failure,))
 
 
 def test_output_goes_to_the_stream_it_came_from(capfdbinary: Any) -> None:

@@ -5,17 +5,13 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import build_graph
 from stoker.core.checks.validation import faults_of
 from stoker.core.demand import slots_together, slots_wanted
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
-from stoker.core.ids import JobId
+from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql, Transform
 from stoker.core.regions import Region, regions_of
 
 READ, WRITE = FormatRead(format="parquet", path="/in"), FormatWrite(format="noop")
-
-
-def graph(*vertices: Source | Transform | Sink, slots: int | None = None) -> JobGraph:
-    return JobGraph(job_id=JobId("1" * 32), name="a", vertices=vertices, slots=slots)
 
 
 def step(name: str, *inputs: str) -> Transform:
@@ -24,24 +20,24 @@ def step(name: str, *inputs: str) -> Transform:
 
 def test_sinks_of_one_source_run_at_once_and_a_chain_one_after_the_other() -> None:
     sinks = [Sink(name=f"s{n}", input="in", write=WRITE) for n in range(3)]
-    assert slots_wanted(graph(Source(name="in", read=READ), *sinks)) == 3
+    assert slots_wanted(build_graph(Source(name="in", read=READ), *sinks)) == 3
     chain = [step("b", "a"), step("c", "b"), Sink(name="out", input="c", write=WRITE)]
-    assert slots_wanted(graph(Source(name="a", read=READ, materialized=True), *chain)) == 1
+    assert slots_wanted(build_graph(Source(name="a", read=READ, materialized=True), *chain)) == 1
 
 
 def test_the_jobs_own_limit_counts() -> None:
     sinks = [Sink(name=f"s{n}", input="in", write=WRITE) for n in range(3)]
-    assert slots_wanted(graph(Source(name="in", read=READ), *sinks, slots=2)) == 2
-    assert slots_wanted(graph(Source(name="in", read=READ), *sinks, slots=9)) == 3
+    assert slots_wanted(build_graph(Source(name="in", read=READ), *sinks, slots=2)) == 2
+    assert slots_wanted(build_graph(Source(name="in", read=READ), *sinks, slots=9)) == 3
 
 
 def test_queries_run_together_and_a_limit_below_them_is_a_fault() -> None:
     source = Source(name="in", read=FormatRead(format="rate"), streaming=True)
     sinks = [Sink(name=f"s{n}", input="in", write=WRITE, trigger="1 second") for n in range(2)]
-    job = graph(source, *sinks, slots=1)
+    job = build_graph(source, *sinks, slots=1)
     assert slots_together(job) == 2
     assert [fault.place for fault in faults_of(job)] == ["slots"]
-    assert slots_together(graph(Source(name="in", read=READ))) == 0
+    assert slots_together(build_graph(Source(name="in", read=READ))) == 0
 
 
 @given(st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=7))
@@ -56,7 +52,7 @@ def test_it_is_the_largest_set_of_regions_of_which_none_waits_for_another(
             if earlier
             else Source(name=f"v{number}", read=READ, materialized=True)
         )
-    job = graph(*vertices)
+    job = build_graph(*vertices)
     assert slots_wanted(job) == _widest_by_trying(regions_of(job))
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from builders import build_details, build_graph
 from stoker.aio.latest import Latest
 from stoker.aio.scope import TaskScope
 from stoker.blob.content import inline
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
+from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, ResourceId
 from stoker.core.plan import plan_of
 from stoker.core.results import JobDetails
@@ -49,12 +50,11 @@ class FakeJob:
 
     def details(self) -> JobDetails:
         graph = self.to_run.graph
-        return JobDetails(
+        return build_details(
+            self._status.value,
             job_id=graph.job_id,
             name=graph.name,
             job_type=graph.job_type,
-            status=self._status.value,
-            timestamps={},
             start=self.to_run.submitted_at,
             plan=plan_of(graph),
         )
@@ -178,14 +178,7 @@ class World:
         return Master(self, next(self._names)).start()
 
     def graph(self, name: str = "orders") -> JobGraph:
-        return JobGraph(
-            job_id=self.ids.job(),
-            name=name,
-            vertices=(
-                Source(name="in", read=FormatRead(format="parquet", path="/in")),
-                Sink(name="out", input="in", write=FormatWrite(format="noop")),
-            ),
-        )
+        return build_graph(job_id=self.ids.job(), name=name)
 
     async def published(self) -> LeaderAddress | None:
         found = await self.observer.read(keys.leader(DISPATCHER))
@@ -201,8 +194,3 @@ class World:
 async def new_world(options: DispatcherOptions | None = None) -> AsyncIterator[World]:
     async with TaskScope("world") as scope:
         yield World(scope, options or DispatcherOptions())
-
-
-async def all_is_quiet() -> None:
-    """Virtual time: whatever follows from what happened has happened afterwards."""
-    await asyncio.sleep(0.2)

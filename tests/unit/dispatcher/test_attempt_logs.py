@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from builders import build_details
 from stoker.core.errors import NotFound, Unavailable
-from stoker.core.graph import JobType
 from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.results import AttemptDetails, JobDetails, RegionDetails
-from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.states import ExecutionState
 from stoker.dispatcher.attempt_logs import AttemptLogReader
 from stoker.dispatcher.orphans import KnownJobs, is_wanted
 from stoker.gateways.attempt_logs import LogPiece, LogStream
@@ -62,15 +62,7 @@ def details(state: ExecutionState) -> JobDetails:
     region = RegionDetails(
         id=RegionId("program"), vertices=("program",), streaming=False, current=attempt
     )
-    return JobDetails(
-        job_id=JOB,
-        name="job",
-        job_type=JobType.BATCH,
-        status=JobStatus.RUNNING,
-        timestamps={},
-        start=0,
-        regions=(region,),
-    )
+    return build_details(job_id=JOB, regions=(region,))
 
 
 async def read(logs: AttemptLogReader, state: ExecutionState, offset: int = 0) -> LogPiece:

@@ -1,12 +1,10 @@
 """When a dispatcher lives, and what its jobs see of that (RUN-*, DISP-*, CLEAN-*)."""
 
 import asyncio
-import functools
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
+from builders import all_is_quiet, virtual
 from stoker.core.errors import (
     CoordinatorUnavailable,
     DuplicateJob,
@@ -21,18 +19,7 @@ from stoker.ha import keys
 from stoker.ha.record import decode_record
 from stoker.ha.stores.job_results import JobResultStore, ResultRecord
 from stoker.testing.leadership import seize_leadership
-from stoker.testing.virtual_time import run_virtual
-from unit.dispatcher.dispatching import World, all_is_quiet, new_world
-
-AsyncTest = Callable[..., Coroutine[Any, Any, None]]
-
-
-def virtual(test: AsyncTest) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run(**given: Any) -> None:
-        run_virtual(lambda: test(**given))
-
-    return run
+from unit.dispatcher.dispatching import World, new_world
 
 
 async def submit(world: World, graph: JobGraph | None = None) -> JobId:

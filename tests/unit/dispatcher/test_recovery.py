@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source
+from builders import build_graph
+from stoker.core.graph import JobType
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
 from stoker.core.states import JobStatus
@@ -18,14 +19,7 @@ def job_id(number: int) -> JobId:
 
 
 def stored(number: int, submitted_at: int = 0) -> StoredJob:
-    graph = JobGraph(
-        job_id=job_id(number),
-        name="job",
-        vertices=(
-            Source(name="in", read=FormatRead(format="parquet", path="/in")),
-            Sink(name="out", input="in", write=FormatWrite(format="noop")),
-        ),
-    )
+    graph = build_graph(job_id=job_id(number))
     record = JobRecord(
         job_id=graph.job_id,
         name="job",

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from builders import build_graph
 from stoker.core.errors import LeadershipLost, StorageUnavailable, Unavailable
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source
+from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import Ids, JobId
 from stoker.core.results import JobDetails, JobResult
 from stoker.core.states import JobStatus
@@ -50,14 +51,7 @@ class World:
         )
 
     async def accept(self) -> JobGraph:
-        graph = JobGraph(
-            job_id=self.ids.job(),
-            name="orders",
-            vertices=(
-                Source(name="in", read=FormatRead(format="parquet", path="/in")),
-                Sink(name="out", input="in", write=FormatWrite(format="noop")),
-            ),
-        )
+        graph = build_graph(job_id=self.ids.job(), name="orders")
         await self.storage.write(f"blobs/{graph.job_id}/{BLOB}", b"")
         await self.stores.graphs.put(graph, submitted_at=self.now)
         return graph

@@ -1,9 +1,8 @@
 """Leader election among simulated processes, on virtual time."""
 
 import asyncio
-import functools
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import all_is_quiet, virtual
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import CoordinatorUnavailable, LeadershipLost, SessionExpired
 from stoker.core.ids import Ids, ResourceId, SessionId
@@ -22,16 +22,6 @@ from stoker.ha.memory import Loss, MemoryCoordination
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.record import decode_record
 from stoker.testing.virtual_time import run_virtual
-
-AsyncTest = Callable[[], Coroutine[Any, Any, None]]
-
-
-def virtual(test: AsyncTest) -> Callable[[], None]:
-    @functools.wraps(test)
-    def run() -> None:
-        run_virtual(test)
-
-    return run
 
 
 class Process:
@@ -105,11 +95,6 @@ class Cluster:
 async def new_cluster() -> AsyncIterator[Cluster]:
     async with TaskScope("cluster") as scope:
         yield Cluster(scope)
-
-
-async def all_is_quiet() -> None:
-    """Virtual time: whatever follows from what happened has happened afterwards."""
-    await asyncio.sleep(2)
 
 
 async def contact_is_lost_and_found(cluster: Cluster, process: Process) -> None:

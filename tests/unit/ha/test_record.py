@@ -6,22 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import build_graph
 from stoker.core.errors import CorruptContent
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
-from stoker.core.ids import JobId
+from stoker.core.graph import JobGraph
 from stoker.core.json_text import decode_value
 from stoker.ha.record import decode_record, encode
 from stoker.ha.stores.job_graphs import JobRecord
 
-GRAPH = JobGraph(
-    job_id=JobId("1" * 32),
-    name="größer",
-    vertices=(
-        Source(name="numbers", read=FormatRead(format="parquet", path="/in")),
-        Sink(name="out", input="numbers", write=FormatWrite(format="noop")),
-    ),
-    configuration={"spark.ui.enabled": "false"},
-)
+GRAPH = build_graph(name="größer", configuration={"spark.ui.enabled": "false"})
 RECORD = JobRecord(
     job_id=GRAPH.job_id, name="größer", pointer="p", digest="d", nonce="n", submitted_at=1
 )

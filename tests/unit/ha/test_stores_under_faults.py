@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from builders import build_details, build_graph
 from stoker.core.errors import ConnectionLost, CoordinatorUnavailable, StorageUnavailable
 from stoker.core.failpoints import FAILPOINTS, armed
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source
+from stoker.core.graph import JobType
 from stoker.core.ids import AttemptId, Ids, InstanceId, JobId, RegionId, ResourceId
-from stoker.core.results import AttemptOutcome, JobDetails, JobResult
+from stoker.core.results import AttemptOutcome, JobResult
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.ha.leadership import Leadership
 from stoker.ha.memory import Loss, MemoryCoordination
@@ -27,15 +28,7 @@ from stoker.testing.leadership import seize_leadership
 from stoker.testing.virtual_time import run_virtual
 
 JOB = JobId("a" * 32)
-GRAPH = JobGraph(
-    job_id=JOB,
-    name="orders",
-    vertices=(
-        Source(name="raw", read=FormatRead(format="json", path="in")),
-        Sink(name="out", input="raw", write=FormatWrite(format="parquet", path="out")),
-    ),
-    idempotency_key="key",
-)
+GRAPH = build_graph(job_id=JOB, name="orders", idempotency_key="key")
 RESULT = JobResult(
     job_id=JOB,
     name="orders",
@@ -44,14 +37,7 @@ RESULT = JobResult(
     start=1,
     end=2,
 )
-DETAILS = JobDetails(
-    job_id=JOB,
-    name="orders",
-    job_type=JobType.BATCH,
-    status=JobStatus.FINISHED,
-    timestamps={},
-    start=1,
-)
+DETAILS = build_details(JobStatus.FINISHED, job_id=JOB, name="orders", start=1)
 ATTEMPT = AttemptRecord(
     job_id=JOB,
     region=RegionId("out"),
@@ -178,7 +164,7 @@ async def test_a_store_that_cannot_be_read_is_not_an_empty_one(setting: Setting)
 async def test_one_file_that_cannot_be_read_harms_no_other_job(setting: Setting):
     """Design invariant 7"""
     await setting.graphs.put(GRAPH, submitted_at=1)
-    other = JobGraph(job_id=JobId("b" * 32), name="other", vertices=GRAPH.vertices)
+    other = build_graph(job_id=JobId("b" * 32), name="other")
     await setting.graphs.put(other, submitted_at=1)
     setting.storage.fail_next("read")
     first, second = await setting.graphs.read_all()

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from builders import build_graph
 from stoker.aio.latest import Latest
 from stoker.core.errors import NotFound
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, RestartPolicy, Sink, Source
+from stoker.core.graph import RestartPolicy
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
 from stoker.core.tokens import FencingToken
@@ -36,14 +37,7 @@ from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 from unit.fake_parts import JOB, FakeExecutor
 
 SLOT = AllocationId("slot")
-GRAPH = JobGraph(
-    job_id=JOB,
-    name="test",
-    vertices=(
-        Source(name="numbers", read=FormatRead(format="parquet", path="/in")),
-        Sink(name="out", input="numbers", write=FormatWrite(format="noop")),
-    ),
-)
+GRAPH = build_graph(job_id=JOB)
 
 
 class NotingExecutor(FakeExecutor):

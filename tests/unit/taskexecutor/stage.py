@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from builders import build_graph
 from stoker.blob.cache import BlobCache
 from stoker.blob.content import inline
 from stoker.blob.options import BlobOptions
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, RegionId, ResourceId
 from stoker.gateways.jobmaster import job_component
 from stoker.gateways.taskexecutor import SlotRequest, TaskDeployment, TaskExecutorGateway
@@ -42,15 +42,7 @@ ATTEMPT = AttemptId("a" * 32)
 def deployment(
     seconds: float = 1, attempt: AttemptId = ATTEMPT, region: str = "out"
 ) -> TaskDeployment:
-    graph = JobGraph(
-        job_id=JOB,
-        name="test",
-        vertices=(
-            Source(name="numbers", read=FormatRead(format="parquet", path="/in")),
-            Sink(name="out", input="numbers", write=FormatWrite(format="noop")),
-        ),
-        configuration={"fake.seconds": str(seconds)},
-    )
+    graph = build_graph(job_id=JOB, configuration={"fake.seconds": str(seconds)})
     return TaskDeployment(
         graph=graph, region=RegionId(region), attempt=attempt, number=0, allocation=SLOT
     )

@@ -6,6 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import build_details
 from stoker.core.checkpoints import (
     CheckpointEntry,
     CheckpointKind,
@@ -15,7 +16,7 @@ from stoker.core.checkpoints import (
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
-from stoker.core.results import Failure, FailureRecord, JobDetails
+from stoker.core.results import Failure, FailureRecord
 from stoker.core.states import JobStatus
 from stoker.dispatcher.replacements.decide import (
     START_SECONDS,
@@ -144,13 +145,11 @@ def test_what_is_seen_of_a_job_is_its_first_failure_and_its_own_stop():
         at=1,
         path="/s",
     )
-    details = JobDetails(
+    details = build_details(
+        JobStatus.FINISHED,
         job_id=OLD,
         name="clicks",
         job_type=JobType.STREAMING,
-        status=JobStatus.FINISHED,
-        timestamps={},
-        start=0,
         failures=failures,
         checkpoints=Checkpoints(latest_savepoint=entry),
     )

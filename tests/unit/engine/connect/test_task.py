@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from builders import build_graph, build_streaming_vertices
 from stoker.core.errors import StokerError, Unavailable
-from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
-from stoker.core.ids import AttemptId, JobId
+from stoker.core.ids import AttemptId
 from stoker.core.regions import regions_of
 from stoker.core.results import NEIGHBOUR, AttemptOutcome, Progress
 from stoker.core.states import ExecutionState
@@ -159,15 +159,7 @@ class Scene:
         return ConnectTask(self._task(), self.runner, self.events.append, means)
 
     def _task(self) -> Task:
-        read = FormatRead(format="rate")
-        graph = JobGraph(
-            job_id=JobId("1" * 32),
-            name="job",
-            vertices=(
-                Source(name="in", read=read, streaming=self.streaming),
-                Sink(name="out", input="in", write=FormatWrite(format="noop")),
-            ),
-        )
+        graph = build_graph(*(build_streaming_vertices() if self.streaming else ()))
         return Task(
             graph=graph,
             region=regions_of(graph)[-1],

@@ -1,0 +1,93 @@
+"""Builders of the values that most suites need, and the ways to wait that they share.
+
+A test states only what matters to it; everything else of a job has a harmless default here.
+"""
+
+import asyncio
+import functools
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, JobType, Sink, Source, Vertex
+from stoker.core.ids import JobId
+from stoker.core.results import JobDetails
+from stoker.core.states import JobStatus
+from stoker.testing.virtual_time import run_virtual
+
+JOB_ID = JobId("0" * 32)
+NOOP = FormatWrite(format="noop")
+
+
+def build_graph(*vertices: Vertex, **fields: Any) -> JobGraph:
+    """A job graph; without `vertices`, one that copies a Parquet file to nowhere."""
+    default_vertices = (
+        Source(name="in", read=FormatRead(format="parquet", path="/in")),
+        Sink(name="out", input="in", write=NOOP),
+    )
+    facts = {"job_id": JOB_ID, "name": "job", "vertices": vertices or default_vertices}
+    return JobGraph(**(facts | fields))
+
+
+def build_streaming_vertices(source: str = "in", *sinks: str) -> tuple[Vertex, ...]:
+    """A streaming source and its sinks ("out", if none is named)."""
+    return (
+        Source(name=source, read=FormatRead(format="rate"), streaming=True),
+        *(
+            Sink(name=name, input=source, write=NOOP, trigger="1 second")
+            for name in sinks or ("out",)
+        ),
+    )
+
+
+def build_details(status: JobStatus = JobStatus.RUNNING, **fields: Any) -> JobDetails:
+    """The details of a batch job in `status`."""
+    facts = {
+        "job_id": JOB_ID,
+        "name": "job",
+        "job_type": JobType.BATCH,
+        "status": status,
+        "timestamps": {},
+        "start": 0,
+    }
+    return JobDetails(**(facts | fields))
+
+
+def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an asynchronous test on virtual time."""
+
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        run_virtual(lambda: test(**fixtures))
+
+    return run
+
+
+async def all_is_quiet(seconds: float = 2) -> None:
+    """On virtual time: wait until everything that follows from the last step has happened."""
+    await asyncio.sleep(seconds)
+
+
+def wait_until(
+    condition: Callable[[], bool], what: str = "the condition", seconds: float = 60
+) -> None:
+    """Block until other processes or threads make `condition` true; fail after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.05)
+
+
+async def eventually(
+    condition: Callable[[], bool | Awaitable[bool]],
+    what: str = "the condition",
+    seconds: float = 60,
+) -> None:
+    """Wait until `condition`, which may be asynchronous, is true; fail after `seconds`."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while True:
+        answer = condition()
+        if await answer if isinstance(answer, Awaitable) else answer:
+            return
+        assert asyncio.get_running_loop().time() < deadline, f"not within {seconds:g} s: {what}"
+        await asyncio.sleep(0.02)
