@@ -1,11 +1,8 @@
 """Running a master or task executor in the foreground, as a service manager does."""
 
-import logging
 import os
-import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import click
@@ -18,13 +15,11 @@ from stoker.config.configuration import Configuration
 from stoker.config.processes import ProcessOptions
 from stoker.core.errors import InvalidInput, InvalidOption, StartupFailed, StokerError
 from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
+from stoker.processes.log_format import log_to_error_stream
 from stoker.security.redaction import without_credentials
 
 Serve = Callable[[Configuration, Announce], Coroutine[Any, Any, int]]
 """Its value is the exit code of the process."""
-
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 def serve_until_signal(serve: Serve, configuration: Configuration, *, json: bool = False) -> int:
@@ -43,7 +38,7 @@ def _serve(
 ) -> tuple[int, str | None]:
     """The exit code, and what broke it."""
     try:
-        with _log_on_error_stream(configuration.of(ProcessOptions).log_level):
+        with log_to_error_stream(configuration.of(ProcessOptions)):
             return run(serve(configuration, announce)), None
     except InvalidOption:
         # Told like any other wrong option.
@@ -60,30 +55,6 @@ def _serve(
 
 def _announce(announcement: Announcement) -> None:
     echo_line({"event": "ready", "id": announcement.id, "address": announcement.address})
-
-
-class _Discreet(logging.Formatter):
-    """What a job was given, and an error quotes, is not for whoever reads the log."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return without_credentials(super().format(record))
-
-
-@contextmanager
-def _log_on_error_stream(level: str) -> Iterator[None]:
-    if level.upper() not in _LEVELS:
-        raise InvalidOption(f"process.log-level is {level}; write one of {', '.join(_LEVELS)}")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Discreet(_FORMAT))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    root.setLevel(level.upper())
-    # Tells of every request that is forwarded, which the access to the leader is not worth.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
 
 
 def _last_words(error: BaseException, message: str, code: int) -> tuple[int, str]:

@@ -29,6 +29,11 @@ class ClusterOptions:
     )
 
 
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
 class UncaughtExceptions(StrEnum):
     LOG = "LOG"
     FAIL = "FAIL"
@@ -47,6 +52,12 @@ class ProcessOptions:
         None,
     )
     log_level: str = option("process.log-level", "DEBUG, INFO, WARNING or ERROR.", "INFO")
+    log_format: LogFormat = option(
+        "process.log-format",
+        "How a log line is written: text for people, or json, one object per line. Both carry "
+        "the component, job, attempt, task executor and epoch that the line is about.",
+        LogFormat.TEXT,
+    )
     uncaught_exceptions: UncaughtExceptions = option(
         "cluster.uncaught-exception-handling",
         "What follows an error that nobody caught, besides a line in the log: nothing (LOG), or "

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from stoker.aio.latest import Latest
+from stoker.aio.log_context import bind_log_fields
 from stoker.aio.retry import Backoff
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import CorruptContent, Fenced, KeyExists, SessionExpired, StokerError
@@ -223,6 +224,7 @@ class LiveJobs:
 
     async def _carry(self, job: LiveJob) -> None:
         job_id = job.to_run.graph.job_id
+        bind_log_fields(job=job_id)
         await self._queues.wait_for_turn(job_id)
         try:
             await self._run_to_its_end(job)
@@ -318,6 +320,7 @@ class LiveJobs:
         return result
 
     async def _clean_up(self, job_id: JobId) -> None:
+        bind_log_fields(job=job_id)
         self._cleaning.add(job_id)
         try:
             await self._clean_up_and_mark(job_id)

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from stoker.aio.clock import WallClock
+from stoker.aio.log_context import bind_log_fields
 from stoker.aio.retry import Backoff
 from stoker.core.errors import (
     CorruptContent,
@@ -139,6 +140,7 @@ class Quarantine:
 
     async def keep_trying(self, job_id: JobId) -> None:
         """Until the job is here no more: a storage may recover, a file be restored."""
+        bind_log_fields(job=job_id)
         while True:
             failures = self._tries.get(job_id, 0)
             await asyncio.sleep(RETRIES.delay(failures).total_seconds())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stoker.aio.latest import Latest
+from stoker.aio.log_context import bind_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import (
     Conflict,
@@ -147,6 +148,7 @@ class LeaderElection:
         )
 
         async def lead_once() -> None:
+            bind_log_fields(component=component, epoch=grant.epoch)
             await lead(leadership)
 
         self._led[token.session] = grant

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from stoker.aio.latest import Latest
+from stoker.aio.log_context import bind_log_fields
 from stoker.core.checkpoints import RestoredFrom, SavepointRequest, SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint, InvalidOption, StokerError
 from stoker.core.graph import JobGraph, RestartPolicy
@@ -140,6 +141,7 @@ class JobMasterRunner:
     async def lead(self, leadership: Leadership) -> None:
         if self._end.done():
             return
+        bind_log_fields(component="jobmaster", job=self._to_run.graph.job_id)
         attempts = AttemptStore(leadership)
         records = await attempts.of_job(self._to_run.graph.job_id)
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
 from stoker import __version__
 from stoker.aio.clock import system_wall_clock
+from stoker.aio.log_context import bind_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
@@ -120,6 +121,7 @@ async def run_master(configuration: Configuration, announce: Announce = announce
 
     An error that ends the master is raised.
     """
+    bind_log_fields(component="master")
     limit = configuration.of(MasterOptions).shutdown_timeout
     handling = configuration.of(ProcessOptions).uncaught_exceptions
     with ending_in_time(limit) as begin_to_end:

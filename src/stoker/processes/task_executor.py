@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
 from stoker.aio.clock import system_wall_clock
+from stoker.aio.log_context import bind_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
 from stoker.blob.options import BlobOptions
@@ -82,6 +83,7 @@ async def task_executor_process(
     options = configuration.of(TaskExecutorProcessOptions)
     cluster = configuration.of(ClusterOptions)
     resource_id = ResourceId(options.resource_id or ids.resource("executor"))
+    bind_log_fields(component="task-executor", task_executor=resource_id)
     credentials = rpc_credentials(configuration, options.bind_host, "taskmanager.bind-host")
     async with AsyncExitStack() as stack:
         directories = stack.enter_context(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from stoker.aio.latest import Latest
+from stoker.aio.log_context import bind_log_fields, log_fields
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import FencingTokenMismatch, StokerError
 from stoker.core.failpoints import failpoint
@@ -130,10 +131,12 @@ class JobLink:
         )
 
     async def run(self) -> None:
+        bind_log_fields(job=self.job_id)
         while True:
             leader = await self.retrieval.wait_for_leader()
             try:
-                await self._serve(leader)
+                with log_fields(epoch=leader.token.epoch):
+                    await self._serve(leader)
             except StokerError as error:
                 log.info("job %s: its master: %s", self.job_id, error)
             # Slots wait a while for the next master; one that runs something waits for ever.

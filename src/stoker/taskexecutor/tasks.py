@@ -10,6 +10,7 @@ from typing import assert_never
 import msgspec
 
 from stoker.aio.clock import WallClock
+from stoker.aio.log_context import bind_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
 from stoker.blob.content import OffLoop, inline
@@ -90,6 +91,7 @@ class TaskRuns:
             held.launching.cancel()
 
     async def _run(self, held: HeldTask) -> None:
+        bind_log_fields(job=held.job_id, attempt=held.attempt)
         ended = await self._outcome(held)
         held.over.set()
         _, has_logs = await asyncio.gather(

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import io
+import logging
 import random
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -9,6 +11,7 @@ from datetime import timedelta
 
 import pytest
 
+from stoker.aio.log_context import current_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import Fenced, InvalidInput, StokerError, Unavailable
 from stoker.core.ids import Ids, ResourceId
@@ -23,9 +26,11 @@ from stoker.ha.record import decode_record
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster import run
+from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.job import JobMasterServices
 from stoker.jobmaster.run import running_job
+from stoker.processes.log_format import TextFormatter
 from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
@@ -115,6 +120,50 @@ def test_a_job_has_a_master_of_its_own_for_each_leadership() -> None:
             assert job.details().status is JobStatus.RUNNING
 
     run_virtual(story)
+
+
+def test_a_log_line_of_a_job_master_carries_its_job_and_epoch(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, logger="stoker.jobmaster")
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(TextFormatter())
+    monkeypatch.setattr(logging.getLogger("stoker.jobmaster"), "handlers", [handler])
+
+    async def story() -> None:
+        world = World()
+        async with world.leading(), world.job():
+            await asyncio.sleep(1)
+
+    run_virtual(story)
+    lines = written.getvalue().splitlines()
+    assert lines
+    for line in lines:
+        assert line.endswith(f"[component=jobmaster epoch=0 job={JOB}]")
+
+
+def test_a_call_to_a_job_master_is_logged_with_its_job_and_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    carried: list[dict[str, object]] = []
+
+    async def heartbeat(_master: JobMaster) -> None:
+        carried.append(dict(current_log_fields()))
+
+    monkeypatch.setattr(JobMaster, "heartbeat_from_resource_manager", heartbeat)
+
+    async def story() -> None:
+        world = World()
+        async with world.leading(), world.job():
+            await asyncio.sleep(1)
+            leader = await world.published()
+            assert leader is not None
+            master = await world.gateway(leader)
+            await master.heartbeat_from_resource_manager()
+
+    run_virtual(story)
+    assert carried == [{"component": "jobmaster", "epoch": 0, "job": JOB}]
 
 
 def test_a_gateway_of_an_earlier_leadership_is_of_no_use() -> None:

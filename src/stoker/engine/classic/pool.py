@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from stoker.aio.log_context import without
 from stoker.core.errors import StokerError
 from stoker.core.ids import Ids
 from stoker.engine.classic.driver_client import DriverProcess, DriverSetup, start_driver
@@ -82,7 +83,8 @@ class DriverPool:
             await self._end_spares()
 
     def _begin(self) -> Spare:
-        return asyncio.create_task(self._start(), name="prepare-driver")
+        context = without("job", "attempt")
+        return asyncio.create_task(self._start(), name="prepare-driver", context=context)
 
     async def _start(self) -> DriverProcess | StokerError:
         try:

@@ -1,10 +1,12 @@
 """Runner processes that stand ready, each with a Spark session that has run a query."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
+from stoker.aio.log_context import without
 from stoker.core.errors import StartupFailed, StokerError
 from stoker.core.ids import Ids
 from stoker.engine.connect.launcher import RunnerMaker, ServerLost, WarmRunner
@@ -114,7 +116,7 @@ class RunnerPool:
 
     def _begin_opening(self, runner: WarmRunner) -> Spare:
         opening = self._maker.open_another(runner)
-        return asyncio.create_task(opening, name="prepare-runner")
+        return _begin(opening, "prepare-runner")
 
     def _next_spare(self) -> Spare:
         """A warm one, else one that is ready, else the oldest; made when there is none.
@@ -219,7 +221,7 @@ class RunnerPool:
             return spare
         runner = spare.result()
         assert isinstance(runner, WarmRunner)
-        return asyncio.create_task(self._maker.warm_up(runner), name="warm-up-runner")
+        return _begin(self._maker.warm_up(runner), "warm-up-runner")
 
     async def _until_changed_or_lost(self, server: SparkServer) -> None:
         """Or until what a rush has left may be seen to: cold spares, and too many."""
@@ -250,7 +252,12 @@ class RunnerPool:
 
     def _begin_preparing(self) -> Spare:
         making = self._maker.make(warm=not self._is_rushed)
-        return asyncio.create_task(making, name="prepare-runner")
+        return _begin(making, "prepare-runner")
+
+
+def _begin(preparing: Coroutine[Any, Any, WarmRunner | StokerError], name: str) -> Spare:
+    """In a context of its own: the runner is not only for the attempt that asks for it now."""
+    return asyncio.create_task(preparing, name=name, context=without("job", "attempt"))
 
 
 async def _kill(runners: Iterable[WarmRunner]) -> None:
