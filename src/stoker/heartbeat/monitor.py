@@ -1,7 +1,8 @@
-"""Decides whether a peer is alive, from what was heard of it and when. Pure: time is an argument.
+"""Decides whether a peer is alive. Pure: the time is an argument.
 
-A verdict other than RUNNING is final: whatever arrives afterwards changes nothing, so that the
-loss of a target can be told exactly once.
+Two signs of death count: silence for the whole timeout, and several calls in a row that find
+nobody at the address of the peer. A verdict other than RUNNING is final: whatever arrives
+afterwards changes nothing, so that a loss is reported exactly once.
 """
 
 from dataclasses import dataclass, replace
@@ -15,31 +16,31 @@ class Liveness(StrEnum):
     TIMEOUT = "TIMEOUT"
     """Silent for longer than the timeout."""
     UNREACHABLE = "UNREACHABLE"
-    """Calls failed as unreachable, as many in a row as the threshold says."""
+    """As many calls in a row as the threshold says found nobody."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Monitor:
-    """What is known of one target. Times are seconds of the loop's clock."""
+    """The state of one target. Times are seconds of the event loop's clock."""
 
     timeout: float
     threshold: int
     last_heard: float
     failures: int = 0
-    """Consecutive calls that failed as unreachable."""
+    """Consecutive calls that found nobody."""
     liveness: Liveness = Liveness.RUNNING
 
     @property
     def deadline(self) -> float:
-        """When silence becomes a timeout."""
+        """Time at which silence becomes a timeout."""
         return self.last_heard + self.timeout
 
-    def heard(self, now: float) -> "Monitor":
+    def after_heartbeat(self, now: float) -> "Monitor":
         if self.liveness is not Liveness.RUNNING:
             return self
         return replace(self, last_heard=max(now, self.last_heard), failures=0)
 
-    def call_found_nobody(self) -> "Monitor":
+    def after_unreachable_call(self) -> "Monitor":
         if self.liveness is not Liveness.RUNNING:
             return self
         failures = self.failures + 1
@@ -47,7 +48,7 @@ class Monitor:
             return replace(self, failures=failures, liveness=Liveness.UNREACHABLE)
         return replace(self, failures=failures)
 
-    def checked(self, now: float) -> "Monitor":
+    def at(self, now: float) -> "Monitor":
         if self.liveness is not Liveness.RUNNING or now < self.deadline:
             return self
         return replace(self, liveness=Liveness.TIMEOUT)

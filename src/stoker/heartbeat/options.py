@@ -1,4 +1,4 @@
-"""What can be set about heartbeats."""
+"""Options of heartbeats."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,7 +7,7 @@ from stoker.core.errors import InvalidOption
 from stoker.core.options import option
 
 NEVER = -1
-"""Value of the failure threshold that switches it off."""
+"""A failure threshold of this value switches the count of unreachable calls off."""
 
 
 @dataclass(frozen=True, kw_only=True)

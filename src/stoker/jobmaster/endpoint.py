@@ -19,7 +19,7 @@ from stoker.gateways.jobmaster import (
 from stoker.gateways.resourcemanager import Declined
 from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
-from stoker.heartbeat.sender import HeartbeatSender
+from stoker.heartbeat.service import HeartbeatSender
 from stoker.jobmaster.attempts import SlotHandle
 from stoker.jobmaster.executors import KnownExecutor
 from stoker.jobmaster.job import LiveJob

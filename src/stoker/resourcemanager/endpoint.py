@@ -29,7 +29,7 @@ from stoker.gateways.resourcemanager import (
 )
 from stoker.gateways.taskexecutor import SlotRequest, TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
-from stoker.heartbeat.sender import HeartbeatSender
+from stoker.heartbeat.service import HeartbeatSender
 from stoker.resourcemanager.provider import Ended, slot_profile
 from stoker.resourcemanager.registrations import (
     JobLeaders,

@@ -21,7 +21,7 @@ from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.options import HeartbeatOptions
-from stoker.heartbeat.receiver import HeartbeatReceiver
+from stoker.heartbeat.service import HeartbeatReceiver
 from stoker.rpc.options import RegistrationOptions
 from stoker.rpc.registration import Verdict, register
 from stoker.rpc.service import RpcService

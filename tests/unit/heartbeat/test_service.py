@@ -1,4 +1,4 @@
-"""Both sides of heartbeats on virtual time. HB-01 to HB-06, X-HB-01, X-HB-02."""
+"""Both sides of heartbeats, on virtual time (HB-01 to HB-06, X-HB-01, X-HB-02)."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,9 +10,7 @@ import pytest
 from stoker.core.errors import CallTimedOut, NotFound, RecipientUnreachable
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.options import HeartbeatOptions
-from stoker.heartbeat.receiver import HeartbeatReceiver
-from stoker.heartbeat.sender import HeartbeatSender
-from stoker.heartbeat.watch import NEVER_HEARD
+from stoker.heartbeat.service import NEVER_HEARD, HeartbeatReceiver, HeartbeatSender
 from stoker.testing.virtual_time import run_virtual
 
 
@@ -21,7 +19,7 @@ def on_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[
     def run() -> None:
         run_virtual(test())
 
-    # Else pytest would take the wrapped coroutine function for the test.
+    # Otherwise pytest would collect the wrapped coroutine function.
     del run.__wrapped__  # type: ignore[attr-defined]
     return run
 
@@ -30,8 +28,8 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Diary:
-    """Listeners that write down what they were told, and when."""
+class Recorder:
+    """Listeners that record every call with its time."""
 
     def __init__(self) -> None:
         self.payloads: list[tuple[float, str, str]] = []
@@ -44,28 +42,28 @@ class Diary:
         self.losses.append((now(), target, liveness))
 
 
-def make_sender(diary: Diary, **options: Any) -> HeartbeatSender[str, str]:
+def make_sender(recorder: Recorder, **options: Any) -> HeartbeatSender[str, str]:
     return HeartbeatSender(
         "sender",
         HeartbeatOptions(**options),
         own_payload=lambda target: f"question for {target}",
-        on_payload=diary.payload,
-        on_lost=diary.lost,
+        on_payload=recorder.payload,
+        on_lost=recorder.lost,
     )
 
 
-def make_receiver(diary: Diary) -> HeartbeatReceiver[str, str]:
+def make_receiver(recorder: Recorder) -> HeartbeatReceiver[str, str]:
     return HeartbeatReceiver(
         "receiver",
         HeartbeatOptions(),
         own_payload=lambda origin: f"answer for {origin}",
-        on_payload=diary.payload,
-        on_lost=diary.lost,
+        on_payload=recorder.payload,
+        on_lost=recorder.lost,
     )
 
 
 class Peer:
-    """A target whose answers are told beforehand; the last one is repeated."""
+    """A target with prepared answers; the last one is repeated."""
 
     def __init__(self, *answers: str | Exception) -> None:
         self.answers = list(answers)
@@ -90,9 +88,9 @@ class Silent:
 
 
 @on_virtual_time
-async def test_each_interval_every_target_is_asked_and_both_sides_learn_the_payload() -> None:
+async def test_every_target_is_asked_once_per_interval_and_both_sides_receive_payloads() -> None:
     # HB-01, HB-03
-    asked, answered = Diary(), Diary()
+    asked, answered = Recorder(), Recorder()
     async with make_sender(asked) as sender, make_receiver(answered) as receiver:
 
         async def call(payload: str) -> str:
@@ -113,32 +111,32 @@ async def test_each_interval_every_target_is_asked_and_both_sides_learn_the_payl
 @on_virtual_time
 async def test_a_silent_target_is_lost_once_after_the_timeout() -> None:
     # HB-02
-    diary, silent = Diary(), Silent()
-    async with make_sender(diary) as sender:
+    recorder, silent = Recorder(), Silent()
+    async with make_sender(recorder) as sender:
         sender.monitor_target("a", silent)
         await asyncio.sleep(1000)
         assert sender.targets == ()
-    assert diary.losses == [(50, "a", Liveness.TIMEOUT)]
+    assert recorder.losses == [(50, "a", Liveness.TIMEOUT)]
     assert silent.asked[:4] == [10, 20, 30, 40]
 
 
 @on_virtual_time
 async def test_a_receiver_notices_that_its_requests_stopped() -> None:
     # HB-02
-    diary = Diary()
-    async with make_receiver(diary) as receiver:
+    recorder = Recorder()
+    async with make_receiver(recorder) as receiver:
         receiver.monitor_target("master")
         await asyncio.sleep(30)
         receiver.request_arrived("master", "x")
         await asyncio.sleep(1000)
-    assert diary.losses == [(80, "master", Liveness.TIMEOUT)]
+    assert recorder.losses == [(80, "master", Liveness.TIMEOUT)]
 
 
 @on_virtual_time
-async def test_nothing_is_told_of_a_target_that_is_not_monitored_any_more() -> None:
+async def test_nothing_is_reported_about_a_target_after_its_monitoring_ends() -> None:
     # HB-02
-    diary = Diary()
-    async with make_sender(diary) as sender, make_receiver(diary) as receiver:
+    recorder = Recorder()
+    async with make_sender(recorder) as sender, make_receiver(recorder) as receiver:
         sender.monitor_target("a", Silent())
         receiver.monitor_target("b")
         await asyncio.sleep(49)
@@ -146,104 +144,104 @@ async def test_nothing_is_told_of_a_target_that_is_not_monitored_any_more() -> N
         receiver.unmonitor_target("b")
         receiver.unmonitor_target("never there")
         await asyncio.sleep(1000)
-    assert diary.losses == []
+    assert recorder.losses == []
 
 
 @on_virtual_time
 async def test_two_unreachable_calls_in_a_row_are_a_loss_without_waiting_for_the_timeout() -> None:
     # HB-04
-    diary = Diary()
-    async with make_sender(diary) as sender:
+    recorder = Recorder()
+    async with make_sender(recorder) as sender:
         sender.monitor_target("a", Peer(RecipientUnreachable("gone")))
         await asyncio.sleep(1000)
-    assert diary.losses == [(20, "a", Liveness.UNREACHABLE)]
+    assert recorder.losses == [(20, "a", Liveness.UNREACHABLE)]
 
 
 @on_virtual_time
 async def test_a_success_between_unreachable_calls_restarts_the_count() -> None:
     # HB-05
-    diary = Diary()
+    recorder = Recorder()
     peer = Peer(RecipientUnreachable("gone"), "here", RecipientUnreachable("gone"), "here")
-    async with make_sender(diary) as sender:
+    async with make_sender(recorder) as sender:
         sender.monitor_target("a", peer)
         await asyncio.sleep(100)
-    assert diary.losses == []
+    assert recorder.losses == []
 
 
 @on_virtual_time
-async def test_with_the_threshold_off_only_silence_counts() -> None:
+async def test_without_a_failure_threshold_only_silence_counts() -> None:
     # HB-05
-    diary = Diary()
-    async with make_sender(diary, rpc_failure_threshold=-1) as sender:
+    recorder = Recorder()
+    async with make_sender(recorder, rpc_failure_threshold=-1) as sender:
         sender.monitor_target("a", Peer(RecipientUnreachable("gone")))
         sender.poke("a")
         await asyncio.sleep(1000)
-    assert diary.losses == [(50, "a", Liveness.TIMEOUT)]
+    assert recorder.losses == [(50, "a", Liveness.TIMEOUT)]
 
 
 @on_virtual_time
 async def test_a_call_that_times_out_is_silence_and_not_unreachable() -> None:
     # HB-04
-    diary = Diary()
-    async with make_sender(diary) as sender:
+    recorder = Recorder()
+    async with make_sender(recorder) as sender:
         sender.monitor_target("a", Peer(CallTimedOut("slow")))
         await asyncio.sleep(1000)
-    assert diary.losses == [(50, "a", Liveness.TIMEOUT)]
+    assert recorder.losses == [(50, "a", Liveness.TIMEOUT)]
 
 
 @on_virtual_time
 async def test_an_unknown_origin_is_not_answered_and_its_payload_not_reported() -> None:
     # HB-06
-    diary = Diary()
-    async with make_receiver(diary) as receiver:
+    recorder = Recorder()
+    async with make_receiver(recorder) as receiver:
         with pytest.raises(NotFound, match="does not monitor stranger"):
             receiver.request_arrived("stranger", "hello")
-    assert diary.payloads == []
+    assert recorder.payloads == []
 
 
 @on_virtual_time
-async def test_a_poke_finds_a_dead_target_within_a_moment() -> None:
+async def test_a_poke_finds_a_dead_target_at_once() -> None:
     # HB-04
-    diary = Diary()
-    async with make_sender(diary) as sender, make_receiver(diary) as receiver:
+    recorder = Recorder()
+    async with make_sender(recorder) as sender, make_receiver(recorder) as receiver:
         sender.monitor_target("a", Peer(RecipientUnreachable("gone")))
         receiver.monitor_target("b", Peer(RecipientUnreachable("gone")))
         sender.poke("a")
         receiver.poke("b")
         receiver.poke("not monitored")
         await asyncio.sleep(1)
-    assert diary.losses == [(0.1, "a", Liveness.UNREACHABLE), (0.1, "b", Liveness.UNREACHABLE)]
+    assert recorder.losses == [(0.1, "a", Liveness.UNREACHABLE), (0.1, "b", Liveness.UNREACHABLE)]
 
 
 @on_virtual_time
-async def test_a_poke_of_a_target_that_answers_asks_once() -> None:
-    diary, peer = Diary(), Peer("here")
-    async with make_sender(diary) as sender:
+async def test_a_poke_asks_a_living_target_only_once() -> None:
+    recorder, peer = Recorder(), Peer("here")
+    async with make_sender(recorder) as sender:
         sender.monitor_target("a", peer)
         sender.poke("a")
         await asyncio.sleep(5)
     assert peer.asked == [0]
-    assert diary.payloads == [(0, "a", "here")]
+    assert recorder.payloads == [(0, "a", "here")]
 
 
 @on_virtual_time
-async def test_a_target_monitored_again_starts_afresh() -> None:
-    diary, second = Diary(), Peer("second")
-    async with make_sender(diary) as sender:
+async def test_monitoring_a_target_again_restarts_its_timeout() -> None:
+    recorder, second = Recorder(), Peer("second")
+    async with make_sender(recorder) as sender:
         sender.monitor_target("a", Silent())
         await asyncio.sleep(45)
         sender.monitor_target("a", second)
         await asyncio.sleep(45)
-    assert diary.losses == []
+    assert recorder.losses == []
     assert second.asked == [55, 65, 75, 85]
 
 
 @on_virtual_time
-async def test_the_listener_of_a_loss_may_monitor_the_same_id_at_once() -> None:
-    diary = Diary()
+async def test_a_loss_listener_may_monitor_the_same_id_at_once() -> None:
+    recorder = Recorder()
 
     def lost(target: str, liveness: Liveness) -> None:
-        diary.lost(target, liveness)
+        recorder.lost(target, liveness)
         sender.unmonitor_target(target)
         sender.monitor_target(target, Peer("here"))
 
@@ -251,21 +249,21 @@ async def test_the_listener_of_a_loss_may_monitor_the_same_id_at_once() -> None:
         "sender",
         HeartbeatOptions(),
         own_payload=lambda _target: "",
-        on_payload=diary.payload,
+        on_payload=recorder.payload,
         on_lost=lost,
     )
     async with sender:
         sender.monitor_target("a", Peer(RecipientUnreachable("gone")))
         await asyncio.sleep(45)
-    assert diary.losses == [(20, "a", Liveness.UNREACHABLE)]
-    assert [at for at, _, _ in diary.payloads] == [30, 40]
+    assert recorder.losses == [(20, "a", Liveness.UNREACHABLE)]
+    assert [at for at, _, _ in recorder.payloads] == [30, 40]
 
 
 @on_virtual_time
-async def test_the_last_heartbeat_is_known_for_monitored_targets_only() -> None:
+async def test_the_last_heartbeat_is_known_only_for_monitored_targets() -> None:
     # X-HB-01
-    diary = Diary()
-    async with make_receiver(diary) as receiver:
+    recorder = Recorder()
+    async with make_receiver(recorder) as receiver:
         receiver.monitor_target("master")
         await asyncio.sleep(7)
         receiver.request_arrived("master", "x")
@@ -275,10 +273,10 @@ async def test_the_last_heartbeat_is_known_for_monitored_targets_only() -> None:
 
 
 @on_virtual_time
-async def test_after_its_end_a_service_monitors_nothing_and_leaves_no_timer() -> None:
+async def test_a_closed_service_monitors_nothing_and_leaves_no_timer() -> None:
     # X-HB-02
-    diary = Diary()
-    async with make_sender(diary) as sender, make_receiver(diary) as receiver:
+    recorder = Recorder()
+    async with make_sender(recorder) as sender, make_receiver(recorder) as receiver:
         sender.monitor_target("a", Silent())
         receiver.monitor_target("b")
         await asyncio.sleep(15)
@@ -289,7 +287,7 @@ async def test_after_its_end_a_service_monitors_nothing_and_leaves_no_timer() ->
         receiver.request_arrived("b", "x")
     assert len(asyncio.all_tasks()) == 1
     await asyncio.sleep(1000)
-    assert diary.losses == diary.payloads == []
+    assert recorder.losses == recorder.payloads == []
 
 
 @on_virtual_time
@@ -302,7 +300,7 @@ async def test_a_listener_that_fails_is_not_swallowed() -> None:
         HeartbeatOptions(),
         own_payload=lambda _target: "",
         on_payload=broken,
-        on_lost=Diary().lost,
+        on_lost=Recorder().lost,
     )
     with pytest.raises(ValueError, match="broken listener"):
         async with sender:
