@@ -54,7 +54,6 @@ from stoker.core.results import (
     FailureRecord,
     JobDetails,
     JobResult,
-    JobSummary,
     PlanVertex,
     Progress,
     RegionDetails,
@@ -259,16 +258,13 @@ class DispatcherInMemory(DispatcherGateway):
         )
         return Submitted(job_id=graph.job_id, repeated=known is not None)
 
-    async def list_jobs(self) -> list[JobSummary]:
-        self.arrived.set()
-        await self.gate.wait()
-        self._check()
-        return [summary_of(job) for job in self.jobs.values()]
-
     async def jobs_since(
         self, leader: SessionId | None, revision: int, live_revision: int = -1
     ) -> JobsSince:
-        jobs = await self.list_jobs()
+        self.arrived.set()
+        await self.gate.wait()
+        self._check()
+        jobs = [summary_of(job) for job in self.jobs.values()]
         return JobsSince(
             leader=SessionId("leader"),
             revision=revision + 1,

@@ -104,7 +104,7 @@ async def until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
 
 
 async def live_jobs(cluster: SimulatedCluster) -> list[JobId]:
-    jobs = await cluster.ask(lambda d: d.list_jobs())
+    jobs = await cluster.jobs()
     return [each.job_id for each in jobs if not each.status.globally_terminal]
 
 
@@ -216,7 +216,7 @@ def test_what_cannot_be_replaced_is_refused_before_anything_stops(tmp_path: Path
 
 
 def test_a_rescale_that_cannot_divide_the_state_lets_the_job_go_on(tmp_path: Path):
-    """Simulated masters have no Spark to divide it with."""
+    """Simulated masters have no Spark to repartition it with."""
 
     async def story(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
@@ -224,7 +224,7 @@ def test_a_rescale_that_cannot_divide_the_state_lets_the_job_go_on(tmp_path: Pat
         await begun(cluster, rescale(old))
         over = await until_over(cluster, old)
         assert over.phase is ReplacementPhase.ROLLED_BACK
-        assert "no Spark to divide" in over.reason
+        assert "no Spark to repartition" in over.reason
         await until_running(cluster, over.back_id)
         await end(cluster, over.back_id)
 
@@ -318,7 +318,7 @@ def test_a_division_that_its_leader_does_not_survive_is_made_again(tmp_path: Pat
     async def story(cluster: SimulatedCluster) -> None:
         made: list[str] = []
 
-        async def divide(path: str, partitions: int) -> str:
+        async def repartition(path: str, partitions: int) -> str:
             saved = path.rpartition("/")[2]
             made.append(f"{saved}-{partitions}-{len(made)}")
             for file, content in list(cluster.saved.files.items()):
@@ -326,7 +326,7 @@ def test_a_division_that_its_leader_does_not_survive_is_made_again(tmp_path: Pat
                     cluster.saved.files[file.replace(saved, made[-1], 1)] = content
             return f"{DIRECTORY}/{made[-1]}"
 
-        cluster.divide = divide
+        cluster.repartition = repartition
         old = await cluster.submit(stream(cluster))
         await until_running(cluster, old)
         deaths: list[str] = []

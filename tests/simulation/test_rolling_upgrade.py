@@ -99,7 +99,7 @@ def test_jobs_go_on_while_masters_are_replaced_by_newer_ones_and_back(tmp_path: 
             assert await cluster.ask(lambda dispatcher: dispatcher.quarantined()) == []
             for job_id in (long, of_the_new):
                 assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
-            assert len(await cluster.ask(lambda dispatcher: dispatcher.list_jobs())) == 3
+            assert len(await cluster.jobs()) == 3
             assert await cluster.broken_invariants() == []
         assert len(cluster.history.attempts) == 3, "nothing was interrupted"
 

@@ -111,7 +111,7 @@ def test_a_cluster_without_jobs_ends_at_once_and_can_be_ended_again(tmp_path: Pa
             assert record is not None
             nonces.add(record.nonce)
             await start_anew(cluster)
-            await cluster.ask(lambda leader: leader.list_jobs())
+            await cluster.jobs()
         assert len(nonces) == 2
 
     simulate(tmp_path, story)

@@ -21,7 +21,7 @@ from stoker.core.errors import (
 from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import AttemptId, BlobKey, JobId, ResourceId, SessionId
 from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
-from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
+from stoker.core.results import JobDetails, JobResult
 from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.core.tokens import FencingToken
 from stoker.dispatcher.attached_clients import AttachedClients
@@ -146,12 +146,6 @@ class Dispatcher(Endpoint):
             )
 
     # What is known of jobs
-
-    def list_jobs(self) -> list[JobSummary]:
-        live = [summary_of(details) for details in self._live.details()]
-        known = {job.job_id for job in live}
-        ended = [job for job in self._ended.summaries() if job.job_id not in known]
-        return sorted([*live, *ended], key=lambda job: (-job.start, job.job_id))
 
     def jobs_since(
         self, leader: SessionId | None, revision: int, live_revision: int = -1

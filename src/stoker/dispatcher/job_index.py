@@ -13,7 +13,7 @@ Summarize = Callable[[JobId], JobSummary | None]
 """None for a job that does not live any more."""
 
 
-class LiveList:
+class LiveJobIndex:
     """Looks only at those jobs that it was told of."""
 
     def __init__(self, summarize: Summarize) -> None:

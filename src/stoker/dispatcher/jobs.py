@@ -22,7 +22,7 @@ from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
 from stoker.core.states import JobStatus
 from stoker.dispatcher.cleanup import CleanupStep, clean_up, retries_of
 from stoker.dispatcher.ended_jobs import EndedJobs
-from stoker.dispatcher.job_index import LiveList
+from stoker.dispatcher.job_index import LiveJobIndex
 from stoker.dispatcher.options import DispatcherOptions
 from stoker.dispatcher.queues import Queues
 from stoker.dispatcher.services import DispatcherServices
@@ -158,7 +158,7 @@ class LiveJobs:
         self.put_aside: PutAside = _nowhere_to_put
         """What becomes of a job whose records turn out to be damaged."""
         self.changes: Latest[int] = Latest(0)
-        self.list = LiveList(self._summary)
+        self.list = LiveJobIndex(self._summary)
 
     def get(self, job_id: JobId) -> LiveJob | None:
         return self._jobs.get(job_id)
@@ -166,7 +166,7 @@ class LiveJobs:
     def ids(self) -> set[JobId]:
         return set(self._jobs)
 
-    def is_unled(self, job_id: JobId) -> bool:
+    def is_undriven(self, job_id: JobId) -> bool:
         """It waits for its master, and shall run."""
         job = self._jobs.get(job_id)
         return job is not None and not job.led and not job.cancel_wanted

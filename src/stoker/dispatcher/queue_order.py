@@ -15,6 +15,7 @@ from datetime import timedelta
 
 from stoker.core.graph import DEFAULT_QUEUE
 from stoker.core.ids import JobId
+from stoker.core.priorities import aged_priority
 from stoker.core.results import Millis
 
 
@@ -107,10 +108,8 @@ def queue_of(job: QueuedJob, limits: Mapping[str, QueueLimits]) -> str:
 
 
 def _place(job: QueuedJob, now: Millis, ageing: timedelta) -> tuple[int, int, Millis, JobId]:
-    step = ageing / timedelta(milliseconds=1)
-    waited = max(0, now - job.submitted_at)
-    steps = int(waited / step) if step > 0 else 0
-    return (not job.cancelled, -(job.priority + steps), job.submitted_at, job.job_id)
+    priority = aged_priority(job.priority, timedelta(milliseconds=now - job.submitted_at), ageing)
+    return (not job.cancelled, -priority, job.submitted_at, job.job_id)
 
 
 class _Line:

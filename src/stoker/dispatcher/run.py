@@ -35,7 +35,7 @@ PRUNE_SECONDS = 600.0
 
 async def lead_dispatcher(leadership: Leadership, services: DispatcherServices) -> None:
     """Run until cancelled."""
-    with services.unled.under(leadership):
+    with services.undriven_jobs.enter(leadership):
         await _lead(leadership, services)
 
 
@@ -104,7 +104,9 @@ async def _lead(leadership: Leadership, services: DispatcherServices) -> None:
         live.scope,
         services.rpc.running(dispatcher) as address,
     ):
-        services.unled.told_by(lambda job: live.is_unled(job) or quarantine.is_wanted(job))
+        services.undriven_jobs.decide_by(
+            lambda job: live.is_undriven(job) or quarantine.is_wanted(job)
+        )
         for to_run in recovery.run:
             live.start(to_run)
         for job_id in recovery.clean_up:

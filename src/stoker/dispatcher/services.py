@@ -8,7 +8,7 @@ from stoker.blob.server import BlobServer
 from stoker.core.errors import SavepointFailed
 from stoker.core.ids import Ids
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
-from stoker.dispatcher.undriven_jobs import UnledJobs
+from stoker.dispatcher.undriven_jobs import UndrivenJobs
 from stoker.gateways.job import StartJob
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.shutdown_follower import ShutdownFollower
@@ -16,12 +16,12 @@ from stoker.rpc.service import RpcService
 from stoker.savepoints.services import SavepointServices
 from stoker.storage.contract import Storage
 
-DivideState = Callable[[str, int], Awaitable[str]]
-"""Makes of the savepoint at a path another one with so many partitions; where that is."""
+RepartitionState = Callable[[str, int], Awaitable[str]]
+"""Copies the savepoint at a path with another number of partitions; returns the new path."""
 
 
-async def cannot_divide(path: str, partitions: int) -> str:
-    raise SavepointFailed(f"this master has no Spark to divide the state of {path} with")
+async def cannot_repartition(path: str, partitions: int) -> str:
+    raise SavepointFailed(f"this master has no Spark to repartition the state of {path} with")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class DispatcherServices:
     options: DispatcherOptions = field(default_factory=DispatcherOptions)
     queues: QueueOptions = field(default_factory=QueueOptions)
     savepoints: SavepointServices = field(default_factory=SavepointServices)
-    divide: DivideState = cannot_divide
-    unled: UnledJobs = field(default_factory=UnledJobs)
+    repartition: RepartitionState = cannot_repartition
+    undriven_jobs: UndrivenJobs = field(default_factory=UndrivenJobs)
     shutdowns: ShutdownFollower | None = None
     """Ends the process when the cluster has ended; None where it has no end."""

@@ -11,34 +11,34 @@ from contextlib import contextmanager
 from stoker.core.ids import JobId
 from stoker.ha.leadership import Leadership
 
-IsUnled = Callable[[JobId], bool]
+IsUndriven = Callable[[JobId], bool]
 
 
 def _all(_job_id: JobId) -> bool:
     return True
 
 
-class UnledJobs:
+class UndrivenJobs:
     """Of a process, through all its leaderships."""
 
     def __init__(self) -> None:
         self._leadership: Leadership | None = None
-        self._is_unled: IsUnled = _all
+        self._is_undriven: IsUndriven = _all
 
     @contextmanager
-    def under(self, leadership: Leadership) -> Iterator[None]:
+    def enter(self, leadership: Leadership) -> Iterator[None]:
         """At first nobody is led: no master of a job has begun."""
-        self._leadership, self._is_unled = leadership, _all
+        self._leadership, self._is_undriven = leadership, _all
         try:
             yield
         finally:
             self._leadership = None
 
-    def told_by(self, is_unled: IsUnled) -> None:
+    def decide_by(self, is_undriven: IsUndriven) -> None:
         """From when on masters of jobs begin."""
-        self._is_unled = is_unled
+        self._is_undriven = is_undriven
 
-    def has(self, job_id: JobId) -> bool:
+    def includes(self, job_id: JobId) -> bool:
         """Only while nobody else can lead, who might lead the job."""
         leadership = self._leadership
-        return leadership is not None and leadership.grant.is_certain and self._is_unled(job_id)
+        return leadership is not None and leadership.grant.is_certain and self._is_undriven(job_id)

@@ -86,10 +86,6 @@ class DispatcherGateway(Protocol):
         """Returns when the job is durable. InvalidJobGraph, DuplicateJob, StorageUnavailable."""
         ...
 
-    async def list_jobs(self) -> list[JobSummary]:
-        """Live and ended jobs, each once, newest first."""
-        ...
-
     async def jobs_since(
         self, leader: SessionId | None, revision: int, live_revision: int = -1
     ) -> JobsSince:

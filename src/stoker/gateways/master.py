@@ -19,7 +19,7 @@ class MasterGateway(Protocol):
         every other master that it knows confirms that it neither leads nor knows a later epoch."""
         ...
 
-    async def unled_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
+    async def undriven_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
         """Those of them that this master vouches for: it leads for sure, and no master of the job
         has begun under it, so that nobody can replace the job's attempts."""
         ...

@@ -38,7 +38,7 @@ class FailsafeMaster(Endpoint):
         leads: Callable[[], bool],
         epoch_led: Callable[[], int | None],
         epoch_known: Callable[[], int],
-        is_unled: Callable[[JobId], bool],
+        is_undriven: Callable[[JobId], bool],
     ) -> None:
         super().__init__(MASTER)
         self._resource_id = resource_id
@@ -48,7 +48,7 @@ class FailsafeMaster(Endpoint):
         self._leads = leads
         self._epoch_led = epoch_led
         self._epoch_known = epoch_known
-        self._is_unled = is_unled
+        self._is_undriven = is_undriven
 
     def neither_leads_nor_knows_later_than(self, epoch: int) -> bool:
         return not self._leads() and self._epoch_known() <= epoch
@@ -72,8 +72,8 @@ class FailsafeMaster(Endpoint):
         # Asked again: contact may have come back, and with it somebody may lead.
         return all(words) and self._was_the_last_to_lead(epoch)
 
-    def unled_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
-        return tuple(job_id for job_id in job_ids if self._is_unled(job_id))
+    def undriven_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
+        return tuple(job_id for job_id in job_ids if self._is_undriven(job_id))
 
     def _was_the_last_to_lead(self, epoch: int) -> bool:
         """It may have led since in a later epoch, of which the attempts have not heard."""

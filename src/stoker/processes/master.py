@@ -197,7 +197,7 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
         options=_part_options(configuration),
         provider=await stack.enter_async_context(open_provider(configuration, directories, ids)),
         shutdowns=shutdowns,
-        divide=divided_savepoint,
+        repartition=divided_savepoint,
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
     url = await stack.enter_async_context(_rest(services, lookout, configuration))

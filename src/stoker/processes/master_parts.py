@@ -16,8 +16,8 @@ from stoker.core.errors import SessionExpired, Unavailable
 from stoker.core.ids import Ids, ResourceId
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.dispatcher.run import lead_dispatcher
-from stoker.dispatcher.services import DispatcherServices, DivideState, cannot_divide
-from stoker.dispatcher.undriven_jobs import UnledJobs
+from stoker.dispatcher.services import DispatcherServices, RepartitionState, cannot_repartition
+from stoker.dispatcher.undriven_jobs import UndrivenJobs
 from stoker.gateways.dispatcher import DISPATCHER
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import RESOURCE_MANAGER
@@ -78,7 +78,7 @@ class MasterServices:
     open_storage: OpenStorage = open_place
     """Where savepoints go and come from."""
     provider: Provider = field(default_factory=Standalone)
-    divide: DivideState = cannot_divide
+    repartition: RepartitionState = cannot_repartition
     shutdowns: ShutdownFollower | None = None
     """Run by whoever owns the process; None where the cluster has no end."""
 
@@ -96,7 +96,7 @@ class MasterParts:
         self.resource_manager = LeaderRetrieval(services.coordinator, RESOURCE_MANAGER)
         self._masters = MasterDirectory(services.coordinator)
         self._epochs = EpochFollower(services.coordinator)
-        self._unled = UnledJobs()
+        self._undriven_jobs = UndrivenJobs()
         self._failsafe = FailsafeMaster(
             services.resource_id,
             rpc=services.rpc,
@@ -106,7 +106,7 @@ class MasterParts:
             epoch_led=lambda: self.election.last_epoch,
             # The follower may lag behind an election that was just won.
             epoch_known=lambda: max(self._epochs.known, self.election.last_epoch or 0),
-            is_unled=self._unled.has,
+            is_undriven=self._undriven_jobs.includes,
         )
 
     async def run(self) -> None:
@@ -191,8 +191,8 @@ class MasterParts:
                     options=services.options.dispatcher,
                     savepoints=savepoints,
                     queues=services.options.queues,
-                    divide=services.divide,
-                    unled=self._unled,
+                    repartition=services.repartition,
+                    undriven_jobs=self._undriven_jobs,
                     shutdowns=services.shutdowns,
                 ),
             ),

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import InstanceId, JobId
+from stoker.core.priorities import aged_priority
 
 
 class Placement(StrEnum):
@@ -57,12 +58,6 @@ class Match:
     slot: FreeSlot
 
 
-def aged_priority(priority: int, waited: float, ageing: timedelta) -> int:
-    """Waiting lifts a job step by step above any flood of more important ones."""
-    step = ageing.total_seconds()
-    return priority + (int(max(0.0, waited) / step) if step > 0 else 0)
-
-
 def match(
     needs: Iterable[Need],
     free: Iterable[FreeSlot],
@@ -79,7 +74,7 @@ def match(
         need = min(
             waiting.values(),
             key=lambda need: (
-                -aged_priority(need.priority, now - need.since, rules.ageing),
+                -aged_priority(need.priority, timedelta(seconds=now - need.since), rules.ageing),
                 need.held + given[need.job_id],
                 need.since,
                 need.job_id,

@@ -59,26 +59,26 @@ class LeaseKeeper:
             log.info("the coordinator is away and no master leads: attempts go on")
             self.renew(asked_at, None)
         else:
-            await self._renew_unled()
+            await self._renew_undriven()
 
-    async def _renew_unled(self) -> None:
+    async def _renew_undriven(self) -> None:
         """Of jobs that a new leader has not begun to drive, such as those in quarantine."""
         asked_at = asyncio.get_running_loop().time()
         jobs = self.needy_jobs(asked_at + self.options.duration.total_seconds() / 2)
         answers = await asyncio.gather(
-            *(self._unled_at(address, jobs) for address in self.masters.known.values())
+            *(self._undriven_jobs_of(address, jobs) for address in self.masters.known.values())
         )
-        unled = {job_id for answer in answers for job_id in answer}
-        if unled:
-            log.info("nobody drives %s yet: attempts go on", ", ".join(sorted(unled)))
-            self.renew(asked_at, unled)
+        undriven = {job_id for answer in answers for job_id in answer}
+        if undriven:
+            log.info("nobody drives %s yet: attempts go on", ", ".join(sorted(undriven)))
+            self.renew(asked_at, undriven)
 
-    async def _unled_at(self, address: str, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
+    async def _undriven_jobs_of(self, address: str, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
         try:
             master = await self.rpc.connect(
                 f"{address}/{MASTER}", MasterGateway, timeout=ANSWER_TIMEOUT
             )
-            return await master.unled_jobs(jobs)
+            return await master.undriven_jobs(jobs)
         except StokerError as error:
             log.info("%s does not say which jobs nobody drives yet: %s", address, error)
             return ()

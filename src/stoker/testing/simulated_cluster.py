@@ -23,10 +23,10 @@ from stoker.blob.server import BlobServer
 from stoker.core.errors import JobAlreadyEnded, StokerError
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, ResourceId
-from stoker.core.results import AttemptOutcome
+from stoker.core.results import AttemptOutcome, JobSummary
 from stoker.core.states import JobStatus
 from stoker.dispatcher.options import QueueOptions
-from stoker.dispatcher.services import DivideState, cannot_divide
+from stoker.dispatcher.services import RepartitionState, cannot_repartition
 from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.retrieval import LeaderRetrieval
@@ -97,8 +97,8 @@ class SimulatedCluster:
     slots: int = 2
     queues: QueueOptions = field(default_factory=QueueOptions)
     history: History = field(default_factory=History)
-    divide: DivideState = cannot_divide
-    """How masters divide the state in a savepoint anew."""
+    repartition: RepartitionState = cannot_repartition
+    """How masters repartition the state in a savepoint."""
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -152,7 +152,7 @@ class SimulatedCluster:
             ids=self.ids,
             wall_clock=self.wall_clock,
             open_storage=lambda _url: self.saved,
-            divide=self._divide,
+            repartition=self._repartition,
             options=PartOptions(heartbeat=HEARTBEAT, queues=self.queues),
             shutdowns=shutdowns,
         )
@@ -170,8 +170,8 @@ class SimulatedCluster:
             if services.shutdowns.over.is_set():
                 await services.coordinator.close()
 
-    async def _divide(self, path: str, partitions: int) -> str:
-        return await self.divide(path, partitions)
+    async def _repartition(self, path: str, partitions: int) -> str:
+        return await self.repartition(path, partitions)
 
     def start_executor(self, name: str, *, resource_id: str | None = None) -> None:
         """Under the resource id of another one if need be, as after a restart elsewhere."""
@@ -334,8 +334,13 @@ class SimulatedCluster:
         return status
 
     async def broken_invariants(self) -> list[str]:
-        jobs = await self.ask(lambda dispatcher: dispatcher.list_jobs())
+        jobs = await self.jobs()
         return self.history.broken_invariants({job.job_id: job.status for job in jobs})
+
+    async def jobs(self) -> list[JobSummary]:
+        """All jobs that the leading dispatcher knows, each once."""
+        known = await self.ask(lambda dispatcher: dispatcher.jobs_since(None, 0))
+        return list({job.job_id: job for job in (*known.ended, *known.live)}.values())
 
 
 async def _next_status(job_id: JobId, known: JobStatus, dispatcher: DispatcherGateway) -> JobStatus:

@@ -7,7 +7,7 @@ from stoker.core.graph import JobType
 from stoker.core.ids import JobId
 from stoker.core.results import JobSummary
 from stoker.core.states import JobStatus
-from stoker.dispatcher.job_index import MAX_CHANGES, LiveList
+from stoker.dispatcher.job_index import MAX_CHANGES, LiveJobIndex
 
 
 def summary(job_id: str, status: JobStatus) -> JobSummary:
@@ -24,7 +24,7 @@ def test_who_follows_by_differences_knows_every_live_job(
     steps: list[tuple[str, JobStatus | None, bool]],
 ) -> None:
     jobs: dict[JobId, JobSummary] = {}
-    told = LiveList(jobs.get)
+    told = LiveJobIndex(jobs.get)
     known: dict[JobId, JobSummary] = {}
     revision = told.revision
     for name, status, look in [*steps, ("a", None, True)]:
@@ -48,7 +48,7 @@ def test_who_follows_by_differences_knows_every_live_job(
 
 def test_a_job_that_was_told_of_and_looks_the_same_is_no_news() -> None:
     jobs = {JobId("a"): summary("a", JobStatus.RUNNING)}
-    told = LiveList(jobs.get)
+    told = LiveJobIndex(jobs.get)
     told.changed(JobId("a"))
     revision = told.revision
     told.changed(JobId("a"))
@@ -57,7 +57,7 @@ def test_a_job_that_was_told_of_and_looks_the_same_is_no_news() -> None:
 
 def test_changes_that_are_too_long_ago_cannot_be_told() -> None:
     jobs: dict[JobId, JobSummary] = {}
-    told = LiveList(jobs.get)
+    told = LiveJobIndex(jobs.get)
     for number in range(MAX_CHANGES + 1):
         jobs[JobId(str(number))] = summary(str(number), JobStatus.RUNNING)
         told.changed(JobId(str(number)))

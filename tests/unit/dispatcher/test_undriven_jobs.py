@@ -3,7 +3,7 @@
 import random
 
 from stoker.core.ids import Ids, JobId
-from stoker.dispatcher.undriven_jobs import UnledJobs
+from stoker.dispatcher.undriven_jobs import UndrivenJobs
 from stoker.ha.memory import MemoryCoordination
 from stoker.testing.leadership import seize_leadership
 from stoker.testing.virtual_time import run_virtual
@@ -16,18 +16,18 @@ def test_it_vouches_for_all_until_masters_begin_and_for_none_when_it_does_not_le
         coordination = MemoryCoordination(session_timeout=4)
         session = coordination.session()
         leadership = await seize_leadership(session, ids=Ids(random.Random(1)))
-        unled = UnledJobs()
-        assert not unled.has(ONE)
-        with unled.under(leadership):
-            assert unled.has(ONE)
-            unled.told_by(lambda job_id: job_id == TWO)
-            assert not unled.has(ONE)
-            assert unled.has(TWO)
+        undriven = UndrivenJobs()
+        assert not undriven.includes(ONE)
+        with undriven.enter(leadership):
+            assert undriven.includes(ONE)
+            undriven.decide_by(lambda job_id: job_id == TWO)
+            assert not undriven.includes(ONE)
+            assert undriven.includes(TWO)
             coordination.suspend(session)
-            assert not unled.has(TWO), "somebody else may lead"
-        assert not unled.has(TWO)
+            assert not undriven.includes(TWO), "somebody else may lead"
+        assert not undriven.includes(TWO)
         coordination.resume(session)
-        with unled.under(leadership):
-            assert unled.has(ONE), "what an earlier leadership knew is forgotten"
+        with undriven.enter(leadership):
+            assert undriven.includes(ONE), "what an earlier leadership knew is forgotten"
 
     run_virtual(story)

@@ -14,7 +14,6 @@ from stoker.resourcemanager.matching import (
     MatchingRules,
     Need,
     Placement,
-    aged_priority,
     match,
 )
 
@@ -105,11 +104,6 @@ def test_slots_that_do_not_fit_the_one_in_front_are_not_kept_for_it() -> None:
     needs = [need("stream", 2, at_once=2, profile=LARGE), need("small", since=1.0)]
     slots = [*free(LARGE, big=1), *free(SMALL, little=1)]
     assert places(matched(needs, slots, now=100.0)) == {"little": 1}
-
-
-def test_ageing_can_be_switched_off() -> None:
-    assert aged_priority(1, 1e9, timedelta(0)) == 1
-    assert aged_priority(1, 601, timedelta(seconds=300)) == 3
 
 
 NEEDS = st.lists(

@@ -204,7 +204,7 @@ class Carrying:
         assert plan.partitions is not None
         failpoint("replacements.before-division")
         try:
-            self._divided = await self._services.divide(plan.savepoint, plan.partitions)
+            self._divided = await self._services.repartition(plan.savepoint, plan.partitions)
         except StokerError as error:
             if error.retriable:
                 raise
