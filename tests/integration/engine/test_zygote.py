@@ -56,7 +56,7 @@ def report_of(control: socket.socket) -> FromZygote:
 
 def test_it_rehearses_before_it_forks(tmp_path: Path):
     mark = tmp_path / "rehearsed"
-    play = f"import pathlib; zygote.rehearse_spark = pathlib.Path({str(mark)!r}).touch"
+    play = f"import pathlib; zygote.prewarm_spark = pathlib.Path({str(mark)!r}).touch"
     with running(play) as (_, control):
         _, runner = fork(control)
         with runner:

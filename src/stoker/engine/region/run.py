@@ -30,10 +30,10 @@ from stoker.engine.region.environment import check_versions, place_artifacts
 from stoker.engine.region.locations import checkpoint_place
 from stoker.engine.region.materialize import MaterializedResults
 from stoker.engine.region.mismatch import Mismatch
-from stoker.engine.reuse.functions import is_plain_function
-from stoker.engine.reuse.isolation import Sharing, changes_session, sharing_of
-from stoker.engine.reuse.session_policy import SessionGround
-from stoker.engine.runner.one_call import by_one_call
+from stoker.engine.reuse.functions import only_describes_a_query
+from stoker.engine.reuse.isolation import Isolation, changes_session, isolation_of
+from stoker.engine.reuse.session_policy import SessionPolicy
+from stoker.engine.runner.one_call import single_call
 from stoker.engine.streams.boundary import StartQuery, StreamRun, guarded
 from stoker.engine.streams.checkpoint_files import choose_file_manager
 from stoker.engine.streams.control import StreamControl
@@ -54,7 +54,7 @@ class RegionRun:
     def __init__(
         self,
         session: Session,
-        ground: SessionGround,
+        ground: SessionPolicy,
         task: RunTask,
         report: Report,
         entered_running: Callable[[], None],
@@ -82,7 +82,7 @@ class RegionRun:
             return
         if self._is_written_already():
             return
-        self._ground.choose(sharing_of(task), self._apply_configuration)
+        self._ground.choose(isolation_of(task), self._apply_configuration)
         place_artifacts(self._session, task.graph.artifacts, task.artifacts, Path(task.directory))
         compiler = RegionCompiler(self._session, task.graph, task.region, self._results)
         self._compiler = compiler
@@ -113,9 +113,9 @@ class RegionRun:
         """After success: no code has run here that could have left anything in this process."""
         return (
             self._compiler is not None
-            and sharing_of(self._task) is not Sharing.OWN
+            and isolation_of(self._task) is not Isolation.OWN
             and not self._ground.may_have_workers
-            and all(map(is_plain_function, self._compiler.functions))
+            and all(map(only_describes_a_query, self._compiler.functions))
         )
 
     def give_session_back(self) -> bool:
@@ -301,7 +301,7 @@ class RegionRun:
         end = self._task.graph.vertex(self._task.region.id)
         is_guarded = isinstance(end, Sink) and isinstance(end.write, PythonFunction)
         stream = StreamRun(self._control, self._progressed, start, is_guarded=is_guarded)
-        with by_one_call(self._session.client):
+        with single_call(self._session.client):
             stream.follow(query, known)
 
     def _progressed(self, progress: Progress) -> None:

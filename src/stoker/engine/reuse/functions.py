@@ -36,7 +36,7 @@ _KNOWN_MODULES = frozenset({"builtins", "pyspark", "typing"})
 _SCALARS = (bool, int, float, str, bytes, type(None))
 
 
-def is_plain_function(function: Any) -> bool:
+def only_describes_a_query(function: Any) -> bool:
     if not isinstance(function, FunctionType) or _belongs_to_a_module(function):
         return False
     if function.__closure__ or function.__defaults__ or function.__kwdefaults__ or vars(function):

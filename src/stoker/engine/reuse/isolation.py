@@ -26,14 +26,14 @@ from stoker.core.regions import Region
 from stoker.engine.reuse.sql import calls_only_spark, relations_in
 
 
-class Sharing(enum.Enum):
+class Isolation(enum.Enum):
     SHARED = "shared"
     OPEN = "open"
     """Its own code runs first, and its plan will tell."""
     OWN = "own"
 
 
-class TaskToRun(Protocol):
+class TaskDescription(Protocol):
     @property
     def graph(self) -> JobGraph: ...
     @property
@@ -61,33 +61,33 @@ _SUSPICIOUS = re.compile(
 those a little time."""
 
 
-def sharing_of(task: TaskToRun) -> Sharing:
+def isolation_of(task: TaskDescription) -> Isolation:
     """Before anything of the task has run."""
     graph, region = task.graph, task.region
     if region.streaming or graph.artifacts or task.python_path:
         # A stream outlives its runner, so what it may turn out to need later counts as well.
-        return Sharing.OWN
+        return Isolation.OWN
     needs = {_needs(graph.vertex(name)) for name in region.vertices}
-    if Sharing.OWN in needs:
-        return Sharing.OWN
-    return Sharing.OPEN if Sharing.OPEN in needs else Sharing.SHARED
+    if Isolation.OWN in needs:
+        return Isolation.OWN
+    return Isolation.OPEN if Isolation.OPEN in needs else Isolation.SHARED
 
 
-def _needs(vertex: Vertex) -> Sharing:
+def _needs(vertex: Vertex) -> Isolation:
     match vertex:
         case Source(read=PythonFunction()) | Transform(compute=PythonFunction()):
-            return Sharing.OPEN
+            return Isolation.OPEN
         case Source(read=FormatRead() as read):
-            return _if(is_plain_format(read.format) or read.table is not None)
+            return _if(is_builtin_format(read.format) or read.table is not None)
         case Source(read=Sql() as sql) | Transform(compute=Sql() as sql):
-            return _if(is_plain_sql(sql.query))
+            return _if(is_code_free_sql(sql.query))
         case Sink(write=FormatWrite() as write):
-            return _if(is_plain_format(write.format) or write.table is not None)
+            return _if(is_builtin_format(write.format) or write.table is not None)
         case SqlScript():
-            return _if(all(map(is_plain_sql, vertex.statements)))
+            return _if(all(map(is_code_free_sql, vertex.statements)))
         case _:
             # Programs, sinks that are functions, and whatever is new.
-            return Sharing.OWN
+            return Isolation.OWN
 
 
 def changes_session(vertex: Vertex) -> bool:
@@ -112,17 +112,17 @@ def changes_session(vertex: Vertex) -> bool:
             return True
 
 
-def _if(plain: bool) -> Sharing:
-    return Sharing.SHARED if plain else Sharing.OWN
+def _if(plain: bool) -> Isolation:
+    return Isolation.SHARED if plain else Isolation.OWN
 
 
-def is_plain_format(name: str | None) -> bool:
+def is_builtin_format(name: str | None) -> bool:
     return name is None or name.lower() in _FORMATS
 
 
-def is_plain_sql(text: str) -> bool:
-    return bool(_BEGINNINGS.match(text)) and is_plain_expression(text)
+def is_code_free_sql(text: str) -> bool:
+    return bool(_BEGINNINGS.match(text)) and is_code_free_expression(text)
 
 
-def is_plain_expression(text: str) -> bool:
+def is_code_free_expression(text: str) -> bool:
     return not _SUSPICIOUS.search(text) and calls_only_spark(text)

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stoker.engine.reuse.isolation import is_plain_expression, is_plain_format
+from stoker.engine.reuse.isolation import is_code_free_expression, is_builtin_format
 from stoker.engine.reuse.sql import names_no_relation
 
 _SUSPICIOUS_FUNCTIONS = frozenset({"java_method", "reflect", "try_reflect"})
 
 
-def is_plain_plan(plan: Any) -> bool:
+def runs_inside_spark(plan: Any) -> bool:
     """Of Spark Connect's messages: only what is known to run inside of Spark alone."""
     name = plan.DESCRIPTOR.full_name.removeprefix("spark.connect.")
     if name not in _PLAIN_MESSAGES and not name.startswith("DataType"):
@@ -17,13 +17,13 @@ def is_plain_plan(plan: Any) -> bool:
     match name:
         case "DataType.UDT":
             return False
-        case "Read.DataSource" if not is_plain_format(plan.format or None):
+        case "Read.DataSource" if not is_builtin_format(plan.format or None):
             return False
         case "Expression.UnresolvedFunction" if plan.function_name in _SUSPICIOUS_FUNCTIONS:
             return False
-        case "Expression.ExpressionString" if not is_plain_expression(plan.expression):
+        case "Expression.ExpressionString" if not is_code_free_expression(plan.expression):
             return False
-    return all(is_plain_plan(part) for part in _parts_of(plan))
+    return all(runs_inside_spark(part) for part in _parts_of(plan))
 
 
 def names_a_table(plan: Any) -> bool:

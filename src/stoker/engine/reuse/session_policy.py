@@ -4,10 +4,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from stoker.engine.reuse.isolation import Sharing
+from stoker.engine.reuse.isolation import Isolation
 
 
-class SessionGround(Protocol):
+class SessionPolicy(Protocol):
     @property
     def may_have_workers(self) -> bool:
         """Python workers at the server that are the session's alone, and end with it."""
@@ -18,7 +18,7 @@ class SessionGround(Protocol):
         """The plan of a function of the task reads some, which the session may remember."""
         ...
 
-    def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
+    def choose(self, sharing: Isolation, set_up: Callable[[], None]) -> None:
         """`set_up` makes the task's settings in its session; called again in another one."""
         ...
 
@@ -31,13 +31,13 @@ class SessionGround(Protocol):
         ...
 
 
-class GivenSession:
+class DedicatedSession:
     """A driver's own, or that of a runner which died: it stays as it is."""
 
     may_have_workers = True
     has_named_tables = True
 
-    def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
+    def choose(self, sharing: Isolation, set_up: Callable[[], None]) -> None:
         set_up()
 
     def settle(self, frame: Any) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark.sql.connect.client import SparkConnectClient
 
-from stoker.engine.reuse.isolation import Sharing
-from stoker.engine.reuse.plans import is_plain_plan, names_a_table
-from stoker.engine.runner.one_call import by_one_call
-from stoker.engine.runner.session_template import begin_again_as_copy, own_template
+from stoker.engine.reuse.isolation import Isolation
+from stoker.engine.reuse.plans import runs_inside_spark, names_a_table
+from stoker.engine.runner.one_call import single_call
+from stoker.engine.reuse.templates import restart_as_copy, dedicated_template
 from stoker.osproc.process_tree import children_of
 
 _BRINGS_SOMETHING = frozenset(
@@ -50,11 +50,11 @@ class SharedSession:
     def has_named_tables(self) -> bool:
         return self._has_named_tables
 
-    def choose(self, sharing: Sharing, set_up: Callable[[], None]) -> None:
-        if sharing is Sharing.OWN:
+    def choose(self, sharing: Isolation, set_up: Callable[[], None]) -> None:
+        if sharing is Isolation.OWN:
             self._begin_own()
         set_up()
-        if sharing is Sharing.OPEN:
+        if sharing is Isolation.OPEN:
             self._set_up = set_up
             self._watch()
 
@@ -63,7 +63,7 @@ class SharedSession:
             if not self._is_open:
                 return
             plan = frame._plan.to_proto(self._client)
-            plain = self._is_alone() and is_plain_plan(plan)
+            plain = self._is_alone() and runs_inside_spark(plan)
             self._has_named_tables = names_a_table(plan)
             # To make the plan may have been the first word.
             if self._is_open and not plain:
@@ -72,7 +72,7 @@ class SharedSession:
                 self._unwatch()
 
     def writing(self) -> AbstractContextManager[None]:
-        return by_one_call(self._client)
+        return single_call(self._client)
 
     def _is_alone(self) -> bool:
         """Nothing that the task's code has started could speak to the server meanwhile."""
@@ -105,7 +105,7 @@ class SharedSession:
 
     def _begin_own(self) -> None:
         self._is_own = True
-        begin_again_as_copy(self._client, own_template(self._template))
+        restart_as_copy(self._client, dedicated_template(self._template))
 
 
 class _WatchedStub:

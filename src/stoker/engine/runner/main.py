@@ -45,13 +45,13 @@ from stoker.engine.protocol import (
     WarmUp,
 )
 from stoker.engine.region.run import RegionRun
-from stoker.engine.reuse.session_policy import GivenSession
+from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.engine.reuse.shared_session import SharedSession
 from stoker.engine.runner.janitor import end_all_work, not_ended
-from stoker.engine.runner.one_call import by_one_call
+from stoker.engine.runner.one_call import single_call
 from stoker.engine.runner.python_workers import workers_of
-from stoker.engine.runner.session_line import SessionLine
-from stoker.engine.runner.session_template import begin_as_copy, make_templates
+from stoker.engine.reuse.connection import ServerConnection
+from stoker.engine.reuse.templates import begin_as_copy, make_templates
 from stoker.engine.runner.spark_tasks import has_active_tasks
 from stoker.engine.runner.udfs import let_classic_udfs_run_on_connect
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
@@ -67,7 +67,7 @@ def serve_as_runner(connection: socket.socket) -> None:
         # Meant for the zygote alone, not for what user code starts.
         os.environ.pop(setting, None)
     let_classic_udfs_run_on_connect()
-    end, line = RunnerEnd(connection), SessionLine()
+    end, line = RunnerEnd(connection), ServerConnection()
     message = end.receive()
     while isinstance(message, Prepare):
         message = _serve(end, line, message)
@@ -75,7 +75,7 @@ def serve_as_runner(connection: socket.socket) -> None:
     os._exit(0)
 
 
-def _serve(end: RunnerEnd, line: SessionLine, prepare: Prepare) -> Prepare | None:
+def _serve(end: RunnerEnd, line: ServerConnection, prepare: Prepare) -> Prepare | None:
     """One session and its tasks; gives the next session, if this process may have another."""
     try:
         session = line.open(prepare.url)
@@ -127,7 +127,7 @@ def _set_up(session: Any, prepare: Prepare) -> None:
 
 
 def _warm_up(session: Any) -> None:
-    with by_one_call(session.client):
+    with single_call(session.client):
         session.range(10).write.format("noop").mode("append").save()
 
 
@@ -156,7 +156,7 @@ class Runner:
         self._over = False
         self._next: queue.SimpleQueue[ToRunner] = queue.SimpleQueue()
         self._ground = (
-            SharedSession(session.client, prepare.template) if prepare.template else GivenSession()
+            SharedSession(session.client, prepare.template) if prepare.template else DedicatedSession()
         )
         self._run = RegionRun(session, self._ground, task, self._report, self._entered_running)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @contextmanager
-def by_one_call(client: Any) -> Iterator[None]:
+def single_call(client: Any) -> Iterator[None]:
     """For what answers without data, such as a write.
 
     Else the server keeps each answer until it is told that it arrived, and a client whose
@@ -28,7 +28,7 @@ def by_one_call(client: Any) -> Iterator[None]:
         client.set_retry_policies(policies)
 
 
-def skip_a_question(client: Any) -> None:
+def skip_compression_question(client: Any) -> None:
     """Before its first plan, a client asks from what size on plans are compressed.
 
     To a server on the same machine they never need to be.

@@ -25,7 +25,7 @@ from stoker.engine.protocol import Exited, Fork, Forked, Kill, ToZygote
 from stoker.engine.runner.janitor import serve_as_janitor
 from stoker.engine.runner.main import serve_as_runner
 from stoker.engine.zygote.grpc_prewarm import rehearse_grpc
-from stoker.engine.zygote.spark_prewarm import rehearse_spark
+from stoker.engine.zygote.spark_prewarm import prewarm_spark
 from stoker.osproc.parent_death import adopt_orphans, tie_to_parent
 from stoker.osproc.process_tree import children_of, descendants_of, replace_content
 
@@ -209,7 +209,7 @@ def _kill_group(pid: int) -> None:
 def _rehearse() -> bool:
     """Whether this process may fork afterwards."""
     try:
-        rehearse_spark()
+        prewarm_spark()
     # Another PySpark may want other answers: then runners are slower, and that is all.
     except Exception:
         traceback.print_exc()

@@ -12,16 +12,16 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.proto import base_pb2
 from pyspark.sql.connect.session import SparkSession
 
-from stoker.engine.reuse.plans import is_plain_plan
-from stoker.engine.runner.one_call import by_one_call, skip_a_question
-from stoker.engine.runner.session_template import begin_as_copy
+from stoker.engine.reuse.plans import runs_inside_spark
+from stoker.engine.runner.one_call import single_call, skip_compression_question
+from stoker.engine.reuse.templates import begin_as_copy
 
 _TIMES = 12
 """Python looks at what a function does when it is called for the eighth time."""
 _NOBODY = "sc://localhost:1/;token=none;user_id=nobody;session_id="
 
 
-def rehearse_spark() -> list[str]:
+def prewarm_spark() -> list[str]:
     """What a plain task does; gives the calls. No session, thread or connection is left of it."""
     calls: list[str] = []
     for _ in range(_TIMES):
@@ -36,11 +36,11 @@ def rehearse_spark() -> list[str]:
 
 def _play_task(session: Any) -> None:
     client = session.client
-    skip_a_question(client)
+    skip_compression_question(client)
     begin_as_copy(client, str(uuid.uuid4()))
     frame = session.range(10)
-    is_plain_plan(frame._plan.to_proto(client))
-    with by_one_call(client):
+    runs_inside_spark(frame._plan.to_proto(client))
+    with single_call(client):
         frame.write.format("noop").mode("overwrite").save()
 
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, udf
 
-from stoker.engine.reuse.functions import is_plain_function
+from stoker.engine.reuse.functions import only_describes_a_query
 
 COUNT = 3
 kept: list[object] = []
@@ -56,7 +56,7 @@ def chosen(numbers: Any, params: Any) -> Any:
 
 @pytest.mark.parametrize("function", [ten, file, chain, chosen])
 def test_a_straight_line_of_calls_to_spark_is_plain(function: Callable[..., Any]) -> None:
-    assert is_plain_function(by_value(function))
+    assert only_describes_a_query(by_value(function))
 
 
 def imports(spark: Any) -> Any:
@@ -175,18 +175,18 @@ def sets(spark: Any) -> Any:
     ],
 )
 def test_whatever_else_a_function_does_it_is_not_plain(function: Callable[..., Any]) -> None:
-    assert not is_plain_function(by_value(function))
+    assert not only_describes_a_query(by_value(function))
 
 
 def test_a_function_of_a_module_had_that_module_run_its_code() -> None:
-    assert not is_plain_function(ten)
+    assert not only_describes_a_query(ten)
 
 
 def test_one_that_carries_something_is_not_plain() -> None:
     carries = by_value(ten)
-    assert is_plain_function(carries)
+    assert only_describes_a_query(carries)
     carries.cache = {}  # type: ignore[attr-defined]
-    assert not is_plain_function(carries)
+    assert not only_describes_a_query(carries)
 
 
 def test_one_that_has_captured_something_is_not_plain() -> None:
@@ -195,9 +195,9 @@ def test_one_that_has_captured_something_is_not_plain() -> None:
     def captures(spark: Any) -> Any:
         return seen
 
-    assert not is_plain_function(by_value(captures))
+    assert not only_describes_a_query(by_value(captures))
 
 
 @pytest.mark.parametrize("value", [len, ten.__call__, type("Callable", (), {"__call__": ten})()])
 def test_only_a_function_is_plain(value: object) -> None:
-    assert not is_plain_function(value)
+    assert not only_describes_a_query(value)

@@ -20,7 +20,7 @@ from stoker.core.graph import (
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
 from stoker.engine.protocol import RunTask
-from stoker.engine.reuse.isolation import Sharing, changes_session, is_plain_sql, sharing_of
+from stoker.engine.reuse.isolation import Isolation, changes_session, is_code_free_sql, isolation_of
 
 CODE = PythonFunction(name="code", payload=b"", parameters=("spark",))
 FILES = Source(name="rows", read=FormatRead(format="parquet", path="/in"))
@@ -54,37 +54,37 @@ def script(*statements: str) -> SqlScript:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (task(FILES, OUT), Sharing.SHARED),
+        (task(FILES, OUT), Isolation.SHARED),
         (
             task(
                 FILES,
                 Transform(name="totals", inputs=("rows",), compute=Sql(query="SELECT * FROM rows")),
                 OUT_OF_TOTALS,
             ),
-            Sharing.SHARED,
+            Isolation.SHARED,
         ),
-        (task(script("CREATE TABLE t AS SELECT 1", "INSERT INTO t VALUES (2)")), Sharing.SHARED),
-        (task(BY_CODE, OUT), Sharing.OPEN),
+        (task(script("CREATE TABLE t AS SELECT 1", "INSERT INTO t VALUES (2)")), Isolation.SHARED),
+        (task(BY_CODE, OUT), Isolation.OPEN),
         (
             task(
                 FILES,
                 Transform(name="totals", inputs=("rows",), compute=CODE),
                 OUT_OF_TOTALS,
             ),
-            Sharing.OPEN,
+            Isolation.OPEN,
         ),
         # What it may need is not known, or is known to be its own.
-        (task(STREAM, OUT), Sharing.OWN),
-        (task(FILES, OUT, artifacts=(FILE,)), Sharing.OWN),
-        (task(BY_CODE, OUT, artifacts=(FILE,)), Sharing.OWN),
-        (task(BY_CODE, OUT, python_path=("/env",)), Sharing.OWN),
-        (task(FILES, Sink(name="out", input="rows", write=CODE)), Sharing.OWN),
+        (task(STREAM, OUT), Isolation.OWN),
+        (task(FILES, OUT, artifacts=(FILE,)), Isolation.OWN),
+        (task(BY_CODE, OUT, artifacts=(FILE,)), Isolation.OWN),
+        (task(BY_CODE, OUT, python_path=("/env",)), Isolation.OWN),
+        (task(FILES, Sink(name="out", input="rows", write=CODE)), Isolation.OWN),
         (
             task(FILES, Sink(name="out", input="rows", write=FormatWrite(format="mine"))),
-            Sharing.OWN,
+            Isolation.OWN,
         ),
-        (task(Source(name="rows", read=FormatRead(format="mine")), OUT), Sharing.OWN),
-        (task(script("SELECT 1", "ADD JAR '/mine.jar'")), Sharing.OWN),
+        (task(Source(name="rows", read=FormatRead(format="mine")), OUT), Isolation.OWN),
+        (task(script("SELECT 1", "ADD JAR '/mine.jar'")), Isolation.OWN),
         (
             task(
                 BY_CODE,
@@ -95,17 +95,17 @@ def script(*statements: str) -> SqlScript:
                 ),
                 OUT_OF_TOTALS,
             ),
-            Sharing.OWN,
+            Isolation.OWN,
         ),
     ],
 )
-def test_what_brings_no_code_to_spark_may_share(given: RunTask, expected: Sharing) -> None:
-    assert sharing_of(given) is expected
+def test_what_brings_no_code_to_spark_may_share(given: RunTask, expected: Isolation) -> None:
+    assert isolation_of(given) is expected
 
 
 def test_a_program_has_its_own() -> None:
     program = Program(name="main", script="main.py")
-    assert sharing_of(task(program)) is Sharing.OWN
+    assert isolation_of(task(program)) is Isolation.OWN
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_program_has_its_own() -> None:
     ],
 )
 def test_sql_that_computes_is_plain(text: str) -> None:
-    assert is_plain_sql(text)
+    assert is_code_free_sql(text)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_sql_that_computes_is_plain(text: str) -> None:
     ],
 )
 def test_sql_that_may_bring_or_call_code_is_not(text: str) -> None:
-    assert not is_plain_sql(text)
+    assert not is_code_free_sql(text)
 
 
 def of_rows(query: str) -> Transform:

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql.connect.proto import base_pb2, expressions_pb2, relations_pb2, types_pb2
 
-from stoker.engine.reuse.plans import is_plain_plan, names_a_table
+from stoker.engine.reuse.plans import runs_inside_spark, names_a_table
 
 Relation = relations_pb2.Relation
 Expression = expressions_pb2.Expression
@@ -82,35 +82,35 @@ def test_only_relations_that_are_known_to_be_plain_are(kind: str) -> None:
     """A new version of Spark may bring others: they count as code until somebody has looked."""
     relation = Relation()
     getattr(relation, kind).SetInParent()
-    assert is_plain_plan(base_pb2.Plan(root=relation)) is (kind in PLAIN_RELATIONS)
+    assert runs_inside_spark(base_pb2.Plan(root=relation)) is (kind in PLAIN_RELATIONS)
 
 
 @pytest.mark.parametrize("kind", [each.name for each in Expression.DESCRIPTOR.oneofs[0].fields])
 def test_only_expressions_that_are_known_to_be_plain_are(kind: str) -> None:
     expression = Expression()
     getattr(expression, kind).SetInParent()
-    assert is_plain_plan(over_ten_rows(expression)) is (kind in PLAIN_EXPRESSIONS)
+    assert runs_inside_spark(over_ten_rows(expression)) is (kind in PLAIN_EXPRESSIONS)
 
 
 def test_code_is_found_however_deep_it_is() -> None:
     literal = Expression(literal=Expression.Literal(integer=1))
-    assert is_plain_plan(over_ten_rows(calling("abs", calling("negative", literal))))
+    assert runs_inside_spark(over_ten_rows(calling("abs", calling("negative", literal))))
     deep = calling("abs", calling("negative", python_function()))
-    assert not is_plain_plan(over_ten_rows(deep))
+    assert not runs_inside_spark(over_ten_rows(deep))
     joined = relations_pb2.Join(
         left=over_ten_rows(literal).root, right=over_ten_rows(python_function()).root
     )
-    assert not is_plain_plan(base_pb2.Plan(root=Relation(join=joined)))
+    assert not runs_inside_spark(base_pb2.Plan(root=Relation(join=joined)))
 
 
 def test_what_calls_java_or_is_not_spark_s_own_is_not_plain() -> None:
-    assert not is_plain_plan(over_ten_rows(calling("reflect")))
+    assert not runs_inside_spark(over_ten_rows(calling("reflect")))
     text = Expression(expression_string=Expression.ExpressionString(expression="java_method('a')"))
-    assert not is_plain_plan(over_ten_rows(text))
+    assert not runs_inside_spark(over_ten_rows(text))
     for name, plain in (("parquet", True), ("mine", False)):
         source = relations_pb2.Read.DataSource(format=name, options={"path": "/in"})
         read = Relation(read=relations_pb2.Read(data_source=source))
-        assert is_plain_plan(base_pb2.Plan(root=read)) is plain
+        assert runs_inside_spark(base_pb2.Plan(root=read)) is plain
 
 
 def test_a_column_type_of_the_job_is_code() -> None:
@@ -118,7 +118,7 @@ def test_a_column_type_of_the_job_is_code() -> None:
         fields=[types_pb2.DataType.StructField(name="a", data_type=types_pb2.DataType(udt={}))]
     )
     cast = Expression.Cast(type=types_pb2.DataType(struct=struct))
-    assert not is_plain_plan(over_ten_rows(Expression(cast=cast)))
+    assert not runs_inside_spark(over_ten_rows(Expression(cast=cast)))
 
 
 TABLE = Relation(read=relations_pb2.Read(named_table=relations_pb2.Read.NamedTable()))

@@ -11,9 +11,9 @@ from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.proto import base_pb2, relations_pb2
 
 from stoker.engine.reuse import shared_session
-from stoker.engine.reuse.isolation import Sharing
+from stoker.engine.reuse.isolation import Isolation
 from stoker.engine.reuse.shared_session import SharedSession
-from stoker.engine.runner.session_template import own_template
+from stoker.engine.reuse.templates import dedicated_template
 from stoker.osproc.process_tree import children_of
 
 TEMPLATE = "0a1b2c3d-0a1b-4a1b-8a1b-0a1b2c3d4e5f"
@@ -81,7 +81,7 @@ class Frame:
         return base_pb2.Plan(root=self._root)
 
 
-OWN = ["ReleaseSession", f"CloneSession {own_template(TEMPLATE)}"]
+OWN = ["ReleaseSession", f"CloneSession {dedicated_template(TEMPLATE)}"]
 SETTINGS = ["Config"]
 
 
@@ -96,14 +96,14 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_files_that_code_adds_first_are_added_to_its_own_session() -> None:
-    session, client = begun(Sharing.OPEN)
+    session, client = begun(Isolation.OPEN)
     client._artifact_manager.add()
     assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, "AddArtifacts"]
     assert session.may_have_workers
     assert client._artifact_manager._stub is client.stub
 
 
-def begun(sharing: Sharing) -> tuple[SharedSession, Client]:
+def begun(sharing: Isolation) -> tuple[SharedSession, Client]:
     client = Client()
     session = SharedSession(client, TEMPLATE)
     session.choose(sharing, lambda: client.say("Config"))
@@ -111,7 +111,7 @@ def begun(sharing: Sharing) -> tuple[SharedSession, Client]:
 
 
 def test_what_shares_stays_and_what_needs_its_own_has_it_before_its_settings() -> None:
-    for sharing, calls in ((Sharing.SHARED, SETTINGS), (Sharing.OWN, [*OWN, *SETTINGS])):
+    for sharing, calls in ((Isolation.SHARED, SETTINGS), (Isolation.OWN, [*OWN, *SETTINGS])):
         session, client = begun(sharing)
         session.settle(Frame(WITH_CODE))
         client.say("ExecutePlan")
@@ -121,14 +121,14 @@ def test_what_shares_stays_and_what_needs_its_own_has_it_before_its_settings() -
 @pytest.mark.parametrize(
     ("sharing", "plan", "may_have"),
     [
-        (Sharing.SHARED, PLAIN, False),
-        (Sharing.OPEN, PLAIN, False),
-        (Sharing.OPEN, WITH_CODE, True),
-        (Sharing.OWN, PLAIN, True),
+        (Isolation.SHARED, PLAIN, False),
+        (Isolation.OPEN, PLAIN, False),
+        (Isolation.OPEN, WITH_CODE, True),
+        (Isolation.OWN, PLAIN, True),
     ],
 )
 def test_only_one_of_its_own_may_have_workers(
-    sharing: Sharing, plan: relations_pb2.Relation, may_have: bool
+    sharing: Isolation, plan: relations_pb2.Relation, may_have: bool
 ) -> None:
     session, _ = begun(sharing)
     session.settle(Frame(plan))
@@ -136,14 +136,14 @@ def test_only_one_of_its_own_may_have_workers(
 
 
 def test_an_open_one_is_shared_when_its_plan_is_plain() -> None:
-    session, client = begun(Sharing.OPEN)
+    session, client = begun(Isolation.OPEN)
     session.settle(Frame(PLAIN))
     client.say("ExecutePlan")
     assert client.stub.calls == [*SETTINGS, "ExecutePlan"]
 
 
 def test_an_open_one_has_its_own_when_its_plan_has_code() -> None:
-    session, client = begun(Sharing.OPEN)
+    session, client = begun(Isolation.OPEN)
     session.settle(Frame(WITH_CODE))
     # Else the server would miss the session that it was.
     assert client._server_session_id is None
@@ -156,7 +156,7 @@ def test_an_open_one_has_its_own_when_its_plan_has_code() -> None:
     ["AddArtifacts", "AnalyzePlan", "ArtifactStatus", "CloneSession", "Config", "ExecutePlan"],
 )
 def test_the_first_word_of_the_task_s_code_brings_it_into_its_own(word: str) -> None:
-    session, client = begun(Sharing.OPEN)
+    session, client = begun(Isolation.OPEN)
     client.say(word)
     client.say(word)
     session.settle(Frame(PLAIN))
@@ -164,14 +164,14 @@ def test_the_first_word_of_the_task_s_code_brings_it_into_its_own(word: str) -> 
 
 
 def test_a_word_that_making_the_plan_takes_counts_too() -> None:
-    session, client = begun(Sharing.OPEN)
+    session, client = begun(Isolation.OPEN)
     session.settle(Frame(PLAIN, says="AnalyzePlan"))
     client.say("ExecutePlan")
     assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, "AnalyzePlan", "ExecutePlan"]
 
 
 def test_another_client_of_the_session_is_not_made_before_it_has_its_own() -> None:
-    _, client = begun(Sharing.OPEN)
+    _, client = begun(Isolation.OPEN)
     with pytest.raises(TypeError):
         SparkConnectClient(no_such_argument=1)  # type: ignore[call-arg]
     assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS]
@@ -179,7 +179,7 @@ def test_another_client_of_the_session_is_not_made_before_it_has_its_own() -> No
 
 def test_threads_and_processes_that_the_task_s_code_left_may_speak_later() -> None:
     over = threading.Event()
-    session, client = begun(Sharing.OPEN)
+    session, client = begun(Isolation.OPEN)
     thread = threading.Thread(target=over.wait)
     thread.start()
     try:
@@ -188,7 +188,7 @@ def test_threads_and_processes_that_the_task_s_code_left_may_speak_later() -> No
         over.set()
         thread.join()
     assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS]
-    session, client = begun(Sharing.OPEN)
+    session, client = begun(Isolation.OPEN)
     with subprocess.Popen(["sleep", "60"]) as process:
         session.settle(Frame(PLAIN))
         process.kill()
@@ -196,7 +196,7 @@ def test_threads_and_processes_that_the_task_s_code_left_may_speak_later() -> No
 
 
 def test_to_cancel_an_open_one_is_no_word_of_its_code() -> None:
-    _, client = begun(Sharing.OPEN)
+    _, client = begun(Isolation.OPEN)
     client.say("Interrupt")
     assert client.stub.calls == [*SETTINGS, "Interrupt"]
 
@@ -205,7 +205,7 @@ def test_to_cancel_an_open_one_is_no_word_of_its_code() -> None:
 def test_tables_that_the_plan_names_may_be_remembered_by_the_session(
     plan: relations_pb2.Relation, has: bool
 ) -> None:
-    session, _ = begun(Sharing.OPEN)
+    session, _ = begun(Isolation.OPEN)
     session.settle(Frame(plan))
     assert not session.may_have_workers
     assert session.has_named_tables is has

@@ -10,7 +10,7 @@ from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.proto import commands_pb2
 
-from stoker.engine.runner.one_call import by_one_call
+from stoker.engine.runner.one_call import single_call
 
 
 class Unreachable(grpc.RpcError):  # type: ignore[misc]
@@ -59,7 +59,7 @@ def write(client: Any) -> None:
 
 
 def test_a_write_whose_connection_breaks_is_not_sent_again(client: Any) -> None:
-    with by_one_call(client):
+    with single_call(client):
         write(client)
     assert client._stub.asked == ["ExecutePlan"]
 
@@ -67,7 +67,7 @@ def test_a_write_whose_connection_breaks_is_not_sent_again(client: Any) -> None:
 @pytest.mark.filterwarnings("ignore:.RETRIES_EXCEEDED")
 def test_afterwards_all_is_as_it_was(client: Any) -> None:
     before = client.get_retry_policies()
-    with pytest.raises(ZeroDivisionError), by_one_call(client):
+    with pytest.raises(ZeroDivisionError), single_call(client):
         raise ZeroDivisionError
     assert client.get_retry_policies() == before
     write(client)

@@ -11,13 +11,13 @@ REHEARSAL = """
 import os
 from collections import Counter
 from pyspark.sql.connect.session import SparkSession
-from stoker.engine.zygote.spark_prewarm import rehearse_spark
+from stoker.engine.zygote.spark_prewarm import prewarm_spark
 
 def state():
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")), dict(os.environ)
 
 before = state()
-calls = Counter(rehearse_spark())
+calls = Counter(prewarm_spark())
 assert set(calls) == {"CloneSession", "ExecutePlan", "ReleaseSession"}, calls
 assert len(set(calls.values())) == 1, calls
 assert SparkSession.getActiveSession() is None
@@ -41,7 +41,7 @@ def test_a_pyspark_that_it_does_not_suit_keeps_nobody_from_forking(
     def unsuited() -> list[str]:
         raise AttributeError("another PySpark")
 
-    monkeypatch.setattr(zygote, "rehearse_spark", unsuited)
+    monkeypatch.setattr(zygote, "prewarm_spark", unsuited)
     monkeypatch.setattr(zygote, "rehearse_grpc", lambda: may_fork)
     assert zygote._rehearse() is may_fork
     assert "another PySpark" in capsys.readouterr().err

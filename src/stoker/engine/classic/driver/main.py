@@ -52,7 +52,7 @@ from stoker.engine.region.program import (
     print_uncaught,
 )
 from stoker.engine.region.run import RegionRun
-from stoker.engine.reuse.session_policy import GivenSession
+from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.osproc.process_tree import kill_tree
 
 _LOOK_SECONDS = 1.0
@@ -176,7 +176,7 @@ class Driver:
         self._report_progress()
         run = RegionRun(
             _ClassicSession(session),
-            GivenSession(),
+            DedicatedSession(),
             _for_session(self._task, session),
             self._tell,
             self._running,

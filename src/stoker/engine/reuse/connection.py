@@ -6,10 +6,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from stoker.engine.runner.one_call import skip_a_question
+from stoker.engine.runner.one_call import skip_compression_question
 
 
-class SessionLine:
+class ServerConnection:
     def __init__(self) -> None:
         self._channel: Any = None
 
@@ -22,7 +22,7 @@ class SessionLine:
         else:
             over = _OpenLine(url, self._channel)
             session = ConnectSession.builder.channelBuilder(over).create()
-        skip_a_question(session.client)
+        skip_compression_question(session.client)
         return session
 
     def let_go(self, session: Any) -> None:

@@ -18,14 +18,14 @@ _ISOLATION = "spark.sql.artifact.isolation.enabled"
 _POOL = "spark.scheduler.pool"
 
 
-def own_template(template: str) -> str:
+def dedicated_template(template: str) -> str:
     """The id of the other one of the two."""
     return str(uuid.uuid5(uuid.UUID(template), "own"))
 
 
 def make_templates(client: Any, template: str, scheduler_pool: str) -> None:
     """Leaves them as they are when they are there."""
-    for session, own_classes in ((template, "false"), (own_template(template), "true")):
+    for session, own_classes in ((template, "false"), (dedicated_template(template), "true")):
         request = base_pb2.ConfigRequest(session_id=session, client_type=client._builder.userAgent)
         request.user_context.user_id = client._user_id
         settings = {
@@ -49,7 +49,7 @@ def begin_as_copy(client: Any, template: str) -> None:
     client._stub.CloneSession(request, metadata=client._builder.metadata())
 
 
-def begin_again_as_copy(client: Any, template: str) -> None:
+def restart_as_copy(client: Any, template: str) -> None:
     """The same session under the same id, without anything that was in it."""
     request = base_pb2.ReleaseSessionRequest(
         session_id=client._session_id,

@@ -6,7 +6,7 @@ import grpc
 import pytest
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from stoker.engine.runner.session_line import SessionLine
+from stoker.engine.reuse.connection import ServerConnection
 
 
 def _url() -> str:
@@ -18,7 +18,7 @@ def test_a_session_that_is_cleared_away_leaves_the_line_to_the_next(
 ) -> None:
     # PySpark sets it for good.
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    line = SessionLine()
+    line = ServerConnection()
     first = line.open(_url())
     channel = first.client._channel
     line.let_go(first)
