@@ -45,7 +45,7 @@ from stoker.core.options import ByteSize
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.options import RestOptions
-from stoker.savepoints.manifest import MANIFEST, Manifest, SavedFile, encode_manifest
+from stoker.savepoints.manifest import MANIFEST, SavedFile, SavepointManifest, encode_manifest
 
 QUICK = ClientOptions(retries=2, retry_delay=timedelta(seconds=7))
 
@@ -289,7 +289,7 @@ async def test_an_answer_above_the_limit_is_told_with_the_option_to_raise(kind: 
 
 
 async def test_a_savepoint_is_shown(kind: str, tmp_path: Path) -> None:
-    manifest = Manifest(
+    manifest = SavepointManifest(
         savepoint_id="1",
         kind="savepoint",
         job_id=RUNNING,

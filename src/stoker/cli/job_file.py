@@ -17,6 +17,7 @@ from stoker.cli.options.flink import Spelled, refused_option
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind
 from stoker.core.ids import JobId, is_hex_id
+from stoker.core.parallelism import SHUFFLE_PARTITIONS
 from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.engine_choice import AUTO, with_engine
 from stoker.pipeline.load import load_job, parse_params, read_job_file
@@ -275,7 +276,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _divided(parallelism: int | None) -> dict[str, str]:
-    return {} if parallelism is None else {"spark.sql.shuffle.partitions": str(parallelism)}
+    return {} if parallelism is None else {SHUFFLE_PARTITIONS: str(parallelism)}
 
 
 def _listed_files(

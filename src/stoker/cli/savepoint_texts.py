@@ -4,7 +4,7 @@ from stoker.cli.tables import shown_table
 from stoker.cli.words import duration_text, moment_text
 from stoker.core.checkpoints import CheckpointEntry, Checkpoints, SavepointSummary
 from stoker.savepoints.examination import Examination
-from stoker.savepoints.manifest import Manifest, SavedQuery
+from stoker.savepoints.manifest import SavedQuery, SavepointManifest
 
 
 def size_text(size: int) -> str:
@@ -34,7 +34,7 @@ def savepoints_text(savepoints: list[SavepointSummary]) -> str:
     return shown_table(head, rows, shorten=(2, 5) if damaged else (2,), ends=(4,))
 
 
-def manifest_text(path: str, manifest: Manifest) -> str:
+def manifest_text(path: str, manifest: SavepointManifest) -> str:
     lines = [
         ("path", path),
         ("kind", manifest.kind),

@@ -34,7 +34,7 @@ from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 
 if TYPE_CHECKING:
-    from stoker.savepoints.shown import SavepointShown
+    from stoker.savepoints.manifest import SavepointView
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -202,15 +202,15 @@ def savepoints(directory: str | None) -> Call[list[SavepointSummary]]:
     )
 
 
-def show_savepoint(path: str) -> "Call[SavepointShown]":
+def show_savepoint(path: str) -> "Call[SavepointView]":
     # Few ask for it, and every command would wait for its import.
-    from stoker.savepoints.shown import SavepointShown  # noqa: PLC0415
+    from stoker.savepoints.manifest import SavepointView  # noqa: PLC0415
 
     return Call(
         method="GET",
         path="/savepoints/show",
         query={"path": path},
-        read=lambda body: _decoded(body, SavepointShown),
+        read=lambda body: _decoded(body, SavepointView),
     )
 
 

@@ -48,7 +48,7 @@ from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 
 if TYPE_CHECKING:
-    from stoker.savepoints.shown import SavepointShown
+    from stoker.savepoints.manifest import SavepointView
 
 T = TypeVar("T")
 
@@ -216,7 +216,7 @@ class StokerClient:
     async def savepoints(self, directory: str | None = None) -> list[SavepointSummary]:
         return await self._call(calls.savepoints(directory))
 
-    async def show_savepoint(self, path: str) -> "SavepointShown":
+    async def show_savepoint(self, path: str) -> "SavepointView":
         """What is in it, as the masters see it; InvalidInput where there is none."""
         return await self._call(calls.show_savepoint(path))
 

@@ -54,7 +54,7 @@ from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 
 if TYPE_CHECKING:
-    from stoker.savepoints.shown import SavepointShown
+    from stoker.savepoints.manifest import SavepointView
 
 T = TypeVar("T")
 
@@ -218,7 +218,7 @@ class BlockingClient:
     def savepoints(self, directory: str | None = None) -> list[SavepointSummary]:
         return self._call(calls.savepoints(directory))
 
-    def show_savepoint(self, path: str) -> "SavepointShown":
+    def show_savepoint(self, path: str) -> "SavepointView":
         """What is in it, as the masters see it; InvalidInput where there is none."""
         return self._call(calls.show_savepoint(path))
 

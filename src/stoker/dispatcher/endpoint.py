@@ -53,7 +53,7 @@ from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutor
 from stoker.ha.stores.job_graphs import Conflicts, PutOutcome, SameAgain, Stored
 from stoker.rpc.service import Endpoint
 from stoker.savepoints.catalog import dispose, list_savepoints
-from stoker.savepoints.origin import check_origin
+from stoker.savepoints.restore import check_origin
 
 log = logging.getLogger(__name__)
 

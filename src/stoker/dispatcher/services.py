@@ -13,7 +13,7 @@ from stoker.gateways.job import StartJob
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.shutdown_follower import ShutdownFollower
 from stoker.rpc.service import RpcService
-from stoker.savepoints.services import SavepointServices
+from stoker.savepoints.locations import SavepointServices
 from stoker.storage.contract import Storage
 
 RepartitionState = Callable[[str, int], Awaitable[str]]

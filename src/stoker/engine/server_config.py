@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.core.parallelism import SHUFFLE_PARTITIONS
 from stoker.engine.options import EngineOptions
 
 STARTED_MARK = "Spark Connect server started at: "
@@ -121,7 +122,7 @@ def spark_properties(
         "spark.sql.connect.serverStacktrace.enabled": "false",
         "spark.python.task.killTimeout": "100ms",
         "spark.scheduler.mode": "FAIR",
-        "spark.sql.shuffle.partitions": str(cores),
+        SHUFFLE_PARTITIONS: str(cores),
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),

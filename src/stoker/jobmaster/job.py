@@ -45,7 +45,7 @@ from stoker.jobmaster.executors import KnownExecutor, ReachedExecutors, SlotRetu
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.outputs import BACKOFF, DecidedOutputs, may_be_excused
 from stoker.rpc.service import RpcService
-from stoker.savepoints.services import SavepointServices
+from stoker.savepoints.locations import SavepointServices
 
 log = logging.getLogger(__name__)
 

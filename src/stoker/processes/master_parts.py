@@ -39,9 +39,8 @@ from stoker.resourcemanager.provider import Provider, Standalone
 from stoker.resourcemanager.run import lead_resource_manager
 from stoker.resourcemanager.services import ResourceManagerServices
 from stoker.rpc.service import RpcService
-from stoker.savepoints.locations import OpenStorage
+from stoker.savepoints.locations import OpenStorage, SavepointServices
 from stoker.savepoints.options import SavepointOptions
-from stoker.savepoints.services import SavepointServices
 from stoker.storage.contract import Storage
 from stoker.storage.open import open_place
 

@@ -16,10 +16,9 @@ from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.region.locations import local_path
 from stoker.osproc.parent_death import tethered
 from stoker.savepoints.copying import for_all
-from stoker.savepoints.locations import Location, locate, parent_and_name, read_manifest
-from stoker.savepoints.manifest import Manifest, SavedFile, SavedQuery
-from stoker.savepoints.origin import saved_graph
-from stoker.savepoints.restore import restore
+from stoker.savepoints.locations import SavepointLocation, locate, parent_and_name, read_manifest
+from stoker.savepoints.manifest import SavedFile, SavedQuery, SavepointManifest
+from stoker.savepoints.restore import restore, saved_graph
 from stoker.savepoints.take import Occasion, Taking, checkpoint_folder
 from stoker.storage.contract import Storage
 from stoker.storage.open import open_place
@@ -77,12 +76,14 @@ async def repartition_savepoint(path: str, partitions: int, target: str | None) 
     return made.url
 
 
-def _to_divide(manifest: Manifest) -> list[SavedQuery]:
+def _to_divide(manifest: SavepointManifest) -> list[SavedQuery]:
     """Those with state, and those whose first batch was planned: it fixes their partitions."""
     return [q for q in manifest.queries if q.operators or (q.pending and q.batch_id is None)]
 
 
-def _check(location: Location, manifest: Manifest, graph: JobGraph, partitions: int) -> None:
+def _check(
+    location: SavepointLocation, manifest: SavepointManifest, graph: JobGraph, partitions: int
+) -> None:
     queries = _to_divide(manifest)
     for query in queries:
         if query.batch_id is not None and query.state_provider != _CAN_BE_DIVIDED:
@@ -101,7 +102,7 @@ def _check(location: Location, manifest: Manifest, graph: JobGraph, partitions: 
         raise InvalidInput(f"{location.url} has no state that could be divided")
 
 
-def _plan_had_no_effect(manifest: Manifest, query: SavedQuery, graph: JobGraph) -> bool:
+def _plan_had_no_effect(manifest: SavepointManifest, query: SavedQuery, graph: JobGraph) -> bool:
     if not manifest.stopped:
         return False
     sink = graph.vertex(query.region)
@@ -166,7 +167,9 @@ def _reason(output: bytes) -> str:
     return "it ended without a word"
 
 
-async def _artifacts(location: Location, manifest: Manifest, work: Storage) -> dict[str, str]:
+async def _artifacts(
+    location: SavepointLocation, manifest: SavepointManifest, work: Storage
+) -> dict[str, str]:
     files = [file for file in manifest.files if file.path.startswith("artifacts/")]
 
     async def fetch(file: SavedFile) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, StokerError
 from stoker.core.failpoints import failpoint
-from stoker.savepoints.locations import Location, OpenStorage, locate, read_manifest
+from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.manifest import MANIFEST
 from stoker.storage.contract import Storage
 
@@ -23,7 +23,7 @@ async def list_savepoints(directory: str, open_storage: OpenStorage) -> list[Sav
 async def _summary(storage: Storage, directory: str, name: str) -> SavepointSummary:
     url = f"{directory.rstrip('/')}/{name}"
     try:
-        manifest = await read_manifest(Location(parent=storage, name=name, url=url))
+        manifest = await read_manifest(SavepointLocation(parent=storage, name=name, url=url))
     except StokerError as error:
         return SavepointSummary(
             path=url,

@@ -22,16 +22,17 @@ from stoker.core.graph import (
     Transform,
     Vertex,
 )
+from stoker.core.parallelism import SHUFFLE_PARTITIONS
 from stoker.core.regions import Region, regions_of
-from stoker.savepoints.logs import PROVIDER, SHUFFLE_PARTITIONS
-from stoker.savepoints.manifest import Manifest, SavedQuery
+from stoker.savepoints.logs import PROVIDER
+from stoker.savepoints.manifest import SavedQuery, SavepointManifest
 
 _GROUPING = re.compile(
     r"\bgroup\s+by\b(.+?)(?=\b(?:having|order\s+by|limit|window|union|cluster\s+by)\b|$|;)", re.S
 )
 
 
-class Verdict(StrEnum):
+class CompatibilityVerdict(StrEnum):
     FITS = "fits"
     NOTE = "note"
     UNCLAIMED = "unclaimed"
@@ -41,7 +42,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    verdict: Verdict
+    verdict: CompatibilityVerdict
     region: str
     words: str
 
@@ -54,9 +55,9 @@ class Compatibility:
     findings: tuple[Finding, ...]
 
     def refusals(self, *, allow_non_restored_state: bool) -> list[Finding]:
-        refused = {Verdict.REFUSED}
+        refused = {CompatibilityVerdict.REFUSED}
         if not allow_non_restored_state:
-            refused.add(Verdict.UNCLAIMED)
+            refused.add(CompatibilityVerdict.UNCLAIMED)
         return [finding for finding in self.findings if finding.verdict in refused]
 
     def check(self, path: str, *, allow_non_restored_state: bool) -> None:
@@ -65,15 +66,15 @@ class Compatibility:
             raise IncompatibleSavepoint(path, [str(finding) for finding in refusals])
 
 
-def compare(manifest: Manifest, saved: JobGraph, new: JobGraph) -> Compatibility:
+def compare(manifest: SavepointManifest, saved: JobGraph, new: JobGraph) -> Compatibility:
     return Compatibility(findings=tuple(_findings(manifest, saved, new)))
 
 
-def _findings(manifest: Manifest, saved: JobGraph, new: JobGraph) -> Iterator[Finding]:
+def _findings(manifest: SavepointManifest, saved: JobGraph, new: JobGraph) -> Iterator[Finding]:
     regions = {region.id: region for region in regions_of(new) if region.streaming}
     if not regions:
         yield Finding(
-            verdict=Verdict.REFUSED,
+            verdict=CompatibilityVerdict.REFUSED,
             region="the job",
             words="it has no streaming query, and only those have a state to go on from; "
             "submit it without a savepoint",
@@ -84,7 +85,7 @@ def _findings(manifest: Manifest, saved: JobGraph, new: JobGraph) -> Iterator[Fi
         region = regions.get(query.region)
         if region is None:
             yield Finding(
-                verdict=Verdict.UNCLAIMED,
+                verdict=CompatibilityVerdict.UNCLAIMED,
                 region=query.region,
                 words="the savepoint has state of this query, and the job has no sink of that "
                 "name; name the sink as it was, or leave the state behind with "
@@ -94,7 +95,7 @@ def _findings(manifest: Manifest, saved: JobGraph, new: JobGraph) -> Iterator[Fi
             yield from _query_findings(query, saved, before[query.region], new, region)
     for name in sorted(set(regions) - {query.region for query in manifest.queries}):
         yield Finding(
-            verdict=Verdict.NOTE,
+            verdict=CompatibilityVerdict.NOTE,
             region=name,
             words="the savepoint has nothing of this query: it begins anew",
         )
@@ -110,12 +111,14 @@ def _query_findings(
         *_setting_problems(query, new),
     ]
     for words in problems:
-        yield Finding(verdict=Verdict.REFUSED, region=query.region, words=words)
+        yield Finding(verdict=CompatibilityVerdict.REFUSED, region=query.region, words=words)
     for words in _notes(saved, before, new, after):
-        yield Finding(verdict=Verdict.NOTE, region=query.region, words=words)
+        yield Finding(verdict=CompatibilityVerdict.NOTE, region=query.region, words=words)
     if not problems:
         at = "its beginning" if query.batch_id is None else f"batch {query.batch_id}"
-        yield Finding(verdict=Verdict.FITS, region=query.region, words=f"goes on after {at}")
+        yield Finding(
+            verdict=CompatibilityVerdict.FITS, region=query.region, words=f"goes on after {at}"
+        )
 
 
 def _sources(graph: JobGraph, region: Region) -> list[Source]:

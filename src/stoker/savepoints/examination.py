@@ -7,7 +7,7 @@ from stoker.core.errors import InvalidInput, NotFound
 from stoker.savepoints.copying import copy_file, for_all
 from stoker.savepoints.doctor import CrcCheck, Diagnosis, Evidence, diagnose, is_read
 from stoker.savepoints.layout import checksum_path
-from stoker.savepoints.locations import Location, OpenStorage, locate, read_manifest
+from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.manifest import MANIFEST
 from stoker.savepoints.restore import verify
 from stoker.storage.contract import Storage
@@ -66,7 +66,7 @@ def _query_folders(names: list[str]) -> set[str]:
     return found
 
 
-async def _diagnose(location: Location, folder: str, names: list[str]) -> Diagnosis:
+async def _diagnose(location: SavepointLocation, folder: str, names: list[str]) -> Diagnosis:
     root = posixpath.join(location.name, folder) if folder else location.name
     prefix = f"{folder}/" if folder else ""
     paths = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]

@@ -1,18 +1,20 @@
 """Where a savepoint is: a directory of some storage, named by a URL or an absolute path."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stoker.core.errors import InvalidInput, NotFound, UnusableSavepoint
-from stoker.savepoints.manifest import MANIFEST, Manifest, decode_manifest
+from stoker.savepoints.manifest import MANIFEST, SavepointManifest, decode_manifest
+from stoker.savepoints.options import SavepointOptions
 from stoker.storage.contract import Storage
+from stoker.storage.open import open_place
 
 OpenStorage = Callable[[str], Storage]
 """The storage that a URL means; `stoker.storage.open.open_place`, or a simulation's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Location:
+class SavepointLocation:
     """One savepoint: the storage of the directory above it, and its name there."""
 
     parent: Storage
@@ -35,12 +37,12 @@ def parent_and_name(path: str) -> tuple[str, str]:
     return above, name
 
 
-def locate(path: str, open_storage: OpenStorage) -> Location:
+def locate(path: str, open_storage: OpenStorage) -> SavepointLocation:
     above, name = parent_and_name(path)
-    return Location(parent=open_storage(above), name=name, url=f"{above}/{name}")
+    return SavepointLocation(parent=open_storage(above), name=name, url=f"{above}/{name}")
 
 
-async def read_manifest(location: Location) -> Manifest:
+async def read_manifest(location: SavepointLocation) -> SavepointManifest:
     try:
         content = await location.parent.read(location.inside(MANIFEST))
     except NotFound:
@@ -48,10 +50,16 @@ async def read_manifest(location: Location) -> Manifest:
     return decode_manifest(content, location.url)
 
 
-async def _why_no_manifest(location: Location) -> str:
+async def _why_no_manifest(location: SavepointLocation) -> str:
     if await location.parent.list(location.name):
         return (
             f"it has no {MANIFEST}: it was never completed, or this is not a savepoint; "
             "stoker savepoint list shows those that are"
         )
     return "there is no such directory; check the path, and whether it is mounted here"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavepointServices:
+    options: SavepointOptions = field(default_factory=SavepointOptions)
+    open_storage: OpenStorage = open_place

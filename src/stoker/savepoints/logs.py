@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.core.errors import CorruptContent
+from stoker.core.parallelism import SHUFFLE_PARTITIONS
 
-SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 

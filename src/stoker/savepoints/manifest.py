@@ -2,6 +2,7 @@
 
 import msgspec
 
+from stoker.api.shape import Answer
 from stoker.core.checkpoints import Millis, SavepointSummary
 from stoker.core.errors import UnusableSavepoint
 from stoker.core.graph import JobGraph, Value
@@ -45,7 +46,7 @@ class SavedQuery(Value):
     operators: tuple[SavedOperator, ...] = ()
 
 
-class Manifest(Value):
+class SavepointManifest(Value):
     savepoint_id: str
     kind: str
     """savepoint, or checkpoint for one that was retained when its job ended."""
@@ -95,11 +96,11 @@ class _Version(Value):
     version: int
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: SavepointManifest) -> bytes:
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
-def decode_manifest(content: bytes, path: str) -> Manifest:
+def decode_manifest(content: bytes, path: str) -> SavepointManifest:
     try:
         version = decode_json(content, _Version).version
         if version > MANIFEST_VERSION:
@@ -108,7 +109,7 @@ def decode_manifest(content: bytes, path: str) -> Manifest:
                 f"its manifest has version {version}, and this Stoker reads up to "
                 f"{MANIFEST_VERSION}; use the Stoker that wrote it, or a later one",
             )
-        manifest = decode_json(content, Manifest)
+        manifest = decode_json(content, SavepointManifest)
     except msgspec.DecodeError as error:
         raise UnusableSavepoint(
             path, f"its manifest is cut off or not a manifest ({error}); use another savepoint"
@@ -132,3 +133,11 @@ def decode_graph(content: bytes, path: str) -> JobGraph:
 
 def _is_inside(path: str) -> bool:
     return not path.startswith("/") and all(part not in ("", ".", "..") for part in path.split("/"))
+
+
+class SavepointView(Answer, frozen=True, kw_only=True):
+    """GET /savepoints/show"""
+
+    path: str
+    size_bytes: int
+    manifest: SavepointManifest

@@ -10,13 +10,14 @@ import msgspec
 from stoker.core.checkpoints import Millis
 from stoker.core.errors import NotFound, UnusableSavepoint
 from stoker.core.failpoints import failpoint
-from stoker.core.graph import Value
+from stoker.core.graph import JobGraph, Value
 from stoker.core.ids import JobId
 from stoker.core.json_text import decode_value
+from stoker.savepoints.compatibility import Compatibility, compare
 from stoker.savepoints.copying import checksum, copy_file, for_all
-from stoker.savepoints.locations import Location
+from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.logs import moved_operator
-from stoker.savepoints.manifest import Manifest, SavedFile, SavedQuery
+from stoker.savepoints.manifest import GRAPH, SavedFile, SavedQuery, SavepointManifest, decode_graph
 from stoker.savepoints.take import checkpoint_folder
 from stoker.storage.contract import Storage
 
@@ -50,8 +51,8 @@ async def restored_before(storage: Storage, job_id: JobId) -> RestoreRecord | No
 
 
 async def restore(
-    location: Location,
-    manifest: Manifest,
+    location: SavepointLocation,
+    manifest: SavepointManifest,
     storage: Storage,
     job_id: JobId,
     *,
@@ -79,7 +80,11 @@ async def restore(
 
 
 async def _restore_query(
-    location: Location, manifest: Manifest, query: SavedQuery, storage: Storage, job_id: JobId
+    location: SavepointLocation,
+    manifest: SavepointManifest,
+    query: SavedQuery,
+    storage: Storage,
+    job_id: JobId,
 ) -> None:
     folder = checkpoint_folder(job_id, query.region)
 
@@ -107,7 +112,7 @@ async def _restore_query(
     await for_all(manifest.files_of(query), copy)
 
 
-def _own_query_id(job_id: JobId, manifest: Manifest, query: SavedQuery) -> bytes:
+def _own_query_id(job_id: JobId, manifest: SavepointManifest, query: SavedQuery) -> bytes:
     """Spark stops a running query that has the same id: the saved job may still run."""
     name = f"{job_id}/{query.region}/{manifest.savepoint_id}"
     return msgspec.json.encode({"id": str(uuid.uuid5(uuid.NAMESPACE_OID, name))})
@@ -119,7 +124,7 @@ def _hadoop_path(url: str) -> str:
     return f"file:{unquote(parts.path)}" if parts.scheme == "file" else url
 
 
-def _compare(expected: SavedFile, found: SavedFile, location: Location) -> None:
+def _compare(expected: SavedFile, found: SavedFile, location: SavepointLocation) -> None:
     if found.size != expected.size:
         raise UnusableSavepoint(
             location.url,
@@ -134,7 +139,7 @@ def _compare(expected: SavedFile, found: SavedFile, location: Location) -> None:
         )
 
 
-async def verify(location: Location, manifest: Manifest) -> list[str]:
+async def verify(location: SavepointLocation, manifest: SavepointManifest) -> list[str]:
     """What is wrong with its files, in words; nothing when it can be used."""
 
     async def look(file: SavedFile) -> str | None:
@@ -147,3 +152,25 @@ async def verify(location: Location, manifest: Manifest) -> list[str]:
         return None
 
     return [words for words in await for_all(manifest.files, look) if words is not None]
+
+
+async def saved_graph(location: SavepointLocation) -> JobGraph:
+    try:
+        content = await location.parent.read(location.inside(GRAPH))
+    except NotFound:
+        raise UnusableSavepoint(location.url, f"its file {GRAPH} is missing") from None
+    return decode_graph(content, location.url)
+
+
+async def check_origin(
+    graph: JobGraph, open_storage: OpenStorage
+) -> tuple[SavepointLocation, SavepointManifest, Compatibility]:
+    """What the job would begin from; refused with every reason when it cannot."""
+    assert graph.restore is not None
+    location = locate(graph.restore.path, open_storage)
+    manifest = await read_manifest(location)
+    compatibility = compare(manifest, await saved_graph(location), graph)
+    compatibility.check(
+        location.url, allow_non_restored_state=graph.restore.allow_non_restored_state
+    )
+    return location, manifest, compatibility

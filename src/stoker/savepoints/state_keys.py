@@ -10,6 +10,11 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
+from stoker.core.graph import Value
+from stoker.core.json_text import decode_json
+
 Keys = tuple[str, ...]
 
 _OPERATOR = re.compile(
@@ -110,3 +115,131 @@ class _Reader:
         (number,) = struct.unpack_from(">i", self._content, self._at)
         self._at += 4
         return int(number)
+
+
+STATE_PLAN = "stoker-state-plan.json"
+"""In the directory of a checkpoint."""
+
+_ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)(?=\n== |\Z)", re.S)
+_JOIN = re.compile(
+    r"StreamingSymmetricHashJoin \[(?P<left>.*?)\], \[(?P<right>.*?)\], (?P<type>\w+), condition"
+    r".*?opId = (?P<id>\d+),"
+)
+_AGGREGATE = "~Aggregate ["
+_PROCESSOR = re.compile(r"~TransformWithState\w* .*\)#\d+, (?P<keys>\d+), \[.*")
+_PROJECT = "~Project ["
+_ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
+_LAMBDA = re.compile(r"(lambda [a-z])_\d+\b")
+_WINDOW = re.compile(r"window(#\d+)(?:-T\d+ms)?")
+
+
+class JoinPlan(Value):
+    left: str
+    right: str
+    """What is compared, in Spark's words."""
+    type: str
+
+
+class StatePlan(Value):
+    version: int = 1
+    spark_version: str = ""
+    groupings: tuple[str, ...] = ()
+    """By what rows are grouped, in the order of the plan."""
+    joins: dict[str, JoinPlan] = {}
+    """Of two streams, by the number of the operator."""
+    processors: tuple[str, ...] = ()
+    """By which columns rows come to those of `transformWithState`."""
+
+
+def state_plan(plan: str, spark_version: str) -> StatePlan:
+    """From Spark's extended explanation of a streaming query."""
+    found = _ANALYZED.search(plan)
+    analyzed = found[1] if found else ""
+    return StatePlan(
+        spark_version=spark_version,
+        groupings=tuple(_groupings(analyzed)),
+        joins={match["id"]: _join(match) for match in _JOIN.finditer(plan)},
+        processors=tuple(_processors(analyzed)),
+    )
+
+
+def encode_plan(plan: StatePlan) -> bytes:
+    return msgspec.json.encode(plan)
+
+
+def decode_plan(content: bytes) -> StatePlan | None:
+    """None for what another release wrote, or what is cut off: it tells nothing."""
+    try:
+        plan = decode_json(content, StatePlan)
+    except msgspec.MsgspecError:
+        return None
+    return plan if plan.version == 1 else None
+
+
+def changed_plan(before: StatePlan, now: StatePlan) -> Iterator[str]:
+    """What the state was not kept for, in words. Another Spark may write plans in other words."""
+    if before.spark_version != now.spark_version:
+        return
+    yield from _changed("groups by", "was grouped by", before.groupings, now.groupings)
+    yield from _changed(
+        "hands rows to its processor by", "was kept by", before.processors, now.processors
+    )
+    for number in sorted(set(before.joins) & set(now.joins)):
+        old, new = before.joins[number], now.joins[number]
+        if (old.left, old.right) != (new.left, new.right):
+            yield (
+                f"joins {new.left} with {new.right}, and what was saved was joined by "
+                f"{old.left} with {old.right}"
+            )
+        elif old.type != new.type:
+            yield f"has a join of type {new.type}, and what was saved is of one of type {old.type}"
+
+
+def _changed(does: str, did: str, before: tuple[str, ...], now: tuple[str, ...]) -> Iterator[str]:
+    # Operators that came or went are refused by Spark.
+    if len(before) == len(now):
+        for old, new in zip(before, now, strict=True):
+            if old != new:
+                yield f"{does} {new or 'nothing'}, and what was saved {did} {old or 'nothing'}"
+
+
+def _groupings(analyzed: str) -> Iterator[str]:
+    for line in analyzed.splitlines():
+        at = line.find(_AGGREGATE)
+        if at >= 0:
+            keys = _up_to_bracket(line[at + len(_AGGREGATE) :])
+            yield _plain(_WINDOW.sub(lambda match: _window(match, analyzed), keys))
+
+
+def _window(match: re.Match[str], analyzed: str) -> str:
+    """The expression of a window: its name says nothing of its length. A session has none."""
+    found = re.search(rf"\[named_struct\(start, (.*?)\) AS window{match[1]}\b", analyzed)
+    return f"window of {found[1]}" if found else match[0]
+
+
+def _processors(analyzed: str) -> Iterator[str]:
+    lines = analyzed.splitlines()
+    for number, line in enumerate(lines[:-1]):
+        match = _PROCESSOR.search(line)
+        at = lines[number + 1].find(_PROJECT)
+        if match and at >= 0:
+            columns = _up_to_bracket(lines[number + 1][at + len(_PROJECT) :]).split(", ")
+            yield _plain(", ".join(columns[: int(match["keys"])]))
+
+
+def _join(match: re.Match[str]) -> JoinPlan:
+    return JoinPlan(left=_plain(match["left"]), right=_plain(match["right"]), type=match["type"])
+
+
+def _up_to_bracket(text: str) -> str:
+    depth = 0
+    for at, character in enumerate(text):
+        if character == "]" and depth == 0:
+            return text[:at]
+        depth += (character == "[") - (character == "]")
+    return text
+
+
+def _plain(text: str) -> str:
+    """Without the numbers of columns and of lambda variables, which differ with every start."""
+    return _ID.sub("", _LAMBDA.sub(r"\1", text))

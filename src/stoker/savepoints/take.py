@@ -24,7 +24,7 @@ from stoker.savepoints.layout import (
     parts_folder,
     with_companions,
 )
-from stoker.savepoints.locations import Location
+from stoker.savepoints.locations import SavepointLocation
 from stoker.savepoints.logs import (
     Offsets,
     check_commit,
@@ -36,10 +36,10 @@ from stoker.savepoints.logs import (
 from stoker.savepoints.manifest import (
     GRAPH,
     MANIFEST,
-    Manifest,
     SavedFile,
     SavedOperator,
     SavedQuery,
+    SavepointManifest,
     artifact_path,
     encode_graph,
     encode_manifest,
@@ -83,7 +83,7 @@ class Taking:
         self,
         storage: Storage,
         graph: JobGraph,
-        target: Location,
+        target: SavepointLocation,
         occasion: Occasion,
         artifacts: Mapping[str, str] | None = None,
     ) -> None:
@@ -95,7 +95,7 @@ class Taking:
         self._occasion = occasion
         self._pins = f"{pins_folder(graph.job_id)}/{occasion.savepoint_id}"
 
-    async def take(self, regions: Sequence[RegionId]) -> Manifest:
+    async def take(self, regions: Sequence[RegionId]) -> SavepointManifest:
         """The manifest that was written; when this raises, nothing usable is left behind."""
         try:
             failpoint("savepoint.before-pins")
@@ -136,7 +136,7 @@ class Taking:
             region=region,
         )
 
-    async def _copy(self, queries: Sequence["PinnedQuery"]) -> Manifest:
+    async def _copy(self, queries: Sequence["PinnedQuery"]) -> SavepointManifest:
         location, graph = self._target, self._graph
         content = encode_graph(graph)
         await location.parent.write(location.inside(GRAPH), content)
@@ -149,7 +149,7 @@ class Taking:
             saved.append(await query.described())
             copied += await query.copy_to(location)
         occasion = self._occasion
-        manifest = Manifest(
+        manifest = SavepointManifest(
             savepoint_id=occasion.savepoint_id,
             kind=occasion.kind,
             job_id=graph.job_id,
@@ -257,7 +257,7 @@ class PinnedQuery:
     async def _read(self, path: str) -> bytes:
         return await self._storage.read(f"{self._pins}/{path}")
 
-    async def copy_to(self, location: Location) -> list[SavedFile]:
+    async def copy_to(self, location: SavepointLocation) -> list[SavedFile]:
         directory = location.inside(directory_of(self._region))
 
         async def copy(path: str) -> SavedFile:

@@ -5,12 +5,12 @@ import pytest
 
 from stoker.core.errors import IncompatibleSavepoint
 from stoker.core.graph import FormatWrite, JobGraph, PythonFunction, Sink, Sql, Transform
-from stoker.savepoints.compatibility import Verdict, compare
-from stoker.savepoints.manifest import Manifest, SavedOperator, SavedQuery
+from stoker.savepoints.compatibility import CompatibilityVerdict, compare
+from stoker.savepoints.manifest import SavedOperator, SavedQuery, SavepointManifest
 from unit.savepoints.checkpoint_files import JOB, graph_of
 
 
-def manifest_of(*regions: str, stateful: bool = True) -> Manifest:
+def manifest_of(*regions: str, stateful: bool = True) -> SavepointManifest:
     operators = (SavedOperator(id=0, name="stateStoreSave", partitions=2),) if stateful else ()
     queries = [
         SavedQuery(
@@ -23,7 +23,7 @@ def manifest_of(*regions: str, stateful: bool = True) -> Manifest:
         )
         for region in regions
     ]
-    return Manifest(
+    return SavepointManifest(
         savepoint_id="one",
         kind="savepoint",
         job_id=JOB,
@@ -50,7 +50,7 @@ def grouped(keys: str, mode: str = "update") -> JobGraph:
 
 def test_the_same_job_fits():
     found = compare(manifest_of("out"), graph_of("out"), graph_of("out"))
-    assert [finding.verdict for finding in found.findings] == [Verdict.FITS]
+    assert [finding.verdict for finding in found.findings] == [CompatibilityVerdict.FITS]
 
 
 def test_a_sink_that_is_gone_leaves_state_behind_only_when_that_is_allowed():
@@ -61,7 +61,9 @@ def test_a_sink_that_is_gone_leaves_state_behind_only_when_that_is_allowed():
 
 def test_a_new_sink_begins_anew():
     found = compare(manifest_of("out"), graph_of("out"), graph_of("out", "more"))
-    assert "begins anew" in next(str(f) for f in found.findings if f.verdict is Verdict.NOTE)
+    assert "begins anew" in next(
+        str(f) for f in found.findings if f.verdict is CompatibilityVerdict.NOTE
+    )
     assert found.refusals(allow_non_restored_state=False) == []
 
 
@@ -86,9 +88,13 @@ def test_of_a_function_it_is_told_that_the_state_is_compared_when_it_starts():
     saved, new = by_function(b"one"), by_function(b"two")
     assert refusals(saved, new) == []
     found = compare(manifest_of("out"), saved, new)
-    (note,) = [finding for finding in found.findings if finding.verdict is Verdict.NOTE]
+    (note,) = [
+        finding for finding in found.findings if finding.verdict is CompatibilityVerdict.NOTE
+    ]
     assert "the columns and types of its state are compared when it starts" in str(note)
-    assert [f.verdict for f in compare(manifest_of("out"), saved, saved).findings] == [Verdict.FITS]
+    assert [f.verdict for f in compare(manifest_of("out"), saved, saved).findings] == [
+        CompatibilityVerdict.FITS
+    ]
 
 
 def by_function(payload: bytes) -> JobGraph:

@@ -22,6 +22,7 @@ from stoker.core.errors import (
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import JobId
+from stoker.core.parallelism import SHUFFLE_PARTITIONS
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.dispatcher.replacements.decide import (
@@ -43,7 +44,6 @@ from stoker.dispatcher.services import DispatcherServices
 from stoker.gateways.dispatcher import SavepointStatus, Submitted
 from stoker.ha.stores.replacements import ReplacementStore
 from stoker.savepoints.locations import locate, read_manifest
-from stoker.savepoints.logs import SHUFFLE_PARTITIONS
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from stoker.core.errors import NotFound, UnusableSavepoint
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import BlobKey, JobId
 from stoker.savepoints.copying import copy_file
-from stoker.savepoints.locations import Location, OpenStorage, locate
+from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate
 from stoker.savepoints.manifest import artifact_path
-from stoker.savepoints.origin import saved_graph
+from stoker.savepoints.restore import saved_graph
 from stoker.storage.contract import Storage
 
 
@@ -39,7 +39,9 @@ async def saved_job(
     )
 
 
-async def _copy_artifact(location: Location, sha256: str, storage: Storage, stored: str) -> None:
+async def _copy_artifact(
+    location: SavepointLocation, sha256: str, storage: Storage, stored: str
+) -> None:
     path = artifact_path(sha256)
     try:
         copied = await copy_file(location.parent, location.inside(path), storage, stored)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from stoker.core.checks.job import is_static_setting
+from stoker.core.parallelism import SHUFFLE_PARTITIONS
 from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import ServerFiles, spark_properties
@@ -42,7 +43,7 @@ _CONNECT_ONLY = (
     "spark.connect.",
     "spark.sql.connect.",
     "spark.scheduler.mode",
-    "spark.sql.shuffle.partitions",
+    SHUFFLE_PARTITIONS,
     "spark.sql.streaming.stateStore.",
 )
 """Stoker's choices for its own server. A program finds Spark's defaults, as it always did."""
@@ -100,7 +101,7 @@ def driver_properties(
 def stream_settings(cores: int) -> dict[str, str]:
     """What Stoker sets for its own pipelines, on whichever engine they run."""
     return {
-        "spark.sql.shuffle.partitions": str(cores),
+        SHUFFLE_PARTITIONS: str(cores),
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from stoker.core.names import safe_name
 
 __all__ = [
-    "Place",
+    "SparkDirectory",
     "checkpoint_place",
     "local_path",
     "materialized_place",
@@ -20,22 +20,22 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class SparkDirectory:
     url: str
     """As Spark takes it."""
     local: Path | None
     """The same as a path, when it is on this machine's file system."""
 
 
-def place_below(root: str, name: str) -> Place:
+def place_below(root: str, name: str) -> SparkDirectory:
     parts = urlsplit(root)
     if parts.scheme == "":
-        return Place(url=f"{root.rstrip('/')}/{name}", local=Path(root) / name)
+        return SparkDirectory(url=f"{root.rstrip('/')}/{name}", local=Path(root) / name)
     if parts.scheme == "file":
         local = Path(unquote(parts.path)) / name
         # Spark takes a percent sign for itself, not for the beginning of an escape.
-        return Place(url=f"file://{local}", local=local)
-    return Place(url=f"{root.rstrip('/')}/{name}", local=None)
+        return SparkDirectory(url=f"file://{local}", local=local)
+    return SparkDirectory(url=f"{root.rstrip('/')}/{name}", local=None)
 
 
 def local_path(path: str) -> Path | None:
@@ -45,9 +45,9 @@ def local_path(path: str) -> Path | None:
     return None if _SCHEME.match(path) else Path(path)
 
 
-def materialized_place(root: str, vertex: str) -> Place:
+def materialized_place(root: str, vertex: str) -> SparkDirectory:
     return place_below(root, safe_name(vertex))
 
 
-def checkpoint_place(root: str, region: str) -> Place:
+def checkpoint_place(root: str, region: str) -> SparkDirectory:
     return place_below(root, safe_name(region))

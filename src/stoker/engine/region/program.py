@@ -9,8 +9,11 @@ from types import ModuleType, TracebackType
 
 import msgspec
 
+from stoker.core.errors import StokerError
+from stoker.core.graph import Program
 from stoker.core.results import Failure
 from stoker.engine.failures import CannotRun, failure_of
+from stoker.engine.protocol import RunTask
 
 EXIT_CODE = "exit-code"
 """Label of a failure: the code with which the program ended, as a shell would show it."""
@@ -88,3 +91,23 @@ def print_uncaught(error: BaseException, script: str) -> None:
         trace = trace.tb_next
     shown: TracebackType | None = trace or error.__traceback__
     traceback.print_exception(type(error), error, shown, file=sys.stderr)
+
+
+class ProgramFailed(StokerError):
+    def __init__(self, code: int, said: object) -> None:
+        super().__init__(failure_of_exit(code, said).message)
+        self.labels = {EXIT_CODE: str(code)}
+
+
+def run_on_connect(program: Program, task: RunTask) -> None:
+    """Raises what the program raises; ProgramFailed when it exits with another code than 0."""
+    directory = Path(task.directory)
+    enter(program.directory, directory / "work", program.environment)
+    try:
+        execute(str(directory / program.script), program.arguments)
+    except SystemExit as error:
+        code = exit_code_of(error)
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+        if code != 0:
+            raise ProgramFailed(code, error.code) from None

@@ -24,12 +24,11 @@ from stoker.core.results import Progress
 from stoker.engine.failures import CannotRun, shortened
 from stoker.engine.output.publish import Publisher, publisher_for
 from stoker.engine.protocol import RunTask
-from stoker.engine.region.compile import DataFrame, RegionCompiler, Session, run_sql
-from stoker.engine.region.connect_program import run_on_connect
+from stoker.engine.region.compile import DataFrame, Mismatch, RegionCompiler, Session, run_sql
 from stoker.engine.region.environment import check_versions, place_artifacts
 from stoker.engine.region.locations import checkpoint_place
 from stoker.engine.region.materialize import MaterializedResults
-from stoker.engine.region.mismatch import Mismatch
+from stoker.engine.region.program import run_on_connect
 from stoker.engine.reuse.functions import only_describes_a_query
 from stoker.engine.reuse.isolation import Isolation, changes_session, isolation_of
 from stoker.engine.reuse.session_policy import SessionPolicy
@@ -37,10 +36,12 @@ from stoker.engine.runner.one_call import single_call
 from stoker.engine.streams.boundary import StartQuery, StreamRun, guarded
 from stoker.engine.streams.checkpoint_files import choose_file_manager
 from stoker.engine.streams.control import StreamControl
-from stoker.engine.streams.remote_check import check_remote_position, within_reach
-from stoker.engine.streams.sink_check import check_sink_position
-from stoker.engine.streams.state_check import check_state_keys
-from stoker.engine.streams.state_plan_file import keep_state_plan
+from stoker.engine.streams.saved_state import check_state_keys, keep_state_plan
+from stoker.engine.streams.sink_position import (
+    check_remote_position,
+    check_sink_position,
+    within_reach,
+)
 from stoker.engine.streams.watch import find_stream
 
 Report = Callable[[Progress], None]
@@ -48,7 +49,7 @@ Report = Callable[[Progress], None]
 _SHOWN_STATEMENT = 500
 
 
-class RegionRun:
+class RegionExecution:
     """One attempt of one region, in the session of its runner."""
 
     def __init__(

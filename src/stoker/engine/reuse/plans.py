@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from stoker.engine.reuse.isolation import is_code_free_expression, is_builtin_format
+from stoker.engine.reuse.isolation import is_builtin_format, is_code_free_expression
 from stoker.engine.reuse.sql import names_no_relation
 
 _SUSPICIOUS_FUNCTIONS = frozenset({"java_method", "reflect", "try_reflect"})

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql.connect.client import SparkConnectClient
 
 from stoker.engine.reuse.isolation import Isolation
-from stoker.engine.reuse.plans import runs_inside_spark, names_a_table
+from stoker.engine.reuse.plans import names_a_table, runs_inside_spark
+from stoker.engine.reuse.templates import dedicated_template, restart_as_copy
 from stoker.engine.runner.one_call import single_call
-from stoker.engine.reuse.templates import restart_as_copy, dedicated_template
 from stoker.osproc.process_tree import children_of
 
 _BRINGS_SOMETHING = frozenset(

@@ -44,14 +44,14 @@ from stoker.engine.protocol import (
     ToRunner,
     WarmUp,
 )
-from stoker.engine.region.run import RegionRun
+from stoker.engine.region.run import RegionExecution
+from stoker.engine.reuse.connection import ServerConnection
 from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.engine.reuse.shared_session import SharedSession
+from stoker.engine.reuse.templates import begin_as_copy, make_templates
 from stoker.engine.runner.janitor import end_all_work, not_ended
 from stoker.engine.runner.one_call import single_call
 from stoker.engine.runner.python_workers import workers_of
-from stoker.engine.reuse.connection import ServerConnection
-from stoker.engine.reuse.templates import begin_as_copy, make_templates
 from stoker.engine.runner.spark_tasks import has_active_tasks
 from stoker.engine.runner.udfs import let_classic_udfs_run_on_connect
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
@@ -156,9 +156,13 @@ class Runner:
         self._over = False
         self._next: queue.SimpleQueue[ToRunner] = queue.SimpleQueue()
         self._ground = (
-            SharedSession(session.client, prepare.template) if prepare.template else DedicatedSession()
+            SharedSession(session.client, prepare.template)
+            if prepare.template
+            else DedicatedSession()
         )
-        self._run = RegionRun(session, self._ground, task, self._report, self._entered_running)
+        self._run = RegionExecution(
+            session, self._ground, task, self._report, self._entered_running
+        )
 
     def run(self) -> ToRunner | None:
         """Gives what is to be done next, if nothing of the task is left in this process."""

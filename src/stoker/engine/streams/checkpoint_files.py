@@ -12,7 +12,7 @@ choice; and whoever has chosen keeps his.
 
 from typing import Any
 
-from stoker.engine.region.locations import Place
+from stoker.engine.region.locations import SparkDirectory
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _WITHOUT_LINKS = (
@@ -20,7 +20,7 @@ _WITHOUT_LINKS = (
 )
 
 
-def choose_file_manager(session: Any, checkpoint: Place) -> None:
+def choose_file_manager(session: Any, checkpoint: SparkDirectory) -> None:
     """For the queries that the session starts from now on."""
     if checkpoint.local is not None and session.conf.get(FILE_MANAGER, None) is None:
         session.conf.set(FILE_MANAGER, _WITHOUT_LINKS)

@@ -13,8 +13,8 @@ from pyspark.sql.connect.proto import base_pb2
 from pyspark.sql.connect.session import SparkSession
 
 from stoker.engine.reuse.plans import runs_inside_spark
-from stoker.engine.runner.one_call import single_call, skip_compression_question
 from stoker.engine.reuse.templates import begin_as_copy
+from stoker.engine.runner.one_call import single_call, skip_compression_question
 
 _TIMES = 12
 """Python looks at what a function does when it is called for the eighth time."""

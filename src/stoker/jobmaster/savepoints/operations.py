@@ -26,8 +26,7 @@ from stoker.jobmaster.savepoints.records import (
     record_stop,
 )
 from stoker.jobmaster.savepoints.stopping import Streams, in_scope, streaming_runs
-from stoker.savepoints.locations import locate
-from stoker.savepoints.services import SavepointServices
+from stoker.savepoints.locations import SavepointServices, locate
 from stoker.savepoints.take import Occasion, Taking
 from stoker.storage.contract import Storage
 

@@ -20,10 +20,8 @@ from stoker.core.graph import JobGraph
 from stoker.core.regions import regions_of
 from stoker.gateways.job import JobEnd
 from stoker.jobmaster.savepoints.operations import artifacts_of, installed_spark
-from stoker.savepoints.locations import Location, locate
-from stoker.savepoints.origin import check_origin
-from stoker.savepoints.restore import RestoreRecord, restore, restored_before
-from stoker.savepoints.services import SavepointServices
+from stoker.savepoints.locations import SavepointLocation, SavepointServices, locate
+from stoker.savepoints.restore import RestoreRecord, check_origin, restore, restored_before
 from stoker.savepoints.take import Occasion, Taking
 from stoker.storage.contract import Storage
 
@@ -102,10 +100,10 @@ async def retain(
     return replace(end, details=msgspec.structs.replace(details, checkpoints=shown))
 
 
-def _retained(graph: JobGraph, storage: Storage, services: SavepointServices) -> Location:
+def _retained(graph: JobGraph, storage: Storage, services: SavepointServices) -> SavepointLocation:
     name = f"checkpoint-{graph.job_id}"
     directory = services.options.retained_directory
     if directory is not None:
         return locate(f"{directory.rstrip('/')}/{name}", services.open_storage)
     inside = f"retained/{name}"
-    return Location(parent=storage, name=inside, url=storage.url(inside))
+    return SavepointLocation(parent=storage, name=inside, url=storage.url(inside))

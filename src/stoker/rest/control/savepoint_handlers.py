@@ -25,7 +25,7 @@ from stoker.rest.requests.operations import (
 from stoker.rest.requests.parameters import JobIdText, Services, parse_job_id
 from stoker.rest.services import RestServices
 from stoker.savepoints.locations import locate, read_manifest
-from stoker.savepoints.shown import SavepointShown
+from stoker.savepoints.manifest import SavepointView
 
 SAVEPOINT = "savepoint"
 DISPOSAL = "savepoint disposal"
@@ -81,10 +81,10 @@ async def list_savepoints(
 
 
 @get("/savepoints/show", summary="What is in a savepoint: queries, batches, positions, files")
-async def show_savepoint(services: Services, path: FromQuery[str]) -> SavepointShown:
+async def show_savepoint(services: Services, path: FromQuery[str]) -> SavepointView:
     location = locate(path, services.open_storage)
     manifest = await read_manifest(location)
-    return SavepointShown(path=location.url, size_bytes=manifest.size, manifest=manifest)
+    return SavepointView(path=location.url, size_bytes=manifest.size, manifest=manifest)
 
 
 @post("/savepoint-disposal", status_code=200, summary="Remove a savepoint")

@@ -17,6 +17,7 @@ from stoker.core.errors import InvalidInput, StorageUnavailable
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId
 from stoker.core.json_text import decode_json
+from stoker.core.parallelism import SHUFFLE_PARTITIONS
 from stoker.pipeline.resources import GivenDemands, with_demands
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.compiler import (
@@ -47,7 +48,7 @@ class ProgramArguments:
         """Settings of the Spark session; parallelism is how many parts a shuffle has."""
         if self.parallelism is None:
             return self.configuration
-        return {"spark.sql.shuffle.partitions": str(self.parallelism)} | self.configuration
+        return {SHUFFLE_PARTITIONS: str(self.parallelism)} | self.configuration
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql.connect.proto import base_pb2, expressions_pb2, relations_pb2, types_pb2
 
-from stoker.engine.reuse.plans import runs_inside_spark, names_a_table
+from stoker.engine.reuse.plans import names_a_table, runs_inside_spark
 
 Relation = relations_pb2.Relation
 Expression = expressions_pb2.Expression

@@ -11,7 +11,7 @@ from contract.rest_cluster import RUNNING, Master
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint, NotFound, UnusableSavepoint
 from stoker.gateways.dispatcher import SavepointStatus
-from stoker.savepoints.manifest import MANIFEST, Manifest, SavedFile, encode_manifest
+from stoker.savepoints.manifest import MANIFEST, SavedFile, SavepointManifest, encode_manifest
 
 TRIGGER = "7" * 32
 
@@ -152,7 +152,7 @@ async def test_savepoints_are_listed_and_disposed_of() -> None:
 
 
 async def test_a_savepoint_is_shown_with_all_that_is_in_it(tmp_path: Path) -> None:
-    manifest = Manifest(
+    manifest = SavepointManifest(
         savepoint_id="1",
         kind="savepoint",
         job_id=RUNNING,

@@ -51,7 +51,7 @@ from stoker.engine.region.program import (
     failure_of_exit,
     print_uncaught,
 )
-from stoker.engine.region.run import RegionRun
+from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.osproc.process_tree import kill_tree
 
@@ -174,7 +174,7 @@ class Driver:
         for key, value in stream_settings(os.cpu_count() or 1).items():
             session.conf.set(key, value)
         self._report_progress()
-        run = RegionRun(
+        run = RegionExecution(
             _ClassicSession(session),
             DedicatedSession(),
             _for_session(self._task, session),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker.engine.classic.requirement_lists import relative_paths
+from stoker.engine.classic.environments import relative_paths
 
 
 @pytest.mark.parametrize(

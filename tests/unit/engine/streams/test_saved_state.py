@@ -7,9 +7,9 @@ import pytest
 
 from stoker.core.failpoints import armed
 from stoker.engine.failures import CannotRun
-from stoker.engine.region.locations import Place
-from stoker.engine.streams.state_plan_file import keep_state_plan
-from stoker.savepoints.state_plans import STATE_PLAN
+from stoker.engine.region.locations import SparkDirectory
+from stoker.engine.streams.saved_state import keep_state_plan
+from stoker.savepoints.state_keys import STATE_PLAN
 
 
 class Frame:
@@ -26,7 +26,7 @@ class Frame:
 
 
 def keep(root: Path, frame: Any, *, restored: bool = False) -> None:
-    place = Place(url=(root / "out").as_uri(), local=root / "out")
+    place = SparkDirectory(url=(root / "out").as_uri(), local=root / "out")
     keep_state_plan("out", frame, place, restored=restored)
 
 
@@ -55,7 +55,7 @@ def test_a_savepoint_of_an_earlier_release_has_no_plan_and_gets_one(tmp_path: Pa
 
 def test_a_checkpoint_that_only_spark_reaches_is_left_alone():
     frame = Frame("k#1")
-    keep_state_plan("out", frame, Place(url="s3://c/out", local=None), restored=True)
+    keep_state_plan("out", frame, SparkDirectory(url="s3://c/out", local=None), restored=True)
     assert frame.asked == 0
 
 

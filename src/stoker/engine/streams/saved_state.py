@@ -3,24 +3,34 @@
 Asked by the runner, since only Spark knows what a function of Python groups by.
 """
 
+import os
 from pathlib import Path
 
+import pyspark
+
 from stoker.core.errors import CorruptContent
+from stoker.core.failpoints import failpoint
 from stoker.engine.failures import CannotRun
 from stoker.engine.region.compile import DataFrame
-from stoker.engine.region.locations import Place
+from stoker.engine.region.locations import SparkDirectory
 from stoker.savepoints.logs import parse_operator
 from stoker.savepoints.state_keys import (
+    STATE_PLAN,
     KeyedOperator,
+    StatePlan,
     changed_keys,
+    changed_plan,
+    decode_plan,
+    encode_plan,
     keys_in_schema,
     operators_in_plan,
     saved_operator,
+    state_plan,
     words_for,
 )
 
 
-def check_state_keys(sink: str, frame: DataFrame, checkpoint: Place) -> None:
+def check_state_keys(sink: str, frame: DataFrame, checkpoint: SparkDirectory) -> None:
     """Where the checkpoint is on this machine's file system; elsewhere it is not known here."""
     if checkpoint.local is None:
         return
@@ -50,3 +60,47 @@ def saved_operators(checkpoint: Path) -> dict[int, KeyedOperator]:
         if keys is not None:
             found[operator.id] = saved_operator(operator.name, keys)
     return found
+
+
+def keep_state_plan(
+    sink: str, frame: DataFrame, checkpoint: SparkDirectory, *, restored: bool
+) -> None:
+    """Where the checkpoint is on this machine's file system; elsewhere it cannot be kept.
+
+    Of a job that goes on from a savepoint the plan is compared with the one that is there.
+    """
+    if checkpoint.local is None:
+        return
+    path = checkpoint.local / STATE_PLAN
+    before = _read(path)
+    if before is not None and not restored:
+        return
+    now = state_plan(frame._explain_string(extended=True), pyspark.__version__)
+    if before is not None:
+        for words in changed_plan(before, now):
+            raise CannotRun(
+                "IncompatibleState",
+                f"{sink} {words}: Spark would take the one for the other without a word; keep it "
+                "as it was, or begin a query under another sink name",
+            )
+    if now != before:
+        _write(path, encode_plan(now))
+
+
+def _read(path: Path) -> StatePlan | None:
+    try:
+        return decode_plan(path.read_bytes())
+    except OSError:
+        return None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all. Where that cannot be done Spark cannot write either, and says so."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_bytes(content)
+        failpoint("state-plan.before-publishing")
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)

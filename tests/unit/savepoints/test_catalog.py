@@ -11,9 +11,8 @@ from stoker.core.errors import NotFound, UnusableSavepoint
 from stoker.core.graph import Restore
 from stoker.savepoints.catalog import dispose, list_savepoints
 from stoker.savepoints.examination import examine
-from stoker.savepoints.locations import locate, read_manifest
-from stoker.savepoints.origin import check_origin
-from stoker.savepoints.services import SavepointServices
+from stoker.savepoints.locations import SavepointServices, locate, read_manifest
+from stoker.savepoints.restore import check_origin
 from stoker.storage.memory import MemoryStorage
 
 OPEN = SavepointServices().open_storage

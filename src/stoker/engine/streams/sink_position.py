@@ -1,0 +1,231 @@
+"""The log of a file sink as Spark keeps it, and batches that wrote nothing in it.
+
+Spark reads it without gaps: every tenth batch, by default, it puts all of them into one file, and
+fails for good when one is missing.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from stoker.core.failpoints import failpoint
+from stoker.core.graph import FormatWrite, Sink
+from stoker.engine.failures import CannotRun
+from stoker.engine.region.locations import SparkDirectory, local_path
+
+LOG = "_spark_metadata"
+_EMPTY = b"v1"
+"""A batch that wrote no file."""
+_COMPACT = ".compact"
+_INTERVAL = 10
+"""Spark goes on with any interval of which one more than the number of a compacted batch is a
+multiple; this is its default."""
+
+
+def last_number(folder: Path) -> int:
+    return last_of(path.name for path in folder.glob("[0-9]*"))
+
+
+def last_of(names: Iterable[str]) -> int:
+    """The highest number of a batch among the files of a log; -1 when there is none."""
+    numbers = [name.removesuffix(_COMPACT) for name in names]
+    return max((int(number) for number in numbers if number.isdecimal()), default=-1)
+
+
+def begin_log(target: Path, committed: int) -> None:
+    """As if all batches up to this one had written nothing here; whole or not at all."""
+    target.mkdir(parents=True, exist_ok=True)
+    compacted = (committed + 1) // _INTERVAL * _INTERVAL - 1
+    unfinished = Path(tempfile.mkdtemp(prefix=".stoker-log-", dir=target))
+    try:
+        if compacted >= 0:
+            (unfinished / f"{compacted}{_COMPACT}").write_bytes(_EMPTY)
+        for number in range(compacted + 1, committed + 1):
+            (unfinished / str(number)).write_bytes(_EMPTY)
+        unfinished.chmod(0o755)
+        os.replace(unfinished, target / LOG)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def fill_log(log: Path, committed: int) -> None:
+    """As if the batches after its last one, up to this one, had written nothing.
+
+    State that is divided anew takes a batch of the query which no sink ever sees.
+    """
+    interval = _interval_of(log)
+    for number in range(last_number(log) + 1, committed + 1):
+        if (number + 1) % interval == 0:
+            _put(log / f"{number}{_COMPACT}", b"\n".join([_EMPTY, *_entries(log)]))
+        else:
+            _put(log / str(number), _EMPTY)
+
+
+def _interval_of(log: Path) -> int:
+    """As Spark finds it: by the last files that hold several batches, else its default."""
+    names = [path.name.removesuffix(_COMPACT) for path in log.glob(f"[0-9]*{_COMPACT}")]
+    ends = sorted(int(name) for name in names if name.isdecimal())
+    if len(ends) > 1:
+        return ends[-1] - ends[-2]
+    if not ends:
+        return _INTERVAL
+    batches = ends[0] + 1
+    divisors = (each for each in range(_INTERVAL, batches) if batches % each == 0)
+    return next(divisors, batches) if batches // 2 > _INTERVAL else batches
+
+
+def _entries(log: Path) -> list[bytes]:
+    """Of all batches: the last file that holds several, and those after it."""
+    compacted = last_of(path.name for path in log.glob(f"[0-9]*{_COMPACT}"))
+    paths = [log / f"{compacted}{_COMPACT}"] if compacted >= 0 else []
+    paths += [log / str(number) for number in range(compacted + 1, last_number(log) + 1)]
+    return [line for path in paths for line in path.read_bytes().splitlines()[1:]]
+
+
+def _put(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f".{path.name}.stoker")
+    unfinished.write_bytes(content)
+    failpoint("sink-log.before-a-batch")
+    unfinished.replace(path)
+
+
+FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
+"""Those whose sinks keep such a log."""
+
+
+def check_sink_position(sink: Sink, checkpoint: SparkDirectory) -> None:
+    """Where both are on this machine's file system; elsewhere it is not known here."""
+    if not isinstance(sink.write, FormatWrite) or sink.write.path is None:
+        return
+    target = local_path(sink.write.path)
+    if target is None or checkpoint.local is None:
+        return
+    written = last_number(target / LOG)
+    committed = last_number(checkpoint.local / "commits")
+    if written < committed and sink.write.format in FILE_FORMATS:
+        # Where that cannot be written Spark cannot write either, and says so.
+        with contextlib.suppress(OSError):
+            if written < 0:
+                begin_log(target, committed)
+            else:
+                fill_log(target / LOG, committed)
+    # One more may be there: it was planned and written, and its commit was not. Planned anew it
+    # might hold more, which Spark would take for written.
+    if written > max(committed, last_number(checkpoint.local / "offsets")):
+        raise ahead(sink.name, sink.write.path, f"up to {written}", committed)
+
+
+def ahead(sink: str, path: str, batches: str, committed: int) -> CannotRun:
+    known = "has no batch yet" if committed < 0 else f"is at batch {committed}"
+    return CannotRun(
+        "SinkIsAhead",
+        f"{path} has the batches {batches} of an earlier run, and {sink} {known}: Spark would "
+        "leave out what it takes for written already; write into another directory, or start "
+        "from the savepoint or checkpoint that belongs to it",
+    )
+
+
+_NO_FILE_SYSTEM = re.compile(r"No (?:Abstract)?FileSystem (?:for|configured for) (?:fs )?scheme")
+
+
+def check_remote_position(session: Any, sink: Sink, checkpoint: SparkDirectory) -> None:
+    """Of a job that goes on from a savepoint: others begin with output and checkpoint together."""
+    write = sink.write
+    if not isinstance(write, FormatWrite) or write.path is None:
+        return
+    if write.format not in FILE_FORMATS:
+        return
+    if local_path(write.path) is not None and checkpoint.local is not None:
+        return
+    committed = _last_of(session, checkpoint, "commits")
+    if committed < 0:
+        return
+    log = f"{write.path.rstrip('/')}/{LOG}"
+    if not _exists(session, f"{log}/{pattern_above(committed - 1)}"):
+        raise CannotRun(
+            "SinkHasNoLog",
+            f"{write.path} has no log of the batches up to {committed}, with which {sink.name} "
+            "goes on: Spark would fail when it compacts the log, or when the output is read, and "
+            "Stoker can begin one in a directory of this machine only; write into the directory "
+            "that the saved job wrote into, or into one that is mounted here, or with a function "
+            "(foreachBatch) that knows batches by their number",
+        )
+    # One more may be there: it was planned and written, and its commit was not.
+    planned = max(committed, _last_of(session, checkpoint, "offsets"))
+    if _exists(session, f"{log}/{pattern_above(planned)}"):
+        raise ahead(sink.name, write.path, f"beyond {planned}", committed)
+
+
+def pattern_above(number: int) -> str:
+    """Of names of batches in a log with a higher number, as Hadoop takes patterns."""
+    if number < 0:
+        return "[0-9]*"
+    digits = str(number)
+    alike = [
+        f"{digits[:at]}[{int(digit) + 1}-9]{'[0-9]' * (len(digits) - at - 1)}"
+        for at, digit in enumerate(digits)
+        if digit < "9"
+    ]
+    longer = "[1-9]" + "[0-9]" * len(digits)
+    return "{" + ",".join([*alike, *(f"{each}.compact" for each in alike), f"{longer}*"]) + "}"
+
+
+def _last_of(session: Any, checkpoint: SparkDirectory, name: str) -> int:
+    if checkpoint.local is not None:
+        return last_number(checkpoint.local / name)
+    try:
+        files = _files(session, f"{checkpoint.url}/{name}")
+    except _NotThere:
+        return -1
+    return last_of(urlsplit(file).path.rpartition("/")[2] for file in files)
+
+
+def _exists(session: Any, path: str) -> bool:
+    """Spark lists nothing of its own logs, but says when there is no such path."""
+    try:
+        _files(session, path)
+    except _NotThere:
+        return False
+    return True
+
+
+class _NotThere(Exception):
+    pass
+
+
+def _files(session: Any, path: str) -> list[str]:
+    """Names alone; no file is read."""
+    try:
+        return list(session.read.format("binaryFile").load(path).inputFiles())
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise _NotThere from error
+
+
+@contextmanager
+def within_reach(checkpoint: SparkDirectory) -> Iterator[None]:
+    """Explains Spark's refusal when it cannot reach the cluster's storage at all."""
+    try:
+        yield
+    except PySparkException as error:
+        if checkpoint.local is not None or not _NO_FILE_SYSTEM.search(str(error)):
+            raise
+        scheme = urlsplit(checkpoint.url).scheme
+        raise CannotRun(
+            "NoSuchFileSystem",
+            f"the checkpoints of this cluster are at {checkpoint.url}, and its Spark has no file "
+            f"system for {scheme}: give Spark one, by spark.jars.packages and "
+            f"spark.hadoop.fs.{scheme}.impl in taskmanager.spark.properties (for S3: hadoop-aws "
+            "and org.apache.hadoop.fs.s3a.S3AFileSystem), or let high-availability.storageDir be "
+            "a directory that all machines mount",
+        ) from error

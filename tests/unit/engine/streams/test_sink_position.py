@@ -1,0 +1,300 @@
+"""A file sink whose log is ahead of the checkpoint is refused."""
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.errors import AnalysisException, SparkRuntimeException
+
+from stoker.core.failpoints import armed
+from stoker.core.graph import FormatWrite, Sink
+from stoker.engine.failures import CannotRun
+from stoker.engine.region.locations import SparkDirectory
+from stoker.engine.streams.sink_position import (
+    check_remote_position,
+    check_sink_position,
+    fill_log,
+    pattern_above,
+    within_reach,
+)
+
+
+def numbers_in(folder: Path, *names: str) -> None:
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).touch()
+
+
+def check_local(root: Path) -> None:
+    write = FormatWrite(format="parquet", path=str(root / "out"))
+    place = SparkDirectory(url=(root / "checkpoint").as_uri(), local=root / "checkpoint")
+    check_sink_position(Sink(name="out", input="raw", write=write), place)
+
+
+def test_a_batch_that_was_written_and_not_committed_is_fine(tmp_path: Path):
+    numbers_in(tmp_path / "out" / "_spark_metadata", "0", "1", "9.compact", "10", ".10.crc")
+    numbers_in(tmp_path / "checkpoint" / "commits", "8", "9", ".9.crc")
+    numbers_in(tmp_path / "checkpoint" / "offsets", "8", "9", "10", ".10.crc")
+    check_local(tmp_path)
+
+
+def test_a_batch_that_was_written_and_that_the_checkpoint_has_no_plan_of_is_refused(
+    tmp_path: Path,
+):
+    """Planned anew it may hold more than what was written, and Spark passes over all of it."""
+    numbers_in(tmp_path / "out" / "_spark_metadata", "9.compact", "10")
+    numbers_in(tmp_path / "checkpoint" / "commits", "9")
+    numbers_in(tmp_path / "checkpoint" / "offsets", "9")
+    with pytest.raises(CannotRun, match=r"batches up to 10 .* is at batch 9"):
+        check_local(tmp_path)
+
+
+def test_a_first_start_in_a_directory_with_a_single_batch_is_refused(tmp_path: Path):
+    numbers_in(tmp_path / "out" / "_spark_metadata", "0")
+    with pytest.raises(CannotRun, match="has no batch yet"):
+        check_local(tmp_path)
+    numbers_in(tmp_path / "checkpoint" / "offsets", "0")
+    check_local(tmp_path)
+
+
+def test_a_log_that_is_further_on_is_refused(tmp_path: Path):
+    numbers_in(tmp_path / "out" / "_spark_metadata", "9.compact", "11")
+    numbers_in(tmp_path / "checkpoint" / "commits", "9")
+    with pytest.raises(CannotRun, match=r"batches up to 11 .* is at batch 9"):
+        check_local(tmp_path)
+
+
+def test_a_first_start_in_a_used_directory_is_refused_and_in_a_new_one_is_not(tmp_path: Path):
+    check_local(tmp_path)
+    numbers_in(tmp_path / "out" / "_spark_metadata", "0", "1")
+    with pytest.raises(CannotRun, match="has no batch yet"):
+        check_local(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("committed", "log"),
+    [
+        (0, ["0"]),
+        (8, ["0", "1", "2", "3", "4", "5", "6", "7", "8"]),
+        (9, ["9.compact"]),
+        (41, ["39.compact", "40", "41"]),
+    ],
+)
+def test_a_new_directory_of_a_job_that_goes_on_has_a_log_of_the_batches_before(
+    tmp_path: Path, committed: int, log: list[str]
+):
+    """Otherwise Spark fails at its next compaction, and whoever reads the output at once."""
+    numbers_in(tmp_path / "checkpoint" / "commits", str(committed))
+    check_local(tmp_path)
+    written = sorted((tmp_path / "out" / "_spark_metadata").iterdir(), key=lambda path: path.name)
+    assert sorted(path.name for path in written) == sorted(log)
+    assert {path.read_bytes() for path in written} == {b"v1"}
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["_spark_metadata"]
+
+
+def log_of(root: Path, *batches: str) -> Path:
+    """Each batch with an entry of its name."""
+    log = root / "out" / "_spark_metadata"
+    log.mkdir(parents=True)
+    for name in batches:
+        (log / name).write_text(f"v1\nentry {name}")
+    return log
+
+
+def test_a_batch_that_only_the_checkpoint_has_is_put_into_the_log_as_an_empty_one(tmp_path: Path):
+    """As after a division of state; Spark fails for good when it compacts a log with a gap."""
+    log = log_of(tmp_path, "0", "1", "2")
+    numbers_in(tmp_path / "checkpoint" / "commits", "2", "3", "4")
+    check_local(tmp_path)
+    assert {path.name for path in log.iterdir()} == {"0", "1", "2", "3", "4"}
+    assert (log / "2").read_text() == "v1\nentry 2"
+    assert (log / "3").read_text() == (log / "4").read_text() == "v1"
+
+
+def test_one_who_dies_in_between_is_followed_by_one_who_completes_it(tmp_path: Path):
+    log = log_of(tmp_path, *map(str, range(8)))
+    numbers_in(tmp_path / "checkpoint" / "commits", "10")
+    hits: list[int] = []
+
+    def die_at_the_second() -> None:
+        hits.append(1)
+        if len(hits) == 2:
+            raise RuntimeError("dead")
+
+    with armed("sink-log.before-a-batch", die_at_the_second), pytest.raises(RuntimeError):
+        fill_log(log, 10)
+    assert not (log / "9.compact").exists()
+    check_local(tmp_path)
+    assert (log / "9.compact").exists()
+    assert (log / "10").exists()
+
+
+def test_one_that_spark_would_have_compacted_holds_all_before_it(tmp_path: Path):
+    log = log_of(tmp_path, "9.compact", *map(str, range(10, 19)))
+    numbers_in(tmp_path / "checkpoint" / "commits", "20")
+    check_local(tmp_path)
+    entries = (log / "19.compact").read_text().splitlines()
+    assert entries == ["v1", "entry 9.compact", *(f"entry {n}" for n in range(10, 19))]
+    assert (log / "20").read_text() == "v1"
+    assert not (log / "19").exists()
+
+
+@pytest.mark.parametrize(
+    ("compacted", "missing", "name"),
+    [(4, 9, "9.compact"), (14, 19, "19"), (32, 43, "43.compact"), (19, 29, "29")],
+)
+def test_the_interval_is_the_one_that_the_log_shows(
+    tmp_path: Path, compacted: int, missing: int, name: str
+):
+    log = log_of(tmp_path, f"{compacted}.compact", *map(str, range(compacted + 1, missing)))
+    numbers_in(tmp_path / "checkpoint" / "commits", str(missing))
+    check_local(tmp_path)
+    assert (log / name).exists()
+
+
+def test_other_formats_and_a_log_that_is_there_are_left_alone(tmp_path: Path):
+    numbers_in(tmp_path / "checkpoint" / "commits", "3")
+    place = SparkDirectory(url=(tmp_path / "checkpoint").as_uri(), local=tmp_path / "checkpoint")
+    table = FormatWrite(format="delta", path=str(tmp_path / "table"))
+    check_sink_position(Sink(name="out", input="raw", write=table), place)
+    assert not (tmp_path / "table").exists()
+    numbers_in(tmp_path / "out" / "_spark_metadata", "2", "3")
+    check_local(tmp_path)
+    assert len(list((tmp_path / "out" / "_spark_metadata").iterdir())) == 2
+
+
+CHECKPOINT = SparkDirectory(url="s3://cluster/checkpoints/out", local=None)
+OUT = "s3a://data/out"
+
+
+class NotThere(AnalysisException):
+    def getCondition(self) -> str:
+        return "PATH_NOT_FOUND"
+
+
+class Store:
+    """Answers as a session does, which lists all but the logs of sinks."""
+
+    def __init__(
+        self,
+        commits: list[str] | None = None,
+        log: list[str] | None = None,
+        offsets: list[str] | None = None,
+    ) -> None:
+        self._names = {
+            f"{CHECKPOINT.url}/commits": commits,
+            f"{CHECKPOINT.url}/offsets": commits if offsets is None else offsets,
+        }
+        self.log = log
+        self.asked: list[str] = []
+
+    @property
+    def read(self) -> "Store":
+        return self
+
+    def format(self, _name: str) -> "Store":
+        return self
+
+    def load(self, path: str) -> "Store":
+        self.asked.append(path)
+        return self
+
+    def inputFiles(self) -> list[str]:
+        path = self.asked[-1]
+        if path in self._names:
+            names = self._names[path]
+            if names is None:
+                raise NotThere("no such path")
+            return [f"{path}/{name}" for name in names]
+        pattern = path.removeprefix(f"{OUT}/_spark_metadata").strip("/")
+        if self.log is None or not matching(pattern or "*", self.log):
+            raise NotThere("no such path")
+        return []
+
+
+def matching(pattern: str, names: list[str]) -> list[str]:
+    """As Hadoop does, for one pair of braces."""
+    patterns = pattern.strip("{}").split(",")
+    return [name for name in names if any(fnmatchcase(name, each) for each in patterns)]
+
+
+def check_remote(store: Store, checkpoint: SparkDirectory = CHECKPOINT, **write: Any) -> None:
+    sink = Sink(name="out", input="raw", write=FormatWrite(**({"path": OUT} | write)))
+    check_remote_position(store, sink, checkpoint)
+
+
+def test_a_job_that_goes_on_in_the_directory_of_the_saved_one_is_welcome():
+    going_on = Store(commits=["8", "9"], offsets=["8", "9", "10"], log=["9.compact", "10"])
+    check_remote(going_on, format="parquet")
+
+
+def test_a_remote_batch_that_the_checkpoint_did_not_plan_is_refused():
+    with pytest.raises(CannotRun, match=r"batches beyond 9 .* is at batch 9"):
+        check_remote(Store(commits=["8", "9"], log=["9.compact", "10"]), format="parquet")
+
+
+def test_an_empty_directory_is_refused_and_the_ways_out_are_named():
+    with pytest.raises(CannotRun, match=r"no log of the batches up to 9.*foreachBatch") as got:
+        check_remote(Store(commits=["9"]), format="parquet")
+    assert got.value.error == "SinkHasNoLog"
+
+
+def test_a_log_without_the_last_batch_is_refused_since_spark_would_fail_to_compact_it():
+    with pytest.raises(CannotRun) as refused:
+        check_remote(Store(commits=["9"], log=["7", "8"]), format="parquet")
+    assert refused.value.error == "SinkHasNoLog"
+    check_remote(Store(commits=["0"], log=["0"]), format="parquet")
+
+
+def test_a_directory_that_is_further_on_is_refused():
+    for log in (["9.compact", "11"], ["19.compact"], ["20"], ["99.compact", "100"]):
+        with pytest.raises(CannotRun, match=r"batches beyond 10 .* is at batch 9") as refused:
+            check_remote(Store(commits=["9"], offsets=["9", "10"], log=log), format="parquet")
+        assert refused.value.error == "SinkIsAhead"
+
+
+@given(st.integers(0, 12_000), st.integers(0, 120_000))
+def test_a_pattern_matches_higher_numbers_and_no_others(number: int, other: int):
+    for name in (f"{other}", f"{other}.compact"):
+        assert bool(matching(pattern_above(number), [name])) is (other > number)
+
+
+def test_a_query_that_has_no_batch_yet_begins_its_log_itself():
+    check_remote(Store(), format="parquet")
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "write"),
+    [
+        (CHECKPOINT, {"format": "delta"}),
+        (CHECKPOINT, {"format": "kafka", "path": None}),
+        (SparkDirectory(url="file:///c", local=Path("/c")), {"path": "/out"}),
+    ],
+)
+def test_where_it_does_not_matter_spark_is_not_asked(
+    checkpoint: SparkDirectory, write: dict[str, Any]
+):
+    store = Store()
+    check_remote(store, checkpoint, **({"format": "parquet"} | write))
+    assert store.asked == []
+
+
+MISSING = 'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3"'
+
+
+def test_a_store_that_spark_cannot_reach_is_told_with_what_it_needs():
+    ways_out = r"spark\.hadoop\.fs\.s3\.impl.*storageDir"
+    with pytest.raises(CannotRun, match=ways_out) as refused, within_reach(CHECKPOINT):
+        raise SparkRuntimeException(MISSING)
+    assert refused.value.error == "NoSuchFileSystem"
+
+
+def test_other_troubles_are_told_as_they_are():
+    with pytest.raises(SparkRuntimeException, match="no disk"), within_reach(CHECKPOINT):
+        raise SparkRuntimeException("no disk")
+    local = SparkDirectory(url="file:///c", local=Path("/c"))
+    with pytest.raises(SparkRuntimeException, match="No FileSystem"), within_reach(local):
+        raise SparkRuntimeException(MISSING)
