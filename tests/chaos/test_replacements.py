@@ -14,7 +14,7 @@ from chaos.real_cluster import LONG, RealCluster, eventually, real_cluster
 from integration.cli.distinct_stream import DistinctStream
 from stoker.api.replacements import ReplacementState
 from stoker.client.calls import Replacing
-from stoker.client.source import files_of, load
+from stoker.client.source import load
 from stoker.core.ids import JobId
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.states import JobStatus
@@ -55,8 +55,8 @@ class Story:
         self.job = JobId("")
 
     def begin(self) -> None:
-        loaded = load(self.stream.version("version-1"), {}, [], None, {})
-        self.job = self.cluster.client.submit(loaded.graph, files_of(loaded)).job_id
+        loaded = load(self.stream.version("version-1"))
+        self.job = self.cluster.client.submit(loaded.graph, loaded.files_by_hash).job_id
         self.write(5)
 
     def write(self, count: int) -> None:
@@ -84,9 +84,9 @@ class Story:
         self._versions += 1
         settings = {"spark.sql.shuffle.partitions": str(self._partitions)}
         version = self.stream.version(f"version-{self._versions}", configuration=settings)
-        loaded = load(version, {}, [], None, {})
+        loaded = load(version)
         return self.cluster.client.begin_upgrade(
-            self.job, loaded.graph, files_of(loaded), replacing=self._how
+            self.job, loaded.graph, loaded.files_by_hash, replacing=self._how
         )
 
     def _begin_rescale(self) -> str:

@@ -21,7 +21,7 @@ from contract.rest_cluster import (
 )
 from stoker.client.async_cluster import AsyncCluster, AsyncJob
 from stoker.client.cluster import Cluster, Job
-from stoker.client.source import files_of, load, load_sql
+from stoker.client.source import load, load_sql
 from stoker.client.transport_async import StokerClient
 from stoker.client.transport_blocking import BlockingClient
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
@@ -174,7 +174,9 @@ async def test_a_job_is_saved_and_stopped() -> None:
 async def test_sql_is_a_job_without_a_file() -> None:
     master = Master()
     script = "CREATE OR REPLACE TEMP VIEW v AS SELECT 1 AS x; INSERT INTO t SELECT x FROM v"
-    graph = load_sql(script, {}, "numbers", {"spark.sql.ansi.enabled": "true"}).graph
+    graph = load_sql(
+        script, default_name="numbers", configuration={"spark.sql.ansi.enabled": "true"}
+    ).graph
     (vertex,) = graph.vertices
     assert isinstance(vertex, SqlScript)
     assert len(vertex.statements) == 2
@@ -229,9 +231,9 @@ async def test_a_pipeline_object_is_submitted() -> None:
 def test_any_script_is_a_job(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate()\n")
-    loaded = load(script, {}, ("a", "b"), None, {})
+    loaded = load(script, arguments=("a", "b"))
     assert loaded.graph.name == "script"
-    assert [path.name for path in files_of(loaded).values()] == ["script.py"]
+    assert [path.name for path in loaded.files_by_hash.values()] == ["script.py"]
 
 
 async def test_the_cluster_is_asked_for_what_is_said_beside_the_job() -> None:

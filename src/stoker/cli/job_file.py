@@ -1,12 +1,11 @@
 """The job that a command line names: its file, and what is said about it."""
 
-import ast
 import functools
 import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,14 @@ from stoker.cli.options.flink import Spelled, refused_option
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind
 from stoker.core.ids import JobId, is_hex_id
+from stoker.core.options import read_pair
 from stoker.core.parallelism import SHUFFLE_PARTITIONS
 from stoker.pipeline.building import LoadedJob
-from stoker.pipeline.engine_choice import AUTO, with_engine
-from stoker.pipeline.load import load_job, parse_params, read_job_file
-from stoker.pipeline.local_paths import with_absolute_paths
-from stoker.pipeline.program_job import ProgramDraft, load_program
-from stoker.pipeline.program_scan import is_pipeline, parse
-from stoker.pipeline.resources import GivenDemands, with_demands
+from stoker.pipeline.demands import GivenDemands
+from stoker.pipeline.drafts import JobSettings
+from stoker.pipeline.load import load_job, parse_params
 
+AUTO = "auto"
 PROGRAM = "program"
 PIPELINE = "pipeline"
 
@@ -33,88 +31,17 @@ PIPELINE = "pipeline"
 @dataclass(frozen=True, kw_only=True)
 class JobFile:
     target: str
-    arguments: tuple[str, ...] = ()
-    params: dict[str, str]
-    configuration: dict[str, str]
-    name: str | None = None
-    job_id: JobId | None = None
-    python_files: tuple[Path, ...] = ()
-    wheels: tuple[Path, ...] = ()
-    files: tuple[Path, ...] = ()
-    engine: str = AUTO
-    kind: str | None = None
-    """program or pipeline, when the user says so."""
-    requirements: Path | None = None
-    environment: dict[str, str] = field(default_factory=dict)
-    demands: GivenDemands = field(default_factory=GivenDemands)
-    python_path: str | None = None
-    """Where a program's Spark workers look for modules, beside their own places."""
+    settings: JobSettings
 
-    def with_settings(self, definitions: Sequence[str]) -> "JobFile":
-        """Settings of Spark among those of -D are the job's as well; --conf goes before."""
-        pairs = (each.partition("=") for each in definitions)
-        settings = {key.strip(): value for key, _, value in pairs if key.startswith("spark.")}
-        return replace(self, configuration=settings | self.configuration)
+    def with_spark_settings(self, definitions: Sequence[str]) -> "JobFile":
+        """Spark settings given with -D are settings of the job, too; --conf overrides them."""
+        pairs = filter(None, map(read_pair, definitions))
+        configuration = {key: value for key, value in pairs if key.startswith("spark.")}
+        configuration |= self.settings.configuration
+        return replace(self, settings=replace(self.settings, configuration=configuration))
 
     def load(self) -> LoadedJob:
-        """The job with every relative path of its sources and sinks made absolute."""
-        loaded = self._load()
-        return replace(loaded, graph=with_demands(loaded.graph, **self.demands))
-
-    def _load(self) -> LoadedJob:
-        file = Path(self.target)
-        tree: ast.Module | None = None
-        if file.suffix == ".py" and file.is_file() and self.kind != PIPELINE:
-            tree = parse(read_job_file(file), file)
-            if self.kind == PROGRAM or not is_pipeline(tree):
-                return load_program(self._program(file, tree))
-        if self.python_path is not None:
-            raise InvalidInput(
-                f"{file.name}: --pyPythonPath is for programs, and this is none; name what its "
-                "functions import with --py-file, and it goes along with the job"
-            )
-        if self.requirements is not None or self.environment:
-            raise InvalidInput(
-                f"{file.name}: --requirements and --env are for programs, and this is none"
-            )
-        return with_engine(self._load_pipeline(), tree, self.engine)
-
-    def _program(self, file: Path, tree: ast.Module) -> ProgramDraft:
-        if self.params:
-            raise InvalidInput(
-                f"{file.name}: a program has no parameters, so it cannot use --param "
-                f"{next(iter(self.params))}; write its arguments after its name"
-            )
-        found = {} if self.python_path is None else {"PYTHONPATH": self.python_path}
-        return ProgramDraft(
-            script=file,
-            tree=tree,
-            arguments=self.arguments,
-            environment=found | self.environment,
-            requirements=self.requirements,
-            directory=Path.cwd(),
-            engine=self.engine,
-            name=self.name,
-            job_id=self.job_id,
-            configuration=self.configuration,
-            python_files=self.python_files,
-            wheels=self.wheels,
-            files=self.files,
-        )
-
-    def _load_pipeline(self) -> LoadedJob:
-        loaded = load_job(
-            self.target,
-            params=self.params,
-            arguments=self.arguments,
-            job_id=self.job_id,
-            name=self.name,
-            configuration=self.configuration,
-            python_files=self.python_files,
-            wheels=self.wheels,
-            files=self.files,
-        )
-        return replace(loaded, graph=with_absolute_paths(loaded.graph, Path.cwd()))
+        return load_job(self.target, self.settings)
 
 
 class Parallelism(click.IntRange):
@@ -253,29 +180,32 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("Missing argument 'FILE'.")
         py_file += tuple(path for path in pyfiles if path.suffix != ".whl")
         wheel += tuple(path for path in pyfiles if path.suffix == ".whl")
-        job_file = JobFile(
-            target=target if entry is None else f"{target}:{entry}",
+        found_in = {} if python_path is None else {"PYTHONPATH": python_path}
+        settings = JobSettings(
             arguments=arguments,
             params=param,
-            configuration=_divided(parallelism) | conf,
+            configuration=_shuffle_partitions(parallelism) | conf,
             name=name,
             job_id=job_id,
             python_files=_absolute(py_file),
             wheels=_absolute(wheel),
             files=_absolute(file),
             engine=engine,
-            kind=kind,
+            is_program=None if kind is None else kind == PROGRAM,
             requirements=requirements,
-            environment=env,
+            environment=found_in | env,
             demands=demands,
-            python_path=python_path,
+            directory=Path.cwd(),
+        )
+        job_file = JobFile(
+            target=target if entry is None else f"{target}:{entry}", settings=settings
         )
         return command(*args, job_file=job_file, **kwargs)
 
     return with_job_file
 
 
-def _divided(parallelism: int | None) -> dict[str, str]:
+def _shuffle_partitions(parallelism: int | None) -> dict[str, str]:
     return {} if parallelism is None else {SHUFFLE_PARTITIONS: str(parallelism)}
 
 
@@ -333,10 +263,10 @@ def _params(
 def _pairs(_ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
     pairs = {}
     for item in given:
-        key, equals, value = item.partition("=")
-        if not equals or not key.strip():
+        pair = read_pair(item)
+        if pair is None:
             raise click.BadParameter(f"{item}: write it as key=value")
-        pairs[key.strip()] = value
+        pairs[pair[0]] = pair[1]
     return pairs
 
 

@@ -12,7 +12,7 @@ from stoker.client.cluster import POLL_SECONDS
 from stoker.client.ending import failure_of, replaced_by
 from stoker.client.html import job_html
 from stoker.client.log_reading import LogReading
-from stoker.client.source import files_of, load, load_sql
+from stoker.client.source import load, load_sql
 from stoker.client.transport_async import StokerClient
 from stoker.core.errors import CallTimedOut
 from stoker.core.graph import JobGraph
@@ -22,7 +22,7 @@ from stoker.core.states import JobStatus
 
 if TYPE_CHECKING:
     from stoker.pipeline import Pipeline
-    from stoker.pipeline.resources import GivenDemands
+    from stoker.pipeline.demands import GivenDemands
 
 
 class AsyncCluster:
@@ -49,8 +49,15 @@ class AsyncCluster:
         **demands: "Unpack[GivenDemands]",
     ) -> "AsyncJob":
         """Hand in a pipeline, a graph, or a file: Python, YAML, SQL or any PySpark script."""
-        loaded = load(job, params or {}, arguments, name, configuration or {}, demands)
-        answer = await self.client.submit(loaded.graph, files_of(loaded))
+        loaded = load(
+            job,
+            params=params,
+            arguments=arguments,
+            name=name,
+            configuration=configuration,
+            demands=demands,
+        )
+        answer = await self.client.submit(loaded.graph, loaded.files_by_hash)
         return AsyncJob(self.client, answer.job_id)
 
     async def sql(
@@ -63,7 +70,9 @@ class AsyncCluster:
         **demands: "Unpack[GivenDemands]",
     ) -> "AsyncJob":
         """Hand in statements as one job: they run one after the other in one session."""
-        loaded = load_sql(script, params or {}, name, configuration or {}, demands)
+        loaded = load_sql(
+            script, default_name=name, params=params, configuration=configuration, demands=demands
+        )
         return AsyncJob(self.client, (await self.client.submit(loaded.graph)).job_id)
 
     def job(self, job_id: str) -> "AsyncJob":
@@ -115,9 +124,9 @@ class AsyncJob:
 
         The cluster does it, whatever becomes of this program.
         """
-        loaded = load(job, params or {}, (), None, {})
+        loaded = load(job, params=params)
         trigger_id = await self._client.begin_upgrade(
-            self.id, loaded.graph, files_of(loaded), replacing=replacing
+            self.id, loaded.graph, loaded.files_by_hash, replacing=replacing
         )
         state = await self._client.replacement(self.id, trigger_id)
         return AsyncJob(self._client, replaced_by(state))

@@ -11,7 +11,7 @@ from stoker.client.calls import Replacing
 from stoker.client.ending import failure_of, replaced_by
 from stoker.client.html import job_html
 from stoker.client.log_reading import LogReading
-from stoker.client.source import files_of, load, load_sql
+from stoker.client.source import load, load_sql
 from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import CallTimedOut
 from stoker.core.graph import JobGraph
@@ -21,7 +21,7 @@ from stoker.core.states import JobStatus
 
 if TYPE_CHECKING:
     from stoker.pipeline import Pipeline
-    from stoker.pipeline.resources import GivenDemands
+    from stoker.pipeline.demands import GivenDemands
 
 POLL_SECONDS = 1.0
 """How often somebody who watches is told of progress."""
@@ -55,8 +55,15 @@ class Cluster:
         Returns when the job is durable. Safe against a fail-over in between: the job has its id
         before it is sent, and is accepted once.
         """
-        loaded = load(job, params or {}, arguments, name, configuration or {}, demands)
-        return Job(self.client, self.client.submit(loaded.graph, files_of(loaded)).job_id)
+        loaded = load(
+            job,
+            params=params,
+            arguments=arguments,
+            name=name,
+            configuration=configuration,
+            demands=demands,
+        )
+        return Job(self.client, self.client.submit(loaded.graph, loaded.files_by_hash).job_id)
 
     def sql(
         self,
@@ -68,7 +75,9 @@ class Cluster:
         **demands: "Unpack[GivenDemands]",
     ) -> "Job":
         """Hand in statements as one job: they run one after the other in one session."""
-        loaded = load_sql(script, params or {}, name, configuration or {}, demands)
+        loaded = load_sql(
+            script, default_name=name, params=params, configuration=configuration, demands=demands
+        )
         return Job(self.client, self.client.submit(loaded.graph).job_id)
 
     def job(self, job_id: str) -> "Job":
@@ -120,9 +129,9 @@ class Job:
 
         The cluster does it, whatever becomes of this program.
         """
-        loaded = load(job, params or {}, (), None, {})
+        loaded = load(job, params=params)
         trigger_id = self._client.begin_upgrade(
-            self.id, loaded.graph, files_of(loaded), replacing=replacing
+            self.id, loaded.graph, loaded.files_by_hash, replacing=replacing
         )
         return Job(self._client, replaced_by(self._client.replacement(self.id, trigger_id)))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from stoker.config.tree import VARIABLE_PREFIX, OptionTree
 from stoker.config.values import Raw
 from stoker.core.errors import InvalidOption
+from stoker.core.options import read_pair
 
 FILE_NAME = "stoker.yml"
 OTHER_VARIABLES = frozenset(
@@ -72,8 +73,9 @@ def settings_on_command_line(definitions: Sequence[str]) -> list[Setting]:
     """Each is `key=value`, as given to -D; the last one wins."""
     settings = []
     for definition in definitions:
-        key, separator, text = definition.partition("=")
-        if not separator or not key.strip():
+        pair = read_pair(definition)
+        if pair is None:
             raise InvalidOption(f"-D {definition}: write it as -D key=value", definition=definition)
-        settings.append(Setting(key=key.strip(), raw=text, place=f"-D {key.strip()}"))
+        key, text = pair
+        settings.append(Setting(key=key, raw=text, place=f"-D {key}"))
     return settings

@@ -42,3 +42,10 @@ def read_size(text: str) -> ByteSize:
     if match is None or size is None or Decimal(match[1]) * size % 1:
         raise ValueError(f"{text!r} is not a size")
     return ByteSize(Decimal(match[1]) * size)
+
+
+def read_pair(text: str) -> tuple[str, str] | None:
+    """Key and value of `key=value`; None when the text is not such a pair."""
+    key, separator, value = text.partition("=")
+    key = key.strip()
+    return (key, value) if separator and key else None

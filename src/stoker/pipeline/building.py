@@ -1,6 +1,6 @@
 """From a draft to a job graph: parameters filled in, functions serialized, files described."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
@@ -25,7 +25,7 @@ from stoker.core.graph import (
 )
 from stoker.core.ids import Ids, JobId
 from stoker.core.triggers import normal_trigger
-from stoker.pipeline.artifacts import describe_files
+from stoker.pipeline.artifacts import DescribedFiles, describe_files, distributions_in
 from stoker.pipeline.drafts import (
     FunctionDraft,
     JobDraft,
@@ -36,8 +36,7 @@ from stoker.pipeline.drafts import (
     VertexDraft,
 )
 from stoker.pipeline.parameters import JOB_DIRECTORY, Substitution, resolve
-from stoker.pipeline.sql_inputs import tables_read
-from stoker.pipeline.wheels import distributions_in
+from stoker.pipeline.sql import tables_read
 
 if TYPE_CHECKING:
     from stoker.pipeline.functions import FunctionPickler
@@ -47,7 +46,13 @@ if TYPE_CHECKING:
 class LoadedJob:
     graph: JobGraph
     files: Mapping[str, Path] = field(default_factory=dict)
-    """Artifact name to the local file that is to be uploaded."""
+    """Local files to upload, by the name of the artifact."""
+
+    @property
+    def files_by_hash(self) -> dict[str, Path]:
+        """Local files to upload, by their SHA-256."""
+        hashes = {artifact.name: artifact.sha256 for artifact in self.graph.artifacts}
+        return {hashes[name]: path for name, path in self.files.items()}
 
 
 def assemble(
@@ -79,16 +84,15 @@ def assemble(
         profile=draft.demands.profile,
     )
     graph = msgspec.structs.replace(graph, job_type=job_type_of(graph))
-    found = [
-        *draft.faults,
-        *faults,
-        *substitution.faults,
-        *translation.faults,
-        *described.faults,
-        *faults_of(graph),
-    ]
+    faults = [*draft.faults, *faults, *substitution.faults, *translation.faults, *described.faults]
+    return checked_job(graph, faults, described)
+
+
+def checked_job(graph: JobGraph, faults: Iterable[Fault], described: DescribedFiles) -> LoadedJob:
+    """Raises InvalidJobGraph with the faults found so far and those of the graph."""
+    found = dict.fromkeys([*faults, *faults_of(graph)])
     if found:
-        raise InvalidJobGraph([str(fault) for fault in dict.fromkeys(found)])
+        raise InvalidJobGraph([str(fault) for fault in found])
     return LoadedJob(
         graph=graph, files={artifact.name: path for artifact, path in described.artifacts}
     )

@@ -1,13 +1,14 @@
 """A job as it is being written: functions are still functions and `${day}` is still `${day}`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from stoker.core.faults import Fault
 from stoker.core.graph import FormatRead, FormatWrite, RestartPolicy, Sql
-from stoker.pipeline.resources import Demands
+from stoker.core.ids import JobId
+from stoker.pipeline.demands import Demands, GivenDemands
 
 UserFunction = Callable[..., Any]
 
@@ -67,3 +68,30 @@ class JobDraft:
     files: tuple[Path, ...] = ()
     faults: tuple[Fault, ...] = ()
     """What was found wrong while the job was written and can wait for the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSettings:
+    """What whoever submits a job says about it, beside the file or the object itself."""
+
+    name: str | None = None
+    job_id: JobId | None = None
+    params: Mapping[str, str] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    """What a Python file finds in `sys.argv`."""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    """Goes before the job's own configuration."""
+    python_files: Sequence[Path] = ()
+    wheels: Sequence[Path] = ()
+    files: Sequence[Path] = ()
+    demands: GivenDemands = field(default_factory=GivenDemands)
+    engine: str = "auto"
+    """connect, classic or auto."""
+    is_program: bool | None = None
+    """None: a Python file that does not import Stoker is a program."""
+    requirements: Path | None = None
+    """Packages that pip installs for a program."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of a program's process."""
+    directory: Path | None = None
+    """What relative paths mean, and where a program runs. None: paths stay relative."""

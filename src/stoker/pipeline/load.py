@@ -1,82 +1,153 @@
-"""From a file to a job: Python pipeline, YAML or SQL script, by its suffix."""
+"""The one way from what a user gives to a job: a file, a Pipeline, SQL text or a finished graph.
 
-from collections.abc import Mapping, Sequence
+The command line, the client and the compiler of uploaded programs all load jobs here, so that the
+same file is the same job whoever submits it. The order of the steps matters:
+
+1. A file is read once. A Python file is parsed once, and a program is told from a pipeline by its
+   imports, before anything of it runs.
+2. The submitter's settings are laid over the draft before it is assembled, because parameters,
+   files and configuration are validated together.
+3. Relative paths become absolute after parameters are filled in: only then does `${folder}/x` say
+   whether it is relative.
+4. The engine is chosen from the final configuration.
+5. Queue, priority, slots and resources come last, because they are validated against the graph
+   that is submitted.
+"""
+
+import ast
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
+
+import msgspec
 
 from stoker.core.errors import InvalidInput
-from stoker.core.ids import JobId
+from stoker.core.formats import known_format
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Vertex
+from stoker.core.options import read_pair
 from stoker.pipeline.building import LoadedJob, assemble
-from stoker.pipeline.drafts import JobDraft, UserFunction
-from stoker.pipeline.python_job import (
+from stoker.pipeline.demands import with_demands
+from stoker.pipeline.drafts import JobDraft, JobSettings, UserFunction
+from stoker.pipeline.engine_choice import with_engine
+from stoker.pipeline.pipeline import Pipeline
+from stoker.pipeline.program import load_program
+from stoker.pipeline.python_file import (
     choose_pipeline,
     function_in,
+    is_pipeline,
+    parse,
     run_file,
     script_surroundings,
 )
-from stoker.pipeline.sql_script import script_draft
+from stoker.pipeline.sql import script_draft
 from stoker.pipeline.texts import refuse
 from stoker.pipeline.yaml_job import yaml_draft
 
 _YAML = (".yml", ".yaml")
+_NO_SETTINGS = JobSettings()
+Access = TypeVar("Access", FormatRead, FormatWrite)
 
 
-def load_job(
-    target: str | Path,
-    *,
-    params: Mapping[str, str] | None = None,
-    arguments: Sequence[str] = (),
-    job_id: JobId | None = None,
-    name: str | None = None,
-    configuration: Mapping[str, str] | None = None,
-    python_files: Sequence[Path] = (),
-    wheels: Sequence[Path] = (),
-    files: Sequence[Path] = (),
-) -> LoadedJob:
-    """The job in a file, or in `FILE.py:pipeline` when the file has several.
+@dataclass(frozen=True)
+class SqlText:
+    """SQL statements that are in no file."""
 
-    `name` and `configuration` go before what the file says; files are added to its own. Raises
-    InvalidInput (InvalidJobGraph among it), and does nothing else for a bad file.
-    """
-    file, wanted = _split(str(target))
-    text = read_job_file(file)
-    with ExitStack() as surroundings:
-        if file.suffix == ".py" or file.suffix in _YAML:
-            surroundings.enter_context(script_surroundings(file, arguments))
-        draft = _draft(file, text, wanted, arguments)
-        draft = replace(
-            draft,
-            name=name if name is not None else draft.name,
-            configuration={**draft.configuration, **(configuration or {})},
-            python_files=(*draft.python_files, *python_files),
-            wheels=(*draft.wheels, *wheels),
-            files=(*draft.files, *files),
-        )
-        return assemble(
-            draft, job_id=job_id, params=params or {}, base_directory=file.absolute().parent
-        )
+    script: str
+    default_name: str
+    """Name of the job unless the script or the settings name it."""
 
 
-def parse_params(given: Sequence[str]) -> dict[str, str]:
+Loadable = str | Path | Pipeline | SqlText | JobGraph
+"""A str or Path names a file, or one of several pipelines in it as `FILE.py:pipeline`."""
+
+
+def load_job(job: Loadable, settings: JobSettings = _NO_SETTINGS) -> LoadedJob:
+    """Raises InvalidInput (InvalidJobGraph is one), after which nothing is left behind."""
+    match job:
+        case JobGraph():
+            # A finished graph has no author whose directory its paths could mean.
+            return LoadedJob(graph=with_demands(job, **settings.demands))
+        case Pipeline():
+            return _complete(_assemble(job.draft(), Path.cwd(), settings), None, settings)
+        case SqlText(script, default_name):
+            draft = script_draft(script, file="the script", default_name=default_name)
+            return _complete(_assemble(draft, Path.cwd(), settings), None, settings)
+        case str() | Path():
+            return _load_file(*_file_and_pipeline(str(job)), settings)
+        case _:
+            raise InvalidInput(
+                f"a {type(job).__name__} is no job: give a Pipeline, a JobGraph, or the path of a "
+                "Python, YAML or SQL file"
+            )
+
+
+def parse_params(items: Sequence[str]) -> dict[str, str]:
     """`--param` values, each `name=value`."""
     params: dict[str, str] = {}
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not equals or not name.strip():
+    for item in items:
+        pair = read_pair(item)
+        if pair is None:
             raise InvalidInput(f"--param {item}: write it as name=value")
-        if name.strip() in params:
-            raise InvalidInput(f"--param {name.strip()} is given twice; give it once")
-        params[name.strip()] = value
+        name, value = pair
+        if name in params:
+            raise InvalidInput(f"--param {name} is given twice; give it once")
+        params[name] = value
     return params
 
 
-def _draft(file: Path, text: str, wanted: str | None, arguments: Sequence[str]) -> JobDraft:
-    if file.suffix == ".py":
-        return choose_pipeline(run_file(file, text), file, wanted).draft()
-    if wanted is not None:
-        raise InvalidInput(f"{file.name}:{wanted}: only a Python file has several jobs to choose")
+def _load_file(file: Path, pipeline: str | None, settings: JobSettings) -> LoadedJob:
+    text = read_job_file(file)
+    tree = parse(text, file) if file.suffix == ".py" else None
+    is_program = settings.is_program
+    if tree is not None and (not is_pipeline(tree) if is_program is None else is_program):
+        _check_program(file, pipeline, settings)
+        program = load_program(file, tree, settings)
+        return replace(program, graph=with_demands(program.graph, **settings.demands))
+    _check_pipeline(file, settings)
+    with ExitStack() as surroundings:
+        if tree is not None or file.suffix in _YAML:
+            surroundings.enter_context(script_surroundings(file, settings.arguments))
+        draft = _file_draft(file, text, tree, pipeline, settings.arguments)
+        loaded = _assemble(draft, file.absolute().parent, settings)
+    return _complete(loaded, tree, settings)
+
+
+def _check_program(script: Path, pipeline: str | None, settings: JobSettings) -> None:
+    if settings.params:
+        raise InvalidInput(
+            f"{script.name}: a program has no parameters, so it cannot use --param "
+            f"{next(iter(settings.params))}; write its arguments after its name"
+        )
+    # Flink's tools call a file's own name its entry.
+    if pipeline not in (None, script.stem):
+        raise InvalidInput(
+            f"{script.name}: there is no {pipeline!r} to begin with: the file is a program, which "
+            "begins at its first line; leave entryClass (-c, FILE.py:NAME) out"
+        )
+
+
+def _check_pipeline(file: Path, settings: JobSettings) -> None:
+    if settings.requirements is not None or settings.environment:
+        raise InvalidInput(
+            f"{file.name}: --requirements, --env and --pyPythonPath are for programs, and this is "
+            "none; name what its functions import with --py-file or --wheel"
+        )
+
+
+def _file_draft(
+    file: Path,
+    text: str,
+    tree: ast.Module | None,
+    pipeline: str | None,
+    arguments: Sequence[str],
+) -> JobDraft:
+    if tree is not None:
+        return choose_pipeline(run_file(file, tree), file, pipeline).draft()
+    if pipeline not in (None, file.stem):
+        raise InvalidInput(f"{file.name}:{pipeline}: only a Python file has several jobs to choose")
     if arguments:
         raise InvalidInput(
             f"{file.name}: it takes no arguments, but got {' '.join(arguments)}; "
@@ -92,8 +163,53 @@ def _draft(file: Path, text: str, wanted: str | None, arguments: Sequence[str]) 
     return script_draft(text, file=file.name, default_name=file.stem)
 
 
+def _assemble(draft: JobDraft, base_directory: Path, settings: JobSettings) -> LoadedJob:
+    draft = replace(
+        draft,
+        name=settings.name if settings.name is not None else draft.name,
+        configuration={**draft.configuration, **settings.configuration},
+        python_files=(*draft.python_files, *settings.python_files),
+        wheels=(*draft.wheels, *settings.wheels),
+        files=(*draft.files, *settings.files),
+    )
+    return assemble(
+        draft, job_id=settings.job_id, params=settings.params, base_directory=base_directory
+    )
+
+
+def _complete(loaded: LoadedJob, tree: ast.Module | None, settings: JobSettings) -> LoadedJob:
+    if settings.directory is not None:
+        graph = with_absolute_paths(loaded.graph, settings.directory)
+        loaded = replace(loaded, graph=graph)
+    loaded = with_engine(loaded, tree, settings.engine)
+    return replace(loaded, graph=with_demands(loaded.graph, **settings.demands))
+
+
+def with_absolute_paths(graph: JobGraph, directory: Path) -> JobGraph:
+    vertices = tuple(_located(vertex, directory) for vertex in graph.vertices)
+    return msgspec.structs.replace(graph, vertices=vertices)
+
+
+def _located(vertex: Vertex, directory: Path) -> Vertex:
+    match vertex:
+        case Source(read=FormatRead() as read):
+            return msgspec.structs.replace(vertex, read=_with_path(read, directory))
+        case Sink(write=FormatWrite() as write):
+            return msgspec.structs.replace(vertex, write=_with_path(write, directory))
+        case _:
+            return vertex
+
+
+def _with_path(access: Access, directory: Path) -> Access:
+    known = known_format(access.format)
+    # In a format that Stoker does not know, a path may mean anything.
+    if not access.path or ":/" in access.path or known is None or not known.files:
+        return access
+    return msgspec.structs.replace(access, path=str(directory / access.path))
+
+
 class _FunctionFiles:
-    """Python files that a YAML job takes functions from; each runs once."""
+    """Python files with functions of a YAML job; each runs once."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -107,11 +223,11 @@ class _FunctionFiles:
             )
         file = self._directory / path
         if file not in self._modules:
-            self._modules[file] = run_file(file, read_job_file(file))
+            self._modules[file] = run_file(file, parse(read_job_file(file), file))
         return function_in(self._modules[file], name, reference)
 
 
-def _split(target: str) -> tuple[Path, str | None]:
+def _file_and_pipeline(target: str) -> tuple[Path, str | None]:
     if not Path(target).exists():
         path, colon, wanted = target.rpartition(":")
         if colon and wanted.isprintable() and path.endswith((".py", *_YAML, ".sql")):

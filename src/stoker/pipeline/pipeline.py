@@ -8,6 +8,7 @@ from stoker.core.faults import Fault
 from stoker.core.graph import JobGraph, RestartPolicy
 from stoker.core.ids import JobId
 from stoker.pipeline.building import assemble
+from stoker.pipeline.demands import demands_of, restart_policy
 from stoker.pipeline.drafts import (
     JobDraft,
     SinkDraft,
@@ -16,11 +17,18 @@ from stoker.pipeline.drafts import (
     UserFunction,
     VertexDraft,
 )
-from stoker.pipeline.keywords import File, paths_of, query_of, read_of, write_of
-from stoker.pipeline.resources import demands_of
-from stoker.pipeline.restarts import restart_policy
-from stoker.pipeline.signatures import edges, function_draft, name_of, sink_function_draft
 from stoker.pipeline.texts import as_text, as_texts, optional_text, refuse
+from stoker.pipeline.vertex_arguments import (
+    File,
+    edges,
+    function_draft,
+    name_of,
+    paths_of,
+    query_of,
+    read_of,
+    sink_function_draft,
+    write_of,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,9 +11,9 @@ from stoker.core.errors import InvalidJobGraph
 from stoker.core.faults import Fault
 from stoker.core.formats import known_format
 from stoker.core.graph import RestartPolicy
+from stoker.pipeline.demands import RESOURCES
 from stoker.pipeline.drafts import JobDraft, UserFunction
 from stoker.pipeline.pipeline import Pipeline
-from stoker.pipeline.resources import RESOURCES
 from stoker.pipeline.yaml_nodes import Entry, YamlReader
 
 LoadFunction = Callable[[str], UserFunction]

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from stoker.core.errors import InvalidInput, InvalidJobGraph
-from stoker.pipeline.load import load_job, parse_params
+from stoker.core.graph import EngineKind, FormatRead, Program, Source, engine_of
+from stoker.core.ids import JobId
+from stoker.pipeline.drafts import JobSettings
+from stoker.pipeline.load import SqlText, load_job, parse_params
 
 Refusal = Callable[[Callable[[], object]], str]
 WriteFile = Callable[[str, str], Path]
@@ -16,25 +19,37 @@ BODY = (
     "{0}.source('a', format='csv', path='x')\n"
     "{0}.sink('a', format='noop')\n"
 )
+AS_PIPELINE = JobSettings(is_program=False)
+YAML_WITH_FOLDER = """
+name: folders
+parameters:
+  folder:
+sources:
+  a: {format: json, path: "${folder}/x"}
+sinks:
+  b: {input: a, format: noop}
+"""
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def test_a_python_file_gives_its_pipeline(write: WriteFile) -> None:
-    job = load_job(write("job.py", HEAD + BODY.format("p")), name="renamed", job_id="b" * 32)  # type: ignore[arg-type]
+    job = load_job(
+        write("job.py", HEAD + BODY.format("p")), JobSettings(name="renamed", job_id="b" * 32)
+    )  # type: ignore[arg-type]
     assert job.graph.name == "renamed"
     assert job.graph.job_id == "b" * 32
 
 
 def test_configuration_from_outside_goes_before_that_of_the_file(write: WriteFile) -> None:
     text = HEAD + BODY.format("p").replace("-job'", "-job', configuration={'k': 1, 'l': 2}")
-    job = load_job(write("job.py", text), configuration={"k": "3"})
+    job = load_job(write("job.py", text), JobSettings(configuration={"k": "3"}))
     assert job.graph.configuration == {"k": "3", "l": "2"}
 
 
 def test_a_file_sees_its_arguments_and_leaves_nothing_behind(write: WriteFile) -> None:
     text = HEAD + "import sys\nname = sys.argv[1]\n" + BODY.format("p").replace("'p-job'", "name")
     path, argv, modules = list(sys.path), list(sys.argv), set(sys.modules)
-    assert load_job(write("job.py", text), arguments=["hello"]).graph.name == "hello"
+    assert load_job(write("job.py", text), JobSettings(arguments=["hello"])).graph.name == "hello"
     assert (path, argv) == (sys.path, sys.argv)
     assert not [name for name in set(sys.modules) - modules if "job" in name]
 
@@ -73,7 +88,7 @@ def test_a_file_that_raises_on_import_shows_the_users_lines_only(write: WriteFil
     write("maths.py", "def half(x):\n    return 1 / x\n")
     job = write("job.py", "from maths import half\n\nhalf(0)\n")
     with pytest.raises(InvalidInput) as refused:
-        load_job(job)
+        load_job(job, AS_PIPELINE)
     told = str(refused.value)
     assert told.startswith("job.py line 3: the file raised ZeroDivisionError: division by zero\n")
     assert "maths.py" in told
@@ -83,7 +98,7 @@ def test_a_file_that_raises_on_import_shows_the_users_lines_only(write: WriteFil
 
 
 def test_a_missing_module_is_told_with_its_line(write: WriteFile, refusal: Refusal) -> None:
-    told = refusal(lambda: load_job(write("job.py", "\nimport no_such_thing\n")))
+    told = refusal(lambda: load_job(write("job.py", "\nimport no_such_thing\n"), AS_PIPELINE))
     assert "job.py line 2: the file raised ModuleNotFoundError: No module named" in told
 
 
@@ -94,7 +109,7 @@ def test_a_syntax_error_is_told_with_line_and_column(write: WriteFile, refusal: 
 
 
 def test_a_file_that_exits_is_told(write: WriteFile, refusal: Refusal) -> None:
-    told = refusal(lambda: load_job(write("job.py", "import sys\nsys.exit(2)\n")))
+    told = refusal(lambda: load_job(write("job.py", "import sys\nsys.exit(2)\n"), AS_PIPELINE))
     assert "job.py line 2: it ended the program (exit code 2)" in told
 
 
@@ -109,7 +124,7 @@ def test_a_fault_of_a_definition_is_told_with_its_line(write: WriteFile) -> None
 
 def test_a_file_without_a_pipeline_is_refused(write: WriteFile, refusal: Refusal) -> None:
     assert "job.py: there is no Pipeline in it" in refusal(
-        lambda: load_job(write("job.py", "x = 1\n"))
+        lambda: load_job(write("job.py", "x = 1\n"), AS_PIPELINE)
     )
 
 
@@ -128,7 +143,7 @@ def test_one_of_several_pipelines_is_chosen_by_name(write: WriteFile, refusal: R
 def test_only_python_files_take_arguments_and_names(write: WriteFile, refusal: Refusal) -> None:
     path = write("job.sql", "SELECT 1")
     assert "it takes no arguments, but got a b; use --param" in refusal(
-        lambda: load_job(path, arguments=["a", "b"])
+        lambda: load_job(path, JobSettings(arguments=["a", "b"]))
     )
     assert "only a Python file has several jobs" in refusal(lambda: load_job(f"{path}:x"))
 
@@ -147,6 +162,47 @@ def test_params_are_given_as_name_and_value(refusal: Refusal) -> None:
     "file", ["orders_batch.py", "clicks_streaming.py", "revenue.yml", "top_products.sql"]
 )
 def test_the_examples_are_good_jobs(file: str) -> None:
-    graph = load_job(EXAMPLES / file, params={"out": "/elsewhere"}).graph
+    graph = load_job(EXAMPLES / file, JobSettings(params={"out": "/elsewhere"})).graph
     assert graph.parameters["data"] == str(EXAMPLES / "data")
     assert graph.parameters["out"] == "/elsewhere"
+
+
+def test_a_python_file_without_stoker_is_a_program_and_does_not_run(write: WriteFile) -> None:
+    loaded = load_job(write("job.py", "raise SystemExit('never run')\n"))
+    assert isinstance(loaded.graph.vertices[0], Program)
+
+
+def test_a_program_has_no_pipeline_to_choose(write: WriteFile, refusal: Refusal) -> None:
+    path = write("job.py", "print(1)\n")
+    assert "there is no 'orders' to begin with" in refusal(lambda: load_job(f"{path}:orders"))
+    assert load_job(f"{path}:job").graph.name == "job"
+
+
+def test_a_chosen_pipeline_gets_the_engine_that_its_file_needs(write: WriteFile) -> None:
+    uses_rdd = "def f(df):\n    return df.rdd.toDF()\n"
+    path = write("job.py", HEAD + uses_rdd + BODY.format("orders"))
+    assert engine_of(load_job(path).graph) is EngineKind.CLASSIC
+    assert engine_of(load_job(f"{path}:orders").graph) is EngineKind.CLASSIC
+
+
+def test_paths_become_absolute_after_parameters_are_filled_in(write: WriteFile) -> None:
+    path = write("job.yml", YAML_WITH_FOLDER)
+    here = Path("/here")
+    for folder, expected in [("in", "/here/in/x"), ("/data", "/data/x"), ("s3://b", "s3://b/x")]:
+        settings = JobSettings(params={"folder": folder}, directory=here)
+        source = load_job(path, settings).graph.vertex("a")
+        assert isinstance(source, Source)
+        assert isinstance(source.read, FormatRead)
+        assert source.read.path == expected
+
+
+def test_a_file_and_an_object_become_the_same_job(write: WriteFile) -> None:
+    settings = JobSettings(name="same", job_id=JobId("c" * 32), demands={"priority": 7})
+    sql = "SELECT 1;\nSELECT 2"
+    from_file = load_job(write("script.sql", sql), settings).graph
+    assert load_job(SqlText(sql, "script"), settings).graph == from_file
+    assert from_file.priority == 7
+
+
+def test_something_else_is_refused(refusal: Refusal) -> None:
+    assert "a int is no job" in refusal(lambda: load_job(7))  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 
 from contract.rest_cluster import new_graph
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql
-from stoker.pipeline.local_paths import with_absolute_paths
+from stoker.pipeline.load import with_absolute_paths
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.graph import SqlScript
+from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job
-from stoker.pipeline.sql_inputs import tables_read
-from stoker.pipeline.sql_script import split_statements
-from stoker.pipeline.sql_tokens import Unterminated, tokens
+from stoker.pipeline.sql import Unterminated, split_statements, tables_read, tokens
 
 Refusal = Callable[[Callable[[], object]], str]
 WriteFile = Callable[[str, str], Path]
@@ -124,7 +123,7 @@ def test_the_head_of_a_script_says_more_about_it(write: WriteFile) -> None:
         "-- A remark: nothing\n-- name: top\n-- param: day=2026-11-01\n-- param: out\n"
         "-- conf: spark.sql.ansi.enabled=true\nSELECT '${day}';\nSELECT '${out}'; -- name: no\n",
     )
-    graph = load_job(path, params={"out": "a'; DROP TABLE x; '"}).graph
+    graph = load_job(path, JobSettings(params={"out": "a'; DROP TABLE x; '"})).graph
     assert graph.name == "top"
     assert graph.configuration == {"spark.sql.ansi.enabled": "true"}
     assert graph.vertices == (

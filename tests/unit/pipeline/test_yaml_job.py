@@ -13,6 +13,7 @@ from stoker import Pipeline
 from stoker.core.errors import InvalidJobGraph
 from stoker.core.graph import PythonFunction, Transform
 from stoker.pipeline.building import assemble
+from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job
 from stoker.pipeline.yaml_job import yaml_draft
 
@@ -74,7 +75,7 @@ def python_form(folder: Path) -> Pipeline:
 
 def test_yaml_and_python_give_the_same_graph(write: WriteFile, tmp_path: Path) -> None:
     write("notes.txt", "text")
-    job = load_job(write("job.yml", GOOD), params={"needed": "x"}, job_id="0" * 32)  # type: ignore[arg-type]
+    job = load_job(write("job.yml", GOOD), JobSettings(params={"needed": "x"}, job_id="0" * 32))  # type: ignore[arg-type]
     assert job.graph == python_form(tmp_path).build(params={"needed": "x"}, job_id="0" * 32)
     assert job.files == {"notes.txt": tmp_path / "notes.txt"}
 

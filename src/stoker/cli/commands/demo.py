@@ -16,6 +16,7 @@ from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.own_cluster import ended_by_sigterm
 from stoker.core.errors import InvalidInput
+from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job
 from stoker.processes.local.cluster import LocalCluster
 
@@ -48,8 +49,8 @@ def demo(invocation: Invocation, examples: Path | None) -> int:
         cluster = stack.enter_context(LocalCluster(directory / "cluster", tied=True))
         cluster.start(configuration=configuration.as_file_text())
         places = {"data": str(directory / "data"), "out": str(directory / "out")}
-        batch = load_job(folder / "orders_batch.py", params=places)
-        streaming = load_job(folder / "clicks_streaming.py", params=places)
+        batch = load_job(folder / "orders_batch.py", JobSettings(params=places))
+        streaming = load_job(folder / "clicks_streaming.py", JobSettings(params=places))
         story.cluster_started(cluster)
         story.run_batch(cluster, batch, directory / "out")
         story.run_streaming(cluster, streaming, directory / "out")

@@ -19,7 +19,7 @@ def info(invocation: Invocation, job_file: JobFile) -> int:
 
     Example: stoker info jobs/orders.py --param day=2026-11-01
     """
-    graph = job_file.with_settings(invocation.definitions).load().graph
+    graph = job_file.with_spark_settings(invocation.definitions).load().graph
     if invocation.json:
         click.echo(to_json(graph, indent=2))
     else:

@@ -60,7 +60,7 @@ def run(
 
     Example: stoker run jobs/orders.py --param day=2026-11-01 --conf spark.sql.shuffle.partitions=8
     """
-    job_file = job_file.with_settings(invocation.definitions)
+    job_file = job_file.with_spark_settings(invocation.definitions)
     loaded = from_savepoint(job_file.load(), restore)
     if detached and bound:
         raise InvalidInput("a detached job cannot be bound to this command; give one of the two")

@@ -10,7 +10,6 @@ from stoker.cli.options.flink import Spelled
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.upgrading import follow
 from stoker.client.calls import Replacing
-from stoker.client.source import files_of
 from stoker.core.errors import Unavailable
 
 
@@ -60,7 +59,7 @@ def upgrade(
 
     Example: stoker upgrade clicks jobs/clicks.py --window 60
     """
-    loaded = job_file.with_settings(invocation.definitions).load()
+    loaded = job_file.with_spark_settings(invocation.definitions).load()
     masters = find_masters(invocation)
     if masters is None:
         raise Unavailable("no cluster is named or running, so there is no job to upgrade")
@@ -71,5 +70,7 @@ def upgrade(
         window_seconds=window,
         allow_non_restored_state=allow,
     )
-    trigger_id = client.begin_upgrade(job_id, loaded.graph, files_of(loaded), replacing=replacing)
+    trigger_id = client.begin_upgrade(
+        job_id, loaded.graph, loaded.files_by_hash, replacing=replacing
+    )
     return follow(client, job_id, trigger_id, invocation)

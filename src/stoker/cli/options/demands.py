@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from stoker.pipeline.resources import GivenDemands
+from stoker.pipeline.demands import GivenDemands
 
 
 def demand_options(command: Callable[..., Any]) -> Callable[..., Any]:

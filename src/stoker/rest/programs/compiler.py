@@ -13,14 +13,11 @@ from pathlib import Path
 import msgspec
 
 from stoker.core.errors import InvalidInput, StokerError
-from stoker.core.graph import Value
+from stoker.core.graph import Program, Value
 from stoker.core.ids import JobId
 from stoker.osproc.parent_death import tie_to_parent
-from stoker.pipeline.building import LoadedJob
-from stoker.pipeline.engine_choice import with_engine
-from stoker.pipeline.load import load_job, read_job_file
-from stoker.pipeline.program_job import ProgramDraft, load_program
-from stoker.pipeline.program_scan import is_pipeline, parse
+from stoker.pipeline.drafts import JobSettings
+from stoker.pipeline.load import load_job
 
 REQUEST = "request.json"
 ANSWER = "answer.json"
@@ -70,56 +67,24 @@ def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
         job, entry = _unpacked(file, directory / "unpacked", request.entry)
     else:
         job, entry = file, request.entry
-    loaded = _loaded(job, entry, file, request)
-    (directory / GRAPH).write_bytes(msgspec.json.encode(loaded.graph))
-    contents = {artifact.name: artifact.sha256 for artifact in loaded.graph.artifacts}
-    files = {contents[name]: str(path) for name, path in loaded.files.items()}
-    # Some are temporary files of this process.
-    kept = {}
-    for number, (sha256, path) in enumerate(files.items()):
-        kept[sha256] = str(shutil.copyfile(path, directory / f"artifact-{number}"))
-    return CompileAnswer(files=kept)
-
-
-def _loaded(job: Path, entry: str | None, file: Path, request: CompileRequest) -> LoadedJob:
-    """A file that knows nothing of Stoker is a program, which is not run here either."""
-    tree = parse(read_job_file(job), job) if job.suffix == ".py" else None
-    more = (file,) if file.suffix == ".zip" else ()
-    wheels = (file,) if file.suffix == ".whl" else ()
-    if tree is not None and not is_pipeline(tree):
-        _refuse_entry(job, entry)
-        return load_program(
-            ProgramDraft(
-                script=job,
-                tree=tree,
-                name=file.stem,
-                arguments=request.arguments,
-                job_id=request.job_id,
-                configuration=request.configuration,
-                python_files=more,
-                wheels=wheels,
-            )
-        )
-    # A list of programs shows a file by its own name as what it begins with.
-    if tree is None and entry == job.stem:
-        entry = None
-    loaded = load_job(
-        f"{job}:{entry}" if entry else job,
+    settings = JobSettings(
         arguments=request.arguments,
         job_id=request.job_id,
         configuration=request.configuration,
-        python_files=more,
-        wheels=wheels,
+        python_files=(file,) if file.suffix == ".zip" else (),
+        wheels=(file,) if file.suffix == ".whl" else (),
     )
-    return with_engine(loaded, tree)
-
-
-def _refuse_entry(script: Path, entry: str | None) -> None:
-    if entry not in (None, script.stem):
-        raise InvalidInput(
-            f"there is no {entry!r} to begin with: the file is a program, which begins at its "
-            "first line; leave entryClass out"
-        )
+    loaded = load_job(f"{job}:{entry}" if entry else job, settings)
+    graph = loaded.graph
+    if isinstance(graph.vertices[0], Program):
+        # In an archive, the script of every program may be called `__main__.py`.
+        graph = msgspec.structs.replace(graph, name=file.stem)
+    (directory / GRAPH).write_bytes(msgspec.json.encode(graph))
+    # Some are temporary files of this process.
+    kept = {}
+    for number, (sha256, path) in enumerate(loaded.files_by_hash.items()):
+        kept[sha256] = str(shutil.copyfile(path, directory / f"artifact-{number}"))
+    return CompileAnswer(files=kept)
 
 
 def _unpacked(archive: Path, target: Path, entry: str | None) -> tuple[Path, str | None]:

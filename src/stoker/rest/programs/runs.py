@@ -18,7 +18,7 @@ from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId
 from stoker.core.json_text import decode_json
 from stoker.core.parallelism import SHUFFLE_PARTITIONS
-from stoker.pipeline.resources import GivenDemands, with_demands
+from stoker.pipeline.demands import GivenDemands, with_demands
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.compiler import (
     ANSWER,

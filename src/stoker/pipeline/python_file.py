@@ -1,5 +1,6 @@
-"""Running a user's Python file to learn what it defines, in this process: the client's."""
+"""A user's Python file: parsed, and run in the client's process to learn what it defines."""
 
+import ast
 import os
 import sys
 import traceback
@@ -16,6 +17,35 @@ from stoker.pipeline.pipeline import Pipeline
 from stoker.pipeline.texts import refuse
 
 _OWN_CODE = f"{Path(__file__).parents[1]}{os.sep}"
+
+
+def parse(source: str, file: Path) -> ast.Module:
+    """The syntax tree. Raises InvalidInput with the line that is not Python."""
+    try:
+        return ast.parse(source, filename=str(file))
+    except SyntaxError as error:
+        raise syntax_error(file, error) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise InvalidInput(
+            f"{file.name}: Python cannot read it: {error}; correct it", file=str(file)
+        ) from error
+
+
+def is_pipeline(tree: ast.Module) -> bool:
+    """True for a file that uses Stoker's authoring API; any other file is a program."""
+    return any(name.split(".")[0] == "stoker" for name, _ in imported_modules(tree))
+
+
+def imported_modules(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Absolute names of the modules imported anywhere in the tree, with their lines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                yield from ((alias.name, node.lineno) for alias in aliases)
+            case ast.ImportFrom(module=str(origin), level=0):
+                yield origin, node.lineno
+            case _:
+                pass
 
 
 @contextmanager
@@ -38,13 +68,13 @@ def script_surroundings(file: Path, arguments: Sequence[str]) -> Iterator[None]:
                 sys.modules.pop(module.__name__, None)
 
 
-def run_file(file: Path, source: str) -> ModuleType:
+def run_file(file: Path, tree: ast.Module) -> ModuleType:
     """The file as a module. Raises InvalidInput with the user's own lines."""
     module = ModuleType(f"stoker_job_{file.stem}")
     module.__file__ = str(file.absolute())
     sys.modules[module.__name__] = module
     try:
-        exec(compile(source, str(file), "exec", dont_inherit=True), module.__dict__)
+        exec(compile(tree, str(file), "exec", dont_inherit=True), module.__dict__)
     except StokerError as error:
         raise _located(file, error) from error
     except SyntaxError as error:

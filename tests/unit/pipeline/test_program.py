@@ -8,8 +8,9 @@ import pytest
 
 from stoker.core.errors import InvalidInput, InvalidJobGraph
 from stoker.core.graph import ArtifactKind, EngineKind, Program
-from stoker.pipeline.local_imports import local_modules_of
-from stoker.pipeline.program_job import ProgramDraft, load_program
+from stoker.pipeline.building import LoadedJob
+from stoker.pipeline.drafts import JobSettings
+from stoker.pipeline.program import load_program, local_modules_of
 
 
 def script(directory: Path, source: str, name: str = "job.py") -> Path:
@@ -18,13 +19,14 @@ def script(directory: Path, source: str, name: str = "job.py") -> Path:
     return file
 
 
-def draft(file: Path, **more: object) -> ProgramDraft:
-    return ProgramDraft(script=file, tree=ast.parse(file.read_text()), **more)  # type: ignore[arg-type]
+def load(file: Path, **more: object) -> LoadedJob:
+    settings = JobSettings(**more)  # type: ignore[arg-type]
+    return load_program(file, ast.parse(file.read_text()), settings)
 
 
 def test_a_script_is_one_vertex_with_its_arguments_and_its_file(tmp_path: Path) -> None:
     file = script(tmp_path, "raise SystemExit('never run at submission')")
-    loaded = load_program(draft(file, arguments=("a", "b c"), environment={"DAY": "1"}))
+    loaded = load(file, arguments=("a", "b c"), environment={"DAY": "1"})
     (vertex,) = loaded.graph.vertices
     assert isinstance(vertex, Program)
     assert (vertex.script, vertex.arguments, vertex.environment) == (
@@ -50,7 +52,7 @@ def test_modules_beside_the_script_come_along(tmp_path: Path) -> None:
         "helper.py",
         "other.py",
     ]
-    loaded = load_program(draft(file))
+    loaded = load(file)
     kinds = {artifact.name: artifact.kind for artifact in loaded.graph.artifacts}
     assert kinds == {
         "deep.zip": ArtifactKind.PYTHON,
@@ -66,14 +68,14 @@ def test_the_same_package_is_the_same_artifact_again(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "__init__.py").write_text("x = 1")
     file = script(tmp_path, "import deep")
-    first, second = (load_program(draft(file)).graph.artifacts for _ in range(2))
+    first, second = (load(file).graph.artifacts for _ in range(2))
     assert first == second
 
 
 def test_requirements_travel_as_a_file(tmp_path: Path) -> None:
     listed = tmp_path / "needs.txt"
     listed.write_text("example==1.0")
-    loaded = load_program(draft(script(tmp_path, ""), requirements=listed))
+    loaded = load(script(tmp_path, ""), requirements=listed)
     (vertex,) = loaded.graph.vertices
     assert isinstance(vertex, Program)
     assert vertex.requirements == "needs.txt"
@@ -82,9 +84,7 @@ def test_requirements_travel_as_a_file(tmp_path: Path) -> None:
 
 def test_requirements_on_the_shared_server_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="leave --engine connect out"):
-        load_program(
-            draft(script(tmp_path, ""), requirements=tmp_path / "needs.txt", engine="connect")
-        )
+        load(script(tmp_path, ""), requirements=tmp_path / "needs.txt", engine="connect")
 
 
 @pytest.mark.parametrize(
@@ -100,4 +100,4 @@ def test_bad_input_is_refused_before_anything_is_sent(
     tmp_path: Path, more: dict[str, object], fault: str
 ) -> None:
     with pytest.raises(InvalidJobGraph, match=fault):
-        load_program(draft(script(tmp_path, ""), **more))
+        load(script(tmp_path, ""), **more)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind
-from stoker.pipeline.program_scan import choose_engine, is_pipeline, parse, signs_of_classic
+from stoker.pipeline.engine_choice import choose_engine, signs_of_classic
+from stoker.pipeline.python_file import is_pipeline, parse
 
 
 @pytest.mark.parametrize(
@@ -56,19 +57,19 @@ def test_plain_dataframes_need_no_driver_of_their_own() -> None:
 def test_auto_says_why_it_chose() -> None:
     uses_rdd = ast.parse("df.rdd")
     plain = ast.parse("df.count()")
-    chosen = choose_engine("auto", uses_rdd, {}, program=False)
+    chosen = choose_engine("auto", uses_rdd, {}, is_program=False)
     assert (chosen.engine, chosen.reason) == (EngineKind.CLASSIC, "line 1 uses rdd")
-    assert choose_engine("auto", plain, {}, program=False).engine is EngineKind.CONNECT
-    assert choose_engine("auto", None, {}, program=False).engine is EngineKind.CONNECT
-    assert choose_engine("auto", plain, {}, program=True).engine is EngineKind.CLASSIC
-    static = choose_engine("auto", plain, {"spark.executor.cores": "2"}, program=False)
+    assert choose_engine("auto", plain, {}, is_program=False).engine is EngineKind.CONNECT
+    assert choose_engine("auto", None, {}, is_program=False).engine is EngineKind.CONNECT
+    assert choose_engine("auto", plain, {}, is_program=True).engine is EngineKind.CLASSIC
+    static = choose_engine("auto", plain, {"spark.executor.cores": "2"}, is_program=False)
     assert "spark.executor.cores" in static.reason
 
 
 def test_who_asks_for_an_engine_gets_it() -> None:
     uses_rdd = ast.parse("df.rdd")
-    assert choose_engine("connect", uses_rdd, {}, program=True).engine is EngineKind.CONNECT
-    assert choose_engine("classic", None, {}, program=False).engine is EngineKind.CLASSIC
+    assert choose_engine("connect", uses_rdd, {}, is_program=True).engine is EngineKind.CONNECT
+    assert choose_engine("classic", None, {}, is_program=False).engine is EngineKind.CLASSIC
 
 
 def test_a_script_that_does_not_parse_is_refused_with_its_line() -> None:

@@ -9,7 +9,7 @@ import msgspec
 from stoker.core.checks.validation import validate
 from stoker.core.errors import InvalidJobGraph
 from stoker.core.faults import Fault, did_you_mean
-from stoker.core.graph import DEFAULT_QUEUE, JobGraph, ResourceProfile
+from stoker.core.graph import DEFAULT_QUEUE, JobGraph, ResourceProfile, RestartPolicy
 from stoker.core.options import read_size
 from stoker.pipeline.texts import as_text, refuse
 
@@ -98,3 +98,24 @@ def _profile(given: Any) -> ResourceProfile:
         remedy = "give a size, such as 512 mb or 2 gb"
         raise refuse("resources", f"memory is {memory!r}", remedy) from error
     return ResourceProfile(cores=float(cores), memory_bytes=size)
+
+
+def restart_policy(given: RestartPolicy | Mapping[str, Any] | str | None) -> RestartPolicy | None:
+    if given is None or isinstance(given, RestartPolicy):
+        return given
+    if isinstance(given, str):
+        return RestartPolicy(strategy=given)
+    if not isinstance(given, Mapping):
+        raise refuse("restart", f"it is a {type(given).__name__}", "give a mapping")
+    known = RestartPolicy.__struct_fields__
+    faults = [
+        str(Fault("restart", f"unknown key '{key}'", did_you_mean(str(key), known)))
+        for key in given
+        if key not in known
+    ]
+    if faults:
+        raise InvalidJobGraph(faults)
+    try:
+        return msgspec.convert(dict(given), RestartPolicy)
+    except msgspec.ValidationError as error:
+        raise refuse("restart", str(error), "correct the value") from error

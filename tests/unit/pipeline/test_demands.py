@@ -8,8 +8,8 @@ from stoker import Pipeline
 from stoker.core.errors import InvalidJobGraph
 from stoker.core.graph import ResourceProfile
 from stoker.pipeline.building import assemble
+from stoker.pipeline.demands import with_demands
 from stoker.pipeline.drafts import JobDraft
-from stoker.pipeline.resources import with_demands
 from stoker.pipeline.yaml_job import yaml_draft
 
 VERTICES = """
