@@ -28,15 +28,15 @@ import asyncio, random, sys
 from pathlib import Path
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import Ids
-from stoker.resourcemanager.local_processes import LocalProcesses
-from stoker.resourcemanager.provider import Offer
+from stoker.resourcemanager.local_processes import LocalProcessProvider
+from stoker.resourcemanager.provider import ExecutorOffer
 
 async def main():
     folder = Path(sys.argv[1])
-    provider = LocalProcesses(
+    provider = LocalProcessProvider(
         command=lambda _: [sys.executable, "-c", "import time; time.sleep(600)", str(folder)],
         limit=1,
-        offer=Offer(slots=1, profile=ResourceProfile()),
+        offer=ExecutorOffer(slots=1, profile=ResourceProfile()),
         log_dir=folder,
         ids=Ids(random.Random(1)),
     )

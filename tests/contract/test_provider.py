@@ -18,8 +18,8 @@ from builders import wait_until
 from stoker.core.errors import Conflict, StartupFailed
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import Ids, ResourceId
-from stoker.resourcemanager.local_processes import LocalProcesses
-from stoker.resourcemanager.provider import Offer, Provider, Standalone
+from stoker.resourcemanager.local_processes import LocalProcessProvider
+from stoker.resourcemanager.provider import ExecutorOffer, Provider, StandaloneProvider
 
 LIMIT = 2
 PATIENCE = 60.0
@@ -32,11 +32,11 @@ STUBBORN = [
 ]
 
 
-def local(folder: Path, command: list[str] | None = None, **more: float) -> LocalProcesses:
-    return LocalProcesses(
+def local(folder: Path, command: list[str] | None = None, **more: float) -> LocalProcessProvider:
+    return LocalProcessProvider(
         command=lambda _: command or SLEEPER,
         limit=LIMIT,
-        offer=Offer(slots=2, profile=ResourceProfile(cores=1, memory_bytes=1)),
+        offer=ExecutorOffer(slots=2, profile=ResourceProfile(cores=1, memory_bytes=1)),
         log_dir=folder / "log",
         ids=Ids(random.Random(1)),
         grace=timedelta(seconds=more.get("grace", 30)),
@@ -46,7 +46,7 @@ def local(folder: Path, command: list[str] | None = None, **more: float) -> Loca
 @asynccontextmanager
 async def opened(kind: str, folder: Path) -> AsyncIterator[Provider]:
     if kind == "standalone":
-        yield Standalone()
+        yield StandaloneProvider()
     else:
         async with local(folder) as provider:
             yield provider
@@ -57,7 +57,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def pid_of(provider: LocalProcesses, resource_id: ResourceId) -> int:
+def pid_of(provider: LocalProcessProvider, resource_id: ResourceId) -> int:
     return provider._children[resource_id].process.pid
 
 
@@ -74,7 +74,7 @@ def is_there(pid: int) -> bool:
 async def test_it_never_has_more_than_its_limit_and_says_so(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as provider:
         started = [await provider.start() for _ in range(provider.limit)]
-        assert provider.living() == tuple(started)
+        assert provider.alive() == tuple(started)
         with pytest.raises(Conflict):
             await provider.start()
 
@@ -89,7 +89,7 @@ async def test_it_offers_something_exactly_when_it_can_start_something(
 async def test_stopping_what_is_not_there_is_harmless(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as provider:
         await provider.stop(ResourceId("nobody"))
-        assert provider.living() == ()
+        assert provider.alive() == ()
 
 
 async def test_nobody_is_told_of_an_end_that_did_not_happen(kind: str, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ async def test_what_is_stopped_is_gone_and_told_once_and_makes_room(tmp_path: Pa
         pid = pid_of(provider, one)
         await provider.stop(one)
         assert not is_there(pid)
-        assert provider.living() == (other,)
+        assert provider.alive() == (other,)
         assert (await provider.next_end()).resource_id == one
         await provider.stop(one)
         assert await provider.start() not in (one, other)
@@ -123,7 +123,7 @@ async def test_a_death_is_told_with_its_reason(tmp_path: Path) -> None:
             ended = await provider.next_end()
         assert ended.resource_id == victim
         assert "SIGKILL" in ended.reason
-        assert provider.living() == ()
+        assert provider.alive() == ()
 
 
 async def test_a_start_that_fails_is_told_with_what_the_process_said(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_what_cannot_be_started_at_all_raises(tmp_path: Path) -> None:
         provider.log_dir = tmp_path / "not" / "there"
         with pytest.raises(StartupFailed):
             await provider.start()
-        assert provider.living() == ()
+        assert provider.alive() == ()
 
 
 async def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
@@ -170,14 +170,14 @@ async def test_nothing_is_left_when_its_process_is_killed(tmp_path: Path) -> Non
         from pathlib import Path
         from stoker.core.graph import ResourceProfile
         from stoker.core.ids import Ids
-        from stoker.resourcemanager.local_processes import LocalProcesses
-        from stoker.resourcemanager.provider import Offer
+        from stoker.resourcemanager.local_processes import LocalProcessProvider
+        from stoker.resourcemanager.provider import ExecutorOffer
 
         async def main():
-            provider = LocalProcesses(
+            provider = LocalProcessProvider(
                 command=lambda _: [sys.executable, "-c", "import time; time.sleep(600)"],
                 limit=1,
-                offer=Offer(slots=1, profile=ResourceProfile()),
+                offer=ExecutorOffer(slots=1, profile=ResourceProfile()),
                 log_dir=Path(sys.argv[1]),
                 ids=Ids(random.Random(1)),
             )

@@ -15,7 +15,6 @@ from stoker.gateways.jobmaster import (
 from stoker.gateways.resourcemanager import (
     Declined,
     JobMasterRegistration,
-    Prospects,
     Registered,
     RegistrationAnswer,
     ResourceManagerGateway,
@@ -25,6 +24,7 @@ from stoker.gateways.resourcemanager import (
     SlotStatus,
     TaskExecutorDetails,
     TaskExecutorRegistration,
+    WaitReason,
 )
 from stoker.gateways.taskexecutor import SlotRequest, TaskDeployment, TaskExecutorGateway
 from stoker.rpc.service import Endpoint
@@ -170,10 +170,7 @@ class FakeManager(Endpoint):
 
     def job_master_leaves(self, job_id: JobId, token: FencingToken, status: JobStatus) -> None: ...
 
-    def why_waiting(self, job_id: JobId) -> str | None:
-        return None
-
-    def prospects(self, job_id: JobId) -> Prospects | None:
+    def wait_reason(self, job_id: JobId) -> WaitReason | None:
         return None
 
     def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None: ...

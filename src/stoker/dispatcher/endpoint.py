@@ -190,8 +190,8 @@ class Dispatcher(Endpoint):
         try:
             manager = await self._resource_manager()
             if self._queues.why_waiting(details.job_id) is None:
-                prospects = await manager.prospects(details.job_id)
-                words = prospects.words if prospects else None
+                reason = await manager.wait_reason(details.job_id)
+                words = reason.text if reason else None
             else:
                 free = (await manager.overview()).slots_free
                 needed = self._queues.slots_wanted(details.job_id)

@@ -81,7 +81,7 @@ class LiveJob:
     def run_by(self, running: RunningJob | None) -> None:
         self.running.set(running)
         if running is not None:
-            running.tell_changes(self.tell_change)
+            running.set_change_listener(self.tell_change)
         self.tell_change()
 
     @contextmanager

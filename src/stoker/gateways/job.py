@@ -37,7 +37,7 @@ class RunningJob(Protocol):
 
     def details(self) -> JobDetails: ...
 
-    def tell_changes(self, tell: Callable[[], None]) -> None:
+    def set_change_listener(self, tell: Callable[[], None]) -> None:
         """From now on, after each change of its status or of its tasks' states."""
         ...
 

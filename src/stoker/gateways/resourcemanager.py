@@ -71,13 +71,12 @@ class JobMasterRegistration(Value):
     """The first ones."""
 
 
-class Prospects(Value):
-    """What a job can hope for that misses slots."""
+class WaitReason(Value):
+    """Why a job lacks slots."""
 
-    words: str
-    """What it waits for."""
-    within_reach: bool
-    """The slots exist, or can be started; others have them at the moment."""
+    text: str
+    slots_obtainable: bool
+    """The slots exist or can be started; other jobs may hold them at the moment."""
 
 
 class ResourceOverview(Value):
@@ -131,12 +130,8 @@ class ResourceManagerGateway(Protocol):
         """Globally terminal: the job is forgotten. Otherwise its requirements are retained."""
         ...
 
-    async def why_waiting(self, job_id: JobId) -> str | None:
-        """In words, what the job's missing slots wait for; None when it has what it asked for."""
-        ...
-
-    async def prospects(self, job_id: JobId) -> Prospects | None:
-        """As `why_waiting`, with what it means for the job."""
+    async def wait_reason(self, job_id: JobId) -> WaitReason | None:
+        """What the missing slots of the job wait for; None when it has all that it asked for."""
         ...
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:

@@ -42,7 +42,7 @@ class Attempt:
         self.timestamps[state] = now
 
     @property
-    def deployed(self) -> bool:
+    def is_deployed(self) -> bool:
         """Something may run for it somewhere."""
         return self.state in _DEPLOYED
 
@@ -121,7 +121,7 @@ Command = Deploy | CancelAttempt | ReleaseSlots | RestartAfter
 
 
 @dataclass(frozen=True, kw_only=True)
-class FormerAttempt:
+class PreviousAttempt:
     """What the records say of an attempt that an earlier leader deployed."""
 
     attempt: AttemptId

@@ -27,7 +27,7 @@ class CheckpointHistory:
         self._kept = kept
         self._last: dict[RegionId, int] = {}
         self._latest_id = 0
-        self.savepoints_begun = 0
+        self.savepoints_started = 0
         """By all leaders of the job."""
         self._entries: list[CheckpointEntry] = []
         self._counts = CheckpointCounts()
@@ -37,7 +37,7 @@ class CheckpointHistory:
         self._restored: RestoredFrom | None = None
         self._pending: dict[str, CheckpointEntry] = {}
 
-    def committed(self, region: RegionId, batches: Iterable[BatchFigures]) -> None:
+    def batches_committed(self, region: RegionId, batches: Iterable[BatchFigures]) -> None:
         """Those that are known already, or belong to an attempt before, change nothing."""
         for figures in sorted(batches, key=lambda each: each.batch_id):
             if region not in self._regions or figures.batch_id <= self._last.get(region, -1):
@@ -58,19 +58,19 @@ class CheckpointHistory:
             self._count(total=1, completed=1)
 
     def _next_id(self) -> int:
-        counted = sum(last + 1 for last in self._last.values()) + self.savepoints_begun
+        counted = sum(last + 1 for last in self._last.values()) + self.savepoints_started
         # Batches of a query are heard of late, or not at all: numbers never go back for that.
         self._latest_id = max(self._latest_id + 1, counted)
         return self._latest_id
 
-    def savepoint_begun(self, savepoint_id: str, kind: CheckpointKind, at: Millis) -> None:
-        self.savepoints_begun += 1
+    def savepoint_started(self, savepoint_id: str, kind: CheckpointKind, at: Millis) -> None:
+        self.savepoints_started += 1
         self._pending[savepoint_id] = CheckpointEntry(
             id=self._next_id(), kind=kind, status=CheckpointStatus.IN_PROGRESS, at=at
         )
         self._count(total=1, in_progress=1)
 
-    def savepoint_taken(self, savepoint_id: str, taken: SavepointTaken, at: Millis) -> None:
+    def savepoint_completed(self, savepoint_id: str, taken: SavepointTaken, at: Millis) -> None:
         pending = self._pending.pop(savepoint_id)
         entry = CheckpointEntry(
             id=pending.id,
@@ -99,7 +99,7 @@ class CheckpointHistory:
         self._add(entry)
         self._count(in_progress=-1, failed=1)
 
-    def stopped_before(self, path: str, at: Millis) -> None:
+    def read_stop(self, path: str, at: Millis) -> None:
         """By a master before this one, whose savepoint it is."""
         entry = CheckpointEntry(
             id=self._next_id(),
@@ -117,7 +117,7 @@ class CheckpointHistory:
         self._restored = origin
         self._count(restored=1)
 
-    def shown(self) -> Checkpoints:
+    def view(self) -> Checkpoints:
         pending = tuple(reversed(self._pending.values()))
         return Checkpoints(
             counts=self._counts,

@@ -21,9 +21,13 @@ from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.service import HeartbeatSender
 from stoker.jobmaster.attempts import SlotHandle
-from stoker.jobmaster.executors import KnownExecutor
-from stoker.jobmaster.job import LiveJob
-from stoker.jobmaster.losses import bury_former_life, executor_fell_silent, settle_unknown
+from stoker.jobmaster.executors import ConnectedExecutor
+from stoker.jobmaster.job import JobDriver
+from stoker.jobmaster.losses import (
+    fail_attempts_of_previous_instance,
+    on_executor_silent,
+    resolve_missing,
+)
 from stoker.rpc.service import Endpoint
 
 log = logging.getLogger(__name__)
@@ -32,7 +36,7 @@ log = logging.getLogger(__name__)
 class JobMaster(Endpoint):
     gateway = JobMasterGateway
 
-    def __init__(self, job: LiveJob) -> None:
+    def __init__(self, job: JobDriver) -> None:
         super().__init__(job_component(job.job_id), token=job.token)
         self._job = job
         self.beats: HeartbeatSender[None, set[AttemptId]] = HeartbeatSender(
@@ -40,7 +44,7 @@ class JobMaster(Endpoint):
             job.services.heartbeat,
             own_payload=lambda _: None,
             on_payload=self._missing_attempts,
-            on_lost=self._fell_silent,
+            on_lost=self._on_silent,
         )
 
     # Task executors come and go
@@ -52,32 +56,32 @@ class JobMaster(Endpoint):
         if introduction.job_id != job.job_id:
             return Declined(reason=f"this is the master of job {job.job_id}", final=True)
         try:
-            gateway = await job.services.reached.connect(job.services.rpc, introduction.address)
+            gateway = await job.services.connections.connect(job.services.rpc, introduction.address)
         except StokerError as error:
             return Declined(reason=f"cannot reach you at {introduction.address}: {error}")
-        self._require_certainty()
-        self._drop_other_lives(introduction)
+        self._require_leadership()
+        self._drop_previous_instances(introduction)
         known = job.executors.get(introduction.instance)
-        executor = known or self._welcome(introduction, gateway)
-        self._take_over(executor, introduction)
+        executor = known or self._add_executor(introduction, gateway)
+        self._adopt_attempts(executor, introduction)
         return Admitted(accepted=self._accepted(executor, introduction.offered))
 
-    def _welcome(
+    def _add_executor(
         self, introduction: TaskExecutorIntroduction, gateway: TaskExecutorGateway
-    ) -> KnownExecutor:
+    ) -> ConnectedExecutor:
         job = self._job
-        executor = KnownExecutor(
+        executor = ConnectedExecutor(
             resource_id=introduction.resource_id,
             instance=introduction.instance,
             address=introduction.address,
             gateway=gateway,
         )
         job.executors[executor.instance] = executor
-        self.beats.monitor_target(executor.instance, lambda _: self._beat(executor))
+        self.beats.monitor_target(executor.instance, lambda _: self._heartbeat(executor))
         job.scope.spawn(f"watch {executor.instance}", self._watch(executor))
         return executor
 
-    def _drop_other_lives(self, introduction: TaskExecutorIntroduction) -> None:
+    def _drop_previous_instances(self, introduction: TaskExecutorIntroduction) -> None:
         job = self._job
         for instance, known in list(job.executors.items()):
             same = known.resource_id == introduction.resource_id
@@ -85,9 +89,13 @@ class JobMaster(Endpoint):
                 del job.executors[instance]
                 job.graph.slots_gone(instance)
                 self.beats.unmonitor_target(instance)
-                job.scope.spawn(f"bury {instance}", bury_former_life(job, known))
+                job.scope.spawn(
+                    f"fail_lost_attempts {instance}", fail_attempts_of_previous_instance(job, known)
+                )
 
-    def _take_over(self, executor: KnownExecutor, introduction: TaskExecutorIntroduction) -> None:
+    def _adopt_attempts(
+        self, executor: ConnectedExecutor, introduction: TaskExecutorIntroduction
+    ) -> None:
         """Adopt what it still runs; what it should have and has not, a heartbeat tells (JM-11).
 
         This list proves no absence: it may be older than a deployment that has overtaken it.
@@ -98,28 +106,28 @@ class JobMaster(Endpoint):
             if attempt.outcome is not None:
                 job.ended(attempt.outcome)
             elif not job.graph.attempt_changed(attempt.attempt, attempt.state, job.now):
-                self._cancel_stranger(executor, attempt.attempt)
+                self._cancel_unknown(executor, attempt.attempt)
         if any(job.graph.attempts_on(executor.instance)):
             self.beats.poke(executor.instance)
 
-    def _cancel_stranger(self, executor: KnownExecutor, attempt: AttemptId) -> None:
+    def _cancel_unknown(self, executor: ConnectedExecutor, attempt: AttemptId) -> None:
         log.warning("job %s: %s runs a stranger, %s", self._job.job_id, executor.instance, attempt)
         self._job.scope.spawn(f"cancel stranger {attempt}", self._cancel(executor, attempt))
 
-    async def _cancel(self, executor: KnownExecutor, attempt: AttemptId) -> None:
+    async def _cancel(self, executor: ConnectedExecutor, attempt: AttemptId) -> None:
         job = self._job
         try:
             await executor.gateway.cancel_task(job.token, job.job_id, attempt)
         except StokerError as error:
             log.info("cancel of %s not delivered: %s", attempt, error)
 
-    async def _watch(self, executor: KnownExecutor) -> None:
+    async def _watch(self, executor: ConnectedExecutor) -> None:
         while self._job.executors.get(executor.instance) is executor:
             await self._job.services.rpc.wait_until_gone(executor.address)
             self.beats.poke(executor.instance)
             await asyncio.sleep(self._job.services.heartbeat.interval.total_seconds())
 
-    async def _beat(self, executor: KnownExecutor) -> set[AttemptId]:
+    async def _heartbeat(self, executor: ConnectedExecutor) -> set[AttemptId]:
         """Answers the attempts that were deployed there before the question and are missing."""
         job = self._job
         deployed = {attempt.id for attempt in job.graph.attempts_on(executor.instance)}
@@ -131,16 +139,16 @@ class JobMaster(Endpoint):
             present = ()
         for attempt in sorted(set(present) - deployed - executor.deploying):
             if job.graph.attempt(attempt) is None:
-                self._cancel_stranger(executor, attempt)
+                self._cancel_unknown(executor, attempt)
         return expected - set(present)
 
     def _missing_attempts(self, instance: str, missing: set[AttemptId]) -> None:
         if missing:
             job = self._job
-            job.scope.spawn("settle", settle_unknown(job, InstanceId(instance), missing))
+            job.scope.spawn("settle", resolve_missing(job, InstanceId(instance), missing))
 
-    def _fell_silent(self, instance: str, liveness: Liveness) -> None:
-        executor_fell_silent(self._job, InstanceId(instance), liveness)
+    def _on_silent(self, instance: str, liveness: Liveness) -> None:
+        on_executor_silent(self._job, InstanceId(instance), liveness)
 
     def task_executor_lost(
         self, resource_id: ResourceId, instance: InstanceId, reason: str
@@ -156,7 +164,7 @@ class JobMaster(Endpoint):
         return self._accepted(self._executor(instance), allocations)
 
     def _accepted(
-        self, executor: KnownExecutor, allocations: tuple[AllocationId, ...]
+        self, executor: ConnectedExecutor, allocations: tuple[AllocationId, ...]
     ) -> tuple[AllocationId, ...]:
         job = self._job
         slots = [
@@ -169,18 +177,18 @@ class JobMaster(Endpoint):
         job.act(commands)
         return tuple(accepted)
 
-    def _executor(self, instance: InstanceId) -> KnownExecutor:
+    def _executor(self, instance: InstanceId) -> ConnectedExecutor:
         executor = self._job.executors.get(instance)
         if executor is None:
             raise NotFound(f"task executor instance {instance} is not registered for this job")
         return executor
 
     def attempt_changed(self, report: AttemptReport) -> bool:
-        known = self._note(report)
+        known = self._apply_state(report)
         self._job.act([])
         return known
 
-    def _note(self, report: AttemptReport) -> bool:
+    def _apply_state(self, report: AttemptReport) -> bool:
         state = ExecutionState(report.state)
         return self._job.graph.attempt_changed(report.attempt, state, report.at)
 
@@ -188,8 +196,8 @@ class JobMaster(Endpoint):
         self, instance: InstanceId, outcome: AttemptOutcome, before: AttemptReport | None
     ) -> tuple[AllocationId, ...]:
         if before is not None:
-            self._note(before)
-        with self._job.returns.with_answer_to(instance) as given_back:
+            self._apply_state(before)
+        with self._job.slot_releases.collecting_for(instance) as given_back:
             self._job.ended(outcome)
         return tuple(given_back)
 
@@ -199,18 +207,20 @@ class JobMaster(Endpoint):
         for report in reports:
             self._job.graph.attempt_progressed(report.attempt, report.progress)
             if (attempt := self._job.graph.attempt(report.attempt)) is not None:
-                self._job.checkpoints.committed(attempt.region, report.progress.recent_batches)
+                self._job.checkpoints.batches_committed(
+                    attempt.region, report.progress.recent_batches
+                )
 
     def renew_leases(
         self, instance: InstanceId, attempts: tuple[AttemptId, ...]
     ) -> tuple[AttemptId, ...]:
         self._executor(instance)
-        self._require_certainty()
+        self._require_leadership()
         self._job.lease_acknowledged[instance] = asyncio.get_running_loop().time()
         current = {attempt.id for attempt in self._job.graph.attempts_on(instance)}
         return tuple(attempt for attempt in attempts if attempt in current)
 
-    def _require_certainty(self) -> None:
+    def _require_leadership(self) -> None:
         """Who lets attempts go on must be sure that nobody else could replace them."""
         if not self._job.leadership.grant.is_certain:
             raise NoLeader(

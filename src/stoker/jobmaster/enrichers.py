@@ -41,12 +41,12 @@ class Enrichers:
     plugins: Mapping[str, FailureEnricher] = field(default_factory=dict)
     timeout: timedelta = timedelta(seconds=10)
 
-    def at_once(self, failure: Failure) -> Failure:
+    def label_now(self, failure: Failure) -> Failure:
         if not self.causes or not (labels := label_cause(failure)):
             return failure
         return msgspec.structs.replace(failure, labels={**failure.labels, **labels})
 
-    async def later(self, record: FailureRecord) -> dict[str, str]:
+    async def plugin_labels(self, record: FailureRecord) -> dict[str, str]:
         """Labels of the plug-ins: of those that answer in time and keep to their keys (FAIL-12)."""
         answers: dict[str, Mapping[str, str]] = {}
         with contextlib.suppress(TimeoutError):
@@ -55,10 +55,12 @@ class Enrichers:
                     answers[name] = await _ask(name, plugin, record)
         for name in self.plugins.keys() - answers.keys():
             log.warning("failure enricher %s did not answer in time", name)
-        return merged(answers, record.failure.labels)
+        return merge_labels(answers, record.failure.labels)
 
 
-def merged(answers: Mapping[str, Mapping[str, str]], present: Mapping[str, str]) -> dict[str, str]:
+def merge_labels(
+    answers: Mapping[str, Mapping[str, str]], present: Mapping[str, str]
+) -> dict[str, str]:
     """Of several that give one key, and of one that is there already, the first counts."""
     labels: dict[str, str] = {}
     for name, answer in answers.items():

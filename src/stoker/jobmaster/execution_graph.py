@@ -29,16 +29,16 @@ from stoker.jobmaster.attempts import (
     Attempt,
     CancelAttempt,
     Command,
-    FormerAttempt,
+    PreviousAttempt,
     RestartAfter,
     SlotHandle,
 )
-from stoker.jobmaster.failures import ExceptionHistory, fail_over
-from stoker.jobmaster.regions import RegionRun, RegionRuns
+from stoker.jobmaster.failures import ExceptionHistory, plan_failover
+from stoker.jobmaster.regions import RegionExecution, RegionExecutions
 from stoker.jobmaster.restarts import strategy_for
 from stoker.jobmaster.scheduling import Scheduler
 
-MOST_INTERRUPTIONS = 5
+MAX_INTERRUPTIONS = 5
 """How often a region is begun again at no charge to finish what was decided."""
 
 
@@ -67,13 +67,13 @@ class ExecutionGraph:
         self._strategy = strategy_for(policy)
         self._full = full_fail_over
         self._plan = plan_of(graph)
-        self.runs = RegionRuns(
-            RegionRun(region, Attempt(ids.attempt(), 0, region.id), attempts_kept)
+        self.runs = RegionExecutions(
+            RegionExecution(region, Attempt(ids.attempt(), 0, region.id), attempts_kept)
             for region in regions_of(graph)
         )
         for run in self.runs:
             run.current.timestamps[ExecutionState.CREATED] = now
-        self._scheduler = Scheduler(self.runs, most_slots=graph.slots)
+        self._scheduler = Scheduler(self.runs, max_slots=graph.slots)
 
     # What is asked of it
 
@@ -96,7 +96,7 @@ class ExecutionGraph:
         return bool(self.runs.scheduled())
 
     @property
-    def starves(self) -> bool:
+    def is_starving(self) -> bool:
         """Nothing of it runs, for want of slots; a few that are not enough do not help."""
         return self.lacks_slots and not self.runs.used_slots()
 
@@ -125,7 +125,7 @@ class ExecutionGraph:
 
     def start(
         self,
-        former: Mapping[RegionId, FormerAttempt],
+        former: Mapping[RegionId, PreviousAttempt],
         *,
         cancel_wanted: bool,
         now: Millis,
@@ -134,26 +134,26 @@ class ExecutionGraph:
         commands: list[Command] = []
         for region, record in former.items():
             if (run := self.runs.get(region)) is not None:
-                self._recall(run, record, now)
+                self._restore_attempt(run, record, now)
         if cancel_wanted:
             commands += self.cancel(now)
         else:
             self._move(JobStatus.RECONCILING if former else JobStatus.RUNNING, now)
         for region, record in former.items():
             if record.outcome is not None and (run := self.runs.get(region)) is not None:
-                commands += self._hear_of(run.current, record, record.outcome, now)
-        return commands + self._settle(now)
+                commands += self._apply_recorded_outcome(run.current, record, record.outcome, now)
+        return commands + self._advance(now)
 
-    def _hear_of(
-        self, attempt: Attempt, record: FormerAttempt, outcome: AttemptOutcome, now: Millis
+    def _apply_recorded_outcome(
+        self, attempt: Attempt, record: PreviousAttempt, outcome: AttemptOutcome, now: Millis
     ) -> list[Command]:
         """An end on record. Nobody asked for a cancel, so its executor was stopped or cut off."""
         stopped = outcome.state is ExecutionState.CANCELED or record.interrupted
         if stopped and outcome.failure is not None:
-            return self.former_is_gone(attempt.id, outcome.failure, now)
+            return self.previous_attempt_lost(attempt.id, outcome.failure, now)
         return self._ended(attempt, outcome, now)
 
-    def _recall(self, run: RegionRun, record: FormerAttempt, now: Millis) -> None:
+    def _restore_attempt(self, run: RegionExecution, record: PreviousAttempt, now: Millis) -> None:
         attempt = Attempt(record.attempt, record.number, run.region.id, slot=record.slot)
         attempt.timestamps[ExecutionState.CREATED] = now
         attempt.move(ExecutionState.RECONCILING, now)
@@ -163,7 +163,7 @@ class ExecutionGraph:
         self, slots: Iterable[SlotHandle], now: Millis
     ) -> tuple[list[AllocationId], list[Command]]:
         accepted = self._scheduler.accept(slots, self.slots_needed())
-        return accepted, self._settle(now)
+        return accepted, self._advance(now)
 
     def attempt_changed(self, attempt_id: AttemptId, state: ExecutionState, now: Millis) -> bool:
         attempt = self.attempt(attempt_id)
@@ -176,7 +176,7 @@ class ExecutionGraph:
         ):
             if state is not attempt.state:
                 attempt.move(state, now)
-            self._settle_status(now)
+            self._advance_status(now)
         return True
 
     def attempt_progressed(self, attempt_id: AttemptId, progress: Progress) -> None:
@@ -188,7 +188,7 @@ class ExecutionGraph:
         attempt = self.attempt(outcome.attempt)
         if attempt is None or attempt.state.terminal:
             return False, []
-        return True, self._ended(attempt, outcome, now) + self._settle(now)
+        return True, self._ended(attempt, outcome, now) + self._advance(now)
 
     def attempt_failed(self, attempt_id: AttemptId, failure: Failure, now: Millis) -> list[Command]:
         """It failed on the way, or was lost: there is no outcome from its task executor."""
@@ -196,7 +196,7 @@ class ExecutionGraph:
         if attempt is None or attempt.state.terminal:
             return []
         outcome = attempt.failed_outcome(self.job_id, failure, now)
-        return self._ended(attempt, outcome, now) + self._settle(now)
+        return self._ended(attempt, outcome, now) + self._advance(now)
 
     def deployment_refused(self, attempt_id: AttemptId, now: Millis) -> list[Command]:
         """Its slot is not there any more, so nothing ran: the region waits for another one."""
@@ -206,16 +206,18 @@ class ExecutionGraph:
         self._scheduler.drop(attempt.slot.allocation)
         if attempt.state is ExecutionState.CANCELING:
             self._canceled(attempt, now)
-            return self._settle(now)
-        return self._start_over(attempt, now)
+            return self._advance(now)
+        return self._retry_uncounted(attempt, now)
 
-    def former_is_gone(self, attempt_id: AttemptId, failure: Failure, now: Millis) -> list[Command]:
+    def previous_attempt_lost(
+        self, attempt_id: AttemptId, failure: Failure, now: Millis
+    ) -> list[Command]:
         """An attempt of an earlier leader came to nothing, through no fault of the job."""
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state is not ExecutionState.RECONCILING:
             return self.attempt_failed(attempt_id, failure, now)
         self.failures.add(attempt.failed_with(failure, now))
-        return self._start_over(attempt, now)
+        return self._retry_uncounted(attempt, now)
 
     def attempt_interrupted(
         self, attempt_id: AttemptId, failure: Failure, now: Millis
@@ -225,16 +227,16 @@ class ExecutionGraph:
         if attempt is None or attempt.state.terminal:
             return []
         run = self.runs[attempt.region]
-        if attempt.state is ExecutionState.CANCELING or run.interruptions >= MOST_INTERRUPTIONS:
+        if attempt.state is ExecutionState.CANCELING or run.interruptions >= MAX_INTERRUPTIONS:
             return self.attempt_failed(attempt_id, failure, now)
         run.interruptions += 1
         self.failures.add(attempt.failed_with(failure, now))
-        return self._start_over(attempt, now)
+        return self._retry_uncounted(attempt, now)
 
-    def _start_over(self, attempt: Attempt, now: Millis) -> list[Command]:
+    def _retry_uncounted(self, attempt: Attempt, now: Millis) -> list[Command]:
         attempt.move(ExecutionState.FAILED, now)
-        self.runs[attempt.region].begin_again(self._ids.attempt(), now, at_once=True)
-        return self._settle(now)
+        self.runs[attempt.region].start_new_attempt(self._ids.attempt(), now, at_once=True)
+        return self._advance(now)
 
     def failure_labelled(self, attempt_id: AttemptId, labels: Mapping[str, str]) -> None:
         """What enrichers found out, when the failure was already answered (FAIL-11)."""
@@ -252,20 +254,20 @@ class ExecutionGraph:
         run = self.runs[region]
         if run.current.id == attempt:
             run.restart_pending = False
-        return self._settle(now)
+        return self._advance(now)
 
     def cancel(self, now: Millis) -> list[Command]:
         if self.status.terminal or self.status is JobStatus.CANCELLING:
             return []
         self._move(JobStatus.CANCELLING, now)
-        return self._cancel_all(now) + self._settle(now)
+        return self._cancel_all(now) + self._advance(now)
 
     def fail(self, failure: Failure, now: Millis) -> list[Command]:
         """The job as a whole cannot go on."""
         if self.status.terminal or self.status in (JobStatus.FAILING, JobStatus.CANCELLING):
             return []
         self.failures.add(FailureRecord(failure=failure, at=now))
-        return self._begin_failing(failure, now) + self._settle(now)
+        return self._begin_failing(failure, now) + self._advance(now)
 
     def suspend(self, now: Millis) -> None:
         if not self.status.terminal:
@@ -300,7 +302,7 @@ class ExecutionGraph:
         attempt.move(ExecutionState.CANCELED, now)
         run = self.runs[attempt.region]
         if run.restart_when_ended:
-            run.begin_again(self._ids.attempt(), now, at_once=True)
+            run.start_new_attempt(self._ids.attempt(), now, at_once=True)
 
     def _answer_failure(self, attempt: Attempt, failure: Failure, now: Millis) -> list[Command]:
         delay = None
@@ -311,10 +313,10 @@ class ExecutionGraph:
             self._root_attempt = attempt.id
             return self._begin_failing(failure, now)
         self.restarts += 1
-        plan = fail_over(self.runs, self.runs[attempt.region], failure, full=self._full)
+        plan = plan_failover(self.runs, self.runs[attempt.region], failure, full=self._full)
         for run in plan.follow:
-            run.begin_again(self._ids.attempt(), now, at_once=True)
-        plan.restart.begin_again(self._ids.attempt(), now)
+            run.start_new_attempt(self._ids.attempt(), now, at_once=True)
+        plan.restart.start_new_attempt(self._ids.attempt(), now)
         if self.status is JobStatus.RECONCILING:
             self._move(JobStatus.RUNNING, now)
         if self.status is JobStatus.RUNNING:
@@ -332,36 +334,38 @@ class ExecutionGraph:
             run.restart_pending = False
         return self._cancel(self.runs, now, restart=False)
 
-    def _cancel(self, runs: Iterable[RegionRun], now: Millis, *, restart: bool) -> list[Command]:
+    def _cancel(
+        self, runs: Iterable[RegionExecution], now: Millis, *, restart: bool
+    ) -> list[Command]:
         commands: list[Command] = []
         for run in runs:
             attempt = run.current
             run.restart_when_ended = restart
             if attempt.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
                 attempt.move(ExecutionState.CANCELED, now)
-            elif attempt.deployed and attempt.state is not ExecutionState.CANCELING:
+            elif attempt.is_deployed and attempt.state is not ExecutionState.CANCELING:
                 attempt.move(ExecutionState.CANCELING, now)
                 if attempt.slot is not None:
                     commands.append(CancelAttempt(attempt.id, attempt.slot))
         return commands
 
-    def _settle(self, now: Millis) -> list[Command]:
+    def _advance(self, now: Millis) -> list[Command]:
         """Draw what follows from the present state: next deployments, next status."""
-        self._settle_status(now)
+        self._advance_status(now)
         commands: list[Command] = []
         if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.RECONCILING):
             commands += self._scheduler.schedule(now)
         return commands + self._scheduler.release_surplus(self.slots_needed())
 
-    def _settle_status(self, now: Millis) -> None:
+    def _advance_status(self, now: Millis) -> None:
         match self.status:
-            case JobStatus.CANCELLING if self.runs.at_rest:
+            case JobStatus.CANCELLING if self.runs.all_ended:
                 self._move(JobStatus.CANCELED, now)
-            case JobStatus.FAILING if self.runs.at_rest:
+            case JobStatus.FAILING if self.runs.all_ended:
                 self._move(JobStatus.FAILED, now)
-            case JobStatus.RESTARTING if not self.runs.restarting:
+            case JobStatus.RESTARTING if not self.runs.any_restarting:
                 self._move(JobStatus.RUNNING, now)
-            case JobStatus.RECONCILING if not self.runs.reconciling:
+            case JobStatus.RECONCILING if not self.runs.any_reconciling:
                 self._move(JobStatus.RUNNING, now)
             case _:
                 pass

@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,11 +22,12 @@ from stoker.heartbeat.monitor import Liveness
 from stoker.jobmaster.attempts import SlotHandle
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.rpc.service import RpcService
+from stoker.security.binding import is_loopback
 
-MOST_REACHED = 1000
+MAX_CONNECTIONS = 1000
 
 
-class ReachedExecutors:
+class ExecutorConnections:
     """Those that any job's master of this process has shaken hands with.
 
     An address names one life of a task executor, so none of them need be greeted again.
@@ -42,13 +42,13 @@ class ReachedExecutors:
             return known
         gateway = await rpc.connect(address, TaskExecutorGateway)
         self._gateways[address] = gateway
-        if len(self._gateways) > MOST_REACHED:
+        if len(self._gateways) > MAX_CONNECTIONS:
             self._gateways.popitem(last=False)
         return gateway
 
 
 @dataclass
-class KnownExecutor:
+class ConnectedExecutor:
     resource_id: ResourceId
     instance: InstanceId
     address: str
@@ -62,15 +62,8 @@ def is_proof_of_death(address: str, liveness: Liveness) -> bool:
 
     From another machine it could be a network's answer as well, and proves nothing.
     """
-    local = address.startswith("mem://") or _is_loopback(urlsplit(address).hostname or "")
+    local = address.startswith("mem://") or is_loopback(urlsplit(address).hostname or "")
     return liveness is Liveness.UNREACHABLE and local
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def wait_before_replacing(
@@ -93,43 +86,45 @@ log = logging.getLogger(__name__)
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 
 
-class SlotReturns:
+class SlotReleases:
     """By calls of its own, or with the answer to the task executor that asks just now."""
 
     def __init__(
         self,
         job_id: JobId,
         token: FencingToken,
-        executors: Mapping[InstanceId, KnownExecutor],
+        executors: Mapping[InstanceId, ConnectedExecutor],
         spawn: Spawn,
     ) -> None:
         self._job_id = job_id
         self._token = token
         self._executors = executors
         self._spawn = spawn
-        self._answered: InstanceId | None = None
-        self._with_answer: list[AllocationId] = []
+        self._collecting: InstanceId | None = None
+        self._collected: list[AllocationId] = []
 
     @contextmanager
-    def with_answer_to(self, instance: InstanceId) -> Iterator[list[AllocationId]]:
+    def collecting_for(self, instance: InstanceId) -> Iterator[list[AllocationId]]:
         """Fills the list with what goes back to it meanwhile: within one turn of the loop."""
-        self._answered, self._with_answer = instance, []
+        self._collecting, self._collected = instance, []
         try:
-            yield self._with_answer
+            yield self._collected
         finally:
-            self._answered = None
+            self._collecting = None
 
-    def give_back(self, slots: Sequence[SlotHandle]) -> None:
+    def release(self, slots: Sequence[SlotHandle]) -> None:
         by_instance: dict[InstanceId, list[AllocationId]] = {}
         for slot in slots:
             by_instance.setdefault(slot.instance, []).append(slot.allocation)
         for instance, allocations in by_instance.items():
-            if instance == self._answered:
-                self._with_answer += allocations
+            if instance == self._collecting:
+                self._collected += allocations
             elif (executor := self._executors.get(instance)) is not None:
                 self._spawn(f"release at {instance}", self._call(executor, tuple(allocations)))
 
-    async def _call(self, executor: KnownExecutor, allocations: tuple[AllocationId, ...]) -> None:
+    async def _call(
+        self, executor: ConnectedExecutor, allocations: tuple[AllocationId, ...]
+    ) -> None:
         try:
             await executor.gateway.free_slots(
                 self._token, self._job_id, allocations, "no longer needed"

@@ -8,38 +8,42 @@ import msgspec
 
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.results import Failure, FailureRecord
-from stoker.jobmaster.regions import RegionRun, RegionRuns
+from stoker.jobmaster.regions import RegionExecution, RegionExecutions
 
 DAMAGED_RESULT = "damaged-result"
 """Label of a failure that names the vertex whose materialized result cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FailOver:
-    restart: RegionRun
+class FailoverPlan:
+    restart: RegionExecution
     """Tried again after the wait that the strategy asks for."""
-    follow: tuple[RegionRun, ...] = ()
+    follow: tuple[RegionExecution, ...] = ()
     """Have nothing that runs; tried again when what they read is there."""
-    cancel: tuple[RegionRun, ...] = ()
+    cancel: tuple[RegionExecution, ...] = ()
     """Still run; cancelled first, then tried again."""
 
 
-def fail_over(runs: RegionRuns, failed: RegionRun, failure: Failure, *, full: bool) -> FailOver:
+def plan_failover(
+    runs: RegionExecutions, failed: RegionExecution, failure: Failure, *, full: bool
+) -> FailoverPlan:
     """The failed region and those that depend on it; all that have not finished if `full`."""
-    producer = _damaged(runs, failed, failure)
+    producer = _producer_of_damaged_result(runs, failed, failure)
     restart = producer or failed
     follow = (failed,) if producer is not None else ()
     concerned = list(runs) if full else runs.readers_of(restart.region.id)
-    return FailOver(
+    return FailoverPlan(
         restart=restart,
         follow=follow,
         cancel=tuple(
-            run for run in concerned if run.current.deployed and run not in (restart, failed)
+            run for run in concerned if run.current.is_deployed and run not in (restart, failed)
         ),
     )
 
 
-def _damaged(runs: RegionRuns, failed: RegionRun, failure: Failure) -> RegionRun | None:
+def _producer_of_damaged_result(
+    runs: RegionExecutions, failed: RegionExecution, failure: Failure
+) -> RegionExecution | None:
     """The region whose finished result is gone: the only reason to run it again."""
     vertex = RegionId(failure.labels.get(DAMAGED_RESULT, ""))
     producer = runs.get(vertex)

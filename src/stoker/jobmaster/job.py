@@ -41,7 +41,7 @@ from stoker.jobmaster.attempts import (
 from stoker.jobmaster.checkpoints import CheckpointHistory
 from stoker.jobmaster.enrichers import Enrichers
 from stoker.jobmaster.execution_graph import ExecutionGraph
-from stoker.jobmaster.executors import KnownExecutor, ReachedExecutors, SlotReturns
+from stoker.jobmaster.executors import ConnectedExecutor, ExecutorConnections, SlotReleases
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.outputs import BACKOFF, DecidedOutputs, may_be_excused
 from stoker.rpc.service import RpcService
@@ -63,10 +63,10 @@ class JobMasterServices:
     lease: LeaseOptions = field(default_factory=LeaseOptions)
     enrichers: Enrichers = field(default_factory=Enrichers)
     savepoints: SavepointServices = field(default_factory=SavepointServices)
-    reached: ReachedExecutors = field(default_factory=ReachedExecutors)
+    connections: ExecutorConnections = field(default_factory=ExecutorConnections)
 
 
-class LiveJob:
+class JobDriver:
     def __init__(
         self,
         services: JobMasterServices,
@@ -86,31 +86,33 @@ class LiveJob:
         self.outcomes = outcomes
         self.decided = decided
         self.job_id = graph.job_id
-        self.executors: dict[InstanceId, KnownExecutor] = {}
+        self.executors: dict[InstanceId, ConnectedExecutor] = {}
         self.lease_acknowledged: dict[InstanceId, float] = {}
         """Loop time of the last question that was answered: attempts may run a lease from then."""
-        self.settling: set[AttemptId] = set()
-        self._concluding: set[AttemptId] = set()
+        self.resolving: set[AttemptId] = set()
+        self._checking_output: set[AttemptId] = set()
         self._labelling: set[AttemptId] = set()
         self.scope = TaskScope(f"job {graph.job_id}")
         self.status = status
-        self.tell_change: Callable[[], None] = lambda: None
+        self.notify_change: Callable[[], None] = lambda: None
         self.stopped = False
         """Its stop-with-savepoint is done: what is not over yet has nothing to run any more."""
         self.checkpoints = CheckpointHistory(
             [run.region.id for run in graph.runs if run.region.streaming],
             services.savepoints.options.history,
         )
-        self.needs: Latest[tuple[int, int]] = Latest((0, 0))
+        self.slot_needs: Latest[tuple[int, int]] = Latest((0, 0))
         """Slots that the job needs, and how many of them it holds."""
-        self.waiting: str | None = None
-        self._within_reach = False
+        self.wait_reason: str | None = None
+        self._slots_obtainable = False
         """The resource manager said that its slots exist, free or not."""
-        self.hopeless_since: Latest[float | None] = Latest(None)
-        """Loop time from which on it starves and no slot is within reach."""
+        self.starved_since: Latest[float | None] = Latest(None)
+        """Loop time from which on it is_starving and no slot is within reach."""
         self.resource_manager: ResourceManagerGateway | None = None
-        self.farewells: set[asyncio.Task[None]] = set()
-        self.returns = SlotReturns(self.job_id, self.token, self.executors, self.farewell)
+        self.exit_tasks: set[asyncio.Task[None]] = set()
+        self.slot_releases = SlotReleases(
+            self.job_id, self.token, self.executors, self.spawn_exit_task
+        )
         self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
 
     @property
@@ -119,12 +121,12 @@ class LiveJob:
 
     def details(self) -> JobDetails:
         details = self.checkpointed(self.graph.details())
-        if self.graph.lacks_slots and self.waiting:
-            return msgspec.structs.replace(details, waiting=self.waiting)
+        if self.graph.lacks_slots and self.wait_reason:
+            return msgspec.structs.replace(details, waiting=self.wait_reason)
         return details
 
     def checkpointed(self, details: JobDetails) -> JobDetails:
-        return msgspec.structs.replace(details, checkpoints=self.checkpoints.shown())
+        return msgspec.structs.replace(details, checkpoints=self.checkpoints.view())
 
     def act(self, commands: Sequence[Command]) -> None:
         """Carry out what the graph decided, and let everyone see its new state."""
@@ -138,35 +140,35 @@ class LiveJob:
                 case CancelAttempt(attempt, slot):
                     self.scope.spawn(f"cancel {attempt}", self.drive_cancel(attempt, slot))
                 case ReleaseSlots(slots):
-                    self.returns.give_back(slots)
+                    self.slot_releases.release(slots)
                 case RestartAfter():
                     self.scope.spawn(f"restart {command.region}", self._restart_later(command))
                 case _:
                     assert_never(command)
-        self._show()
+        self._publish_state()
 
-    def _show(self) -> None:
+    def _publish_state(self) -> None:
         graph = self.graph
-        self.tell_change()
+        self.notify_change()
         if graph.status is not self.status.value:
             log.info("job %s is %s", self.job_id, graph.status)
         self.status.set(graph.status)
-        self.needs.set((graph.slots_needed(), graph.slots_held))
-        self._look_for_hope()
+        self.slot_needs.set((graph.slots_needed(), graph.slots_held))
+        self._update_starvation()
         # Labels that are on their way belong into the result; they have a time limit.
         if graph.status.globally_terminal and not self.end.done() and not self._labelling:
             self.end.set_result(
                 JobEnd(details=self.checkpointed(graph.details()), failure=graph.root_failure)
             )
 
-    def note_reach(self, within_reach: bool) -> None:
-        self._within_reach = within_reach
-        self._look_for_hope()
+    def note_slots_obtainable(self, slots_obtainable: bool) -> None:
+        self._slots_obtainable = slots_obtainable
+        self._update_starvation()
 
-    def _look_for_hope(self) -> None:
-        hopeless = self.graph.starves and not self._within_reach
-        if hopeless is (self.hopeless_since.value is None):
-            self.hopeless_since.set(asyncio.get_running_loop().time() if hopeless else None)
+    def _update_starvation(self) -> None:
+        hopeless = self.graph.is_starving and not self._slots_obtainable
+        if hopeless is (self.starved_since.value is None):
+            self.starved_since.set(asyncio.get_running_loop().time() if hopeless else None)
 
     # Deployment
 
@@ -180,7 +182,7 @@ class LiveJob:
         finally:
             executor.deploying.discard(command.attempt)
 
-    async def _launch(self, command: Deploy, executor: KnownExecutor) -> None:
+    async def _launch(self, command: Deploy, executor: ConnectedExecutor) -> None:
         # The intent is durable before anything starts, so that the next leader looks for it.
         await self.attempts.put(
             AttemptRecord(
@@ -211,7 +213,7 @@ class LiveJob:
         await self._submit(deployment, executor)
         failpoint("deployment.after-submitting")
 
-    async def _submit(self, deployment: TaskDeployment, executor: KnownExecutor) -> None:
+    async def _submit(self, deployment: TaskDeployment, executor: ConnectedExecutor) -> None:
         """Until it is answered: the same attempt again is harmless, and one that is lost is not."""
         while self._wants_to_deploy(deployment.attempt, executor):
             try:
@@ -222,7 +224,7 @@ class LiveJob:
             except StokerError as error:
                 log.warning("no deployment to %s: %s", executor.resource_id, error)
                 if not error.retriable:
-                    self._fail(deployment.attempt, _refused(executor.resource_id, error))
+                    self._fail(deployment.attempt, _refusal(executor.resource_id, error))
                 await asyncio.sleep(DEPLOY_RETRY_SECONDS)
             else:
                 return
@@ -235,7 +237,7 @@ class LiveJob:
         else:
             self.act(self.graph.deployment_refused(deployment.attempt, self.now))
 
-    def _wants_to_deploy(self, attempt_id: AttemptId, executor: KnownExecutor) -> bool:
+    def _wants_to_deploy(self, attempt_id: AttemptId, executor: ConnectedExecutor) -> bool:
         attempt = self.graph.attempt(attempt_id)
         known = self.executors.get(executor.instance) is executor
         return known and attempt is not None and attempt.state is ExecutionState.DEPLOYING
@@ -258,17 +260,17 @@ class LiveJob:
                     log.info("cancel of %s not delivered yet: %s", attempt_id, error)
             await asyncio.sleep(self._cancel_pause(executor, attempt_id))
 
-    def _cancel_pause(self, executor: KnownExecutor | None, attempt: AttemptId) -> float:
+    def _cancel_pause(self, executor: ConnectedExecutor | None, attempt: AttemptId) -> float:
         deploying = executor is not None and attempt in executor.deploying
         return 0.05 if deploying else self.services.options.cancel_retry.total_seconds()
 
     # Slots and restarts
 
-    def farewell(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
+    def spawn_exit_task(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
         """A task that the end of the job waits for, for a short while."""
         task = self.scope.spawn(name, coroutine)
-        self.farewells.add(task)
-        task.add_done_callback(self.farewells.discard)
+        self.exit_tasks.add(task)
+        task.add_done_callback(self.exit_tasks.discard)
 
     async def _restart_later(self, command: RestartAfter) -> None:
         await asyncio.sleep(command.seconds)
@@ -294,11 +296,11 @@ class LiveJob:
         interrupted = await self.decided.interrupted(region, failure)
         if not is_gone():
             return
-        failure = self.services.enrichers.at_once(failure)
+        failure = self.services.enrichers.label_now(failure)
         if interrupted:
             self.act(self.graph.attempt_interrupted(attempt_id, failure, self.now))
         else:
-            self.act(self.graph.former_is_gone(attempt_id, failure, self.now))
+            self.act(self.graph.previous_attempt_lost(attempt_id, failure, self.now))
         self._label_later(attempt_id)
 
     async def _recorded(self, region: RegionId, attempt: AttemptId) -> AttemptOutcome | None:
@@ -309,47 +311,47 @@ class LiveJob:
         )
 
     def ended(self, outcome: AttemptOutcome) -> None:
-        self.checkpoints.committed(outcome.region, outcome.progress.recent_batches)
+        self.checkpoints.batches_committed(outcome.region, outcome.progress.recent_batches)
         if outcome.failure is not None and outcome.failure.labels.get("cause") == MOVED:
             # As if it had never been taken there: no failure of the job, and no restart of it.
             self.act(self.graph.deployment_refused(outcome.attempt, self.now))
         elif may_be_excused(self.graph.graph, outcome.region, outcome.failure):
-            self._conclude_later(outcome)
+            self._apply_after_output_check(outcome)
         else:
-            self._conclude(outcome)
+            self._apply_outcome(outcome)
 
-    def _conclude(self, outcome: AttemptOutcome) -> None:
-        outcome = self._explained(outcome)
+    def _apply_outcome(self, outcome: AttemptOutcome) -> None:
+        outcome = self._with_cause_label(outcome)
         known, commands = self.graph.attempt_ended(outcome, self.now)
         if known and outcome.failure is not None:
             self._label_later(outcome.attempt)
         self.act(commands)
 
-    def _explained(self, outcome: AttemptOutcome) -> AttemptOutcome:
+    def _with_cause_label(self, outcome: AttemptOutcome) -> AttemptOutcome:
         if outcome.failure is None:
             return outcome
-        failure = self.services.enrichers.at_once(outcome.failure)
+        failure = self.services.enrichers.label_now(outcome.failure)
         return msgspec.structs.replace(outcome, failure=failure)
 
-    def _conclude_later(self, outcome: AttemptOutcome) -> None:
+    def _apply_after_output_check(self, outcome: AttemptOutcome) -> None:
         attempt = self.graph.attempt(outcome.attempt)
         is_over = attempt is None or attempt.state.terminal
-        if not is_over and outcome.attempt not in self._concluding:
-            self._concluding.add(outcome.attempt)
-            self.scope.spawn(f"conclude {outcome.attempt}", self._look_and_conclude(outcome))
+        if not is_over and outcome.attempt not in self._checking_output:
+            self._checking_output.add(outcome.attempt)
+            self.scope.spawn(f"conclude {outcome.attempt}", self._check_output_and_apply(outcome))
 
-    async def _look_and_conclude(self, outcome: AttemptOutcome) -> None:
+    async def _check_output_and_apply(self, outcome: AttemptOutcome) -> None:
         try:
             interrupted = await self.decided.interrupted(outcome.region, outcome.failure)
         finally:
-            self._concluding.discard(outcome.attempt)
-        failure = self._explained(outcome).failure
+            self._checking_output.discard(outcome.attempt)
+        failure = self._with_cause_label(outcome).failure
         if interrupted and failure is not None:
             commands = self.graph.attempt_interrupted(outcome.attempt, failure, self.now)
             self._label_later(outcome.attempt)
             self.act(commands)
         else:
-            self._conclude(outcome)
+            self._apply_outcome(outcome)
 
     def _label_later(self, attempt: AttemptId) -> None:
         """Plug-ins take their time; the failure is answered meanwhile (FAIL-11)."""
@@ -360,11 +362,11 @@ class LiveJob:
 
     async def _label(self, attempt: AttemptId, record: FailureRecord) -> None:
         try:
-            labels = await self.services.enrichers.later(record)
+            labels = await self.services.enrichers.plugin_labels(record)
             self.graph.failure_labelled(attempt, labels)
         finally:
             self._labelling.discard(attempt)
-        self._show()
+        self._publish_state()
 
 
 def lost(resource_id: ResourceId, reason: str) -> Failure:
@@ -375,7 +377,7 @@ def lost(resource_id: ResourceId, reason: str) -> Failure:
     )
 
 
-def _refused(resource_id: ResourceId, error: StokerError) -> Failure:
+def _refusal(resource_id: ResourceId, error: StokerError) -> Failure:
     return Failure(
         error=type(error).__name__,
         message=f"task executor {resource_id} refused the task: {error}",

@@ -16,8 +16,8 @@ from stoker.core.states import ExecutionState
 from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.ha.stores.attempts import AttemptRecord
 from stoker.heartbeat.monitor import Liveness
-from stoker.jobmaster.executors import KnownExecutor, is_proof_of_death, wait_before_replacing
-from stoker.jobmaster.job import LiveJob, lost
+from stoker.jobmaster.executors import ConnectedExecutor, is_proof_of_death, wait_before_replacing
+from stoker.jobmaster.job import JobDriver, lost
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,9 @@ PROBES = 2
 PROBE_PAUSE_SECONDS = 0.5
 
 
-async def bury(job: LiveJob, executor: KnownExecutor, reason: str, *, proven_dead: bool) -> None:
+async def fail_lost_attempts(
+    job: JobDriver, executor: ConnectedExecutor, reason: str, *, proven_dead: bool
+) -> None:
     """Wait until none of its attempts can run any more, then let them count as ended."""
     wait = _wait_for(job, executor.instance, proven_dead=proven_dead)
     log.warning(
@@ -41,18 +43,18 @@ async def bury(job: LiveJob, executor: KnownExecutor, reason: str, *, proven_dea
     failure = lost(executor.resource_id, reason)
     for attempt in job.graph.attempts_on(executor.instance):
         # Unless it came back with its attempts.
-        is_gone = partial(_is_away, job, executor.instance)
+        is_gone = partial(_is_disconnected, job, executor.instance)
         if is_gone():
             await job.resolve(attempt.id, failure, is_gone=is_gone)
 
 
-async def bury_former_life(job: LiveJob, executor: KnownExecutor) -> None:
+async def fail_attempts_of_previous_instance(job: JobDriver, executor: ConnectedExecutor) -> None:
     """Another process has its name now. It may be gone, or only frozen or cut off."""
-    proven = await _is_gone(job, executor.address)
-    await bury(job, executor, "another process has its name now", proven_dead=proven)
+    proven = await _process_is_gone(job, executor.address)
+    await fail_lost_attempts(job, executor, "another process has its name now", proven_dead=proven)
 
 
-def _wait_for(job: LiveJob, instance: InstanceId, *, proven_dead: bool) -> timedelta:
+def _wait_for(job: JobDriver, instance: InstanceId, *, proven_dead: bool) -> timedelta:
     now = asyncio.get_running_loop().time()
     return wait_before_replacing(
         proven_dead=proven_dead,
@@ -63,11 +65,11 @@ def _wait_for(job: LiveJob, instance: InstanceId, *, proven_dead: bool) -> timed
     )
 
 
-def _is_away(job: LiveJob, instance: InstanceId) -> bool:
+def _is_disconnected(job: JobDriver, instance: InstanceId) -> bool:
     return instance not in job.executors
 
 
-def executor_fell_silent(job: LiveJob, instance: InstanceId, liveness: Liveness) -> None:
+def on_executor_silent(job: JobDriver, instance: InstanceId, liveness: Liveness) -> None:
     executor = job.executors.pop(instance, None)
     if executor is None:
         return
@@ -75,21 +77,26 @@ def executor_fell_silent(job: LiveJob, instance: InstanceId, liveness: Liveness)
     job.act([])
     proven = is_proof_of_death(executor.address, liveness)
     reason = "its process is gone" if proven else f"no heartbeat ({liveness.value.lower()})"
-    job.scope.spawn(f"bury {instance}", bury(job, executor, reason, proven_dead=proven))
+    job.scope.spawn(
+        f"fail_lost_attempts {instance}",
+        fail_lost_attempts(job, executor, reason, proven_dead=proven),
+    )
 
 
-async def settle_unknown(job: LiveJob, instance: InstanceId, missing: set[AttemptId]) -> None:
+async def resolve_missing(job: JobDriver, instance: InstanceId, missing: set[AttemptId]) -> None:
     """The task executor lives and does not have these attempts, so nothing runs for them."""
-    settling = missing - job.settling
-    job.settling |= settling
+    settling = missing - job.resolving
+    job.resolving |= settling
     try:
         for attempt in sorted(settling):
-            await _settle(job, instance, attempt)
+            await _resolve_missing_attempt(job, instance, attempt)
     finally:
-        job.settling -= settling
+        job.resolving -= settling
 
 
-async def _settle(job: LiveJob, instance: InstanceId, attempt: AttemptId) -> None:
+async def _resolve_missing_attempt(
+    job: JobDriver, instance: InstanceId, attempt: AttemptId
+) -> None:
     executor = job.executors.get(instance)
     if executor is None:
         return
@@ -108,7 +115,7 @@ async def _settle(job: LiveJob, instance: InstanceId, attempt: AttemptId) -> Non
     await job.resolve(attempt, failure, is_gone=lambda: True)
 
 
-async def await_former(job: LiveJob, record: AttemptRecord) -> None:
+async def await_previous_attempt(job: JobDriver, record: AttemptRecord) -> None:
     """An earlier leader deployed it: its task executor comes back with it, or it is over.
 
     A new leader cannot know when the lease was last acknowledged, and counts from its own grant.
@@ -117,18 +124,18 @@ async def await_former(job: LiveJob, record: AttemptRecord) -> None:
     options = job.services.options
     lease = job.services.lease
     deadline = loop.time() + (lease.duration + lease.margin).total_seconds()
-    while _still_reconciling(job, record.attempt) and loop.time() < deadline:
-        if await _is_gone(job, record.address):
+    while _awaits_executor(job, record.attempt) and loop.time() < deadline:
+        if await _process_is_gone(job, record.address):
             await asyncio.sleep(options.death_grace.total_seconds())
             break
         await asyncio.sleep(job.services.heartbeat.interval.total_seconds())
-    if _still_reconciling(job, record.attempt):
+    if _awaits_executor(job, record.attempt):
         failure = lost(record.task_executor, "it did not come back to the new leader")
-        is_gone = partial(_still_reconciling, job, record.attempt)
+        is_gone = partial(_awaits_executor, job, record.attempt)
         await job.resolve(record.attempt, failure, is_gone=is_gone)
 
 
-def _still_reconciling(job: LiveJob, attempt_id: AttemptId) -> bool:
+def _awaits_executor(job: JobDriver, attempt_id: AttemptId) -> bool:
     attempt = job.graph.attempt(attempt_id)
     if attempt is None:
         return False
@@ -136,7 +143,7 @@ def _still_reconciling(job: LiveJob, attempt_id: AttemptId) -> bool:
     return attempt.state in (ExecutionState.RECONCILING, ExecutionState.CANCELING) and waiting
 
 
-async def _is_gone(job: LiveJob, address: str) -> bool:
+async def _process_is_gone(job: JobDriver, address: str) -> bool:
     """An address names one life: whoever has its port now does not answer for it."""
     if not is_proof_of_death(address, Liveness.UNREACHABLE):
         return False

@@ -25,14 +25,14 @@ _DEATHS = frozenset({"RunnerDied", "SparkServerDied", "TaskExecutorLost", "Attem
 
 
 def may_be_excused(graph: JobGraph, region: RegionId, failure: Failure | None) -> bool:
-    if failure is None or _is_of_a_neighbour(failure):
+    if failure is None or _is_collateral(failure):
         return failure is not None
     end = graph.vertex(region)
     died = failure.error in _DEATHS
     return died and isinstance(end, Sink) and isinstance(end.write, FormatWrite)
 
 
-def _is_of_a_neighbour(failure: Failure) -> bool:
+def _is_collateral(failure: Failure) -> bool:
     return failure.labels.get("cause") == NEIGHBOUR
 
 
@@ -45,7 +45,7 @@ class DecidedOutputs:
         """The attempt died with this failure, and the job need not answer for it."""
         if failure is None or not may_be_excused(self._graph, region, failure):
             return False
-        if _is_of_a_neighbour(failure):
+        if _is_collateral(failure):
             return True
         try:
             decided = await retry(

@@ -11,7 +11,7 @@ from stoker.jobmaster.attempts import Attempt
 
 
 @dataclass
-class RegionRun:
+class RegionExecution:
     """One region with its current attempt and the former ones, oldest first."""
 
     region: Region
@@ -29,15 +29,15 @@ class RegionRun:
         return self.current.state is ExecutionState.FINISHED
 
     @property
-    def wants_slot(self) -> bool:
+    def needs_slot(self) -> bool:
         waits = self.current.state is ExecutionState.SCHEDULED or self.restart_pending
-        return waits or self.current.deployed
+        return waits or self.current.is_deployed
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         return self.current.state is ExecutionState.CREATED and not self.restart_pending
 
-    def begin_again(self, attempt: AttemptId, now: Millis, *, at_once: bool = False) -> None:
+    def start_new_attempt(self, attempt: AttemptId, now: Millis, *, at_once: bool = False) -> None:
         former = [*self.former, self.current]
         self.former = former[-self.attempts_kept :] if self.attempts_kept > 0 else []
         self.current = Attempt(attempt, self.current.number + 1, self.region.id)
@@ -56,19 +56,19 @@ class RegionRun:
         )
 
 
-class RegionRuns:
+class RegionExecutions:
     """In the order of the regions: those that others read come first."""
 
-    def __init__(self, runs: Iterable[RegionRun]) -> None:
+    def __init__(self, runs: Iterable[RegionExecution]) -> None:
         self._by_region = {run.region.id: run for run in runs}
 
-    def __iter__(self) -> Iterator[RegionRun]:
+    def __iter__(self) -> Iterator[RegionExecution]:
         return iter(self._by_region.values())
 
-    def __getitem__(self, region: RegionId) -> RegionRun:
+    def __getitem__(self, region: RegionId) -> RegionExecution:
         return self._by_region[region]
 
-    def get(self, region: RegionId) -> RegionRun | None:
+    def get(self, region: RegionId) -> RegionExecution | None:
         return self._by_region.get(region)
 
     def attempt(self, attempt: AttemptId) -> Attempt | None:
@@ -79,24 +79,28 @@ class RegionRuns:
         return [
             run.current
             for run in self
-            if run.current.deployed and run.current.slot and run.current.slot.instance == instance
+            if run.current.is_deployed
+            and run.current.slot
+            and run.current.slot.instance == instance
         ]
 
     def used_slots(self) -> set[AllocationId]:
         return {
-            run.current.slot.allocation for run in self if run.current.deployed and run.current.slot
+            run.current.slot.allocation
+            for run in self
+            if run.current.is_deployed and run.current.slot
         }
 
-    def scheduled(self) -> list[RegionRun]:
+    def scheduled(self) -> list[RegionExecution]:
         return [run for run in self if run.current.state is ExecutionState.SCHEDULED]
 
-    def ready(self) -> list[RegionRun]:
+    def schedulable(self) -> list[RegionExecution]:
         """Those that nothing keeps from being scheduled: all that they read is there."""
-        return [run for run in self if run.waits and self._inputs_are_there(run)]
+        return [run for run in self if run.is_waiting and self._inputs_are_there(run)]
 
-    def readers_of(self, region: RegionId) -> list[RegionRun]:
+    def readers_of(self, region: RegionId) -> list[RegionExecution]:
         """That have not finished, directly or through others."""
-        found: list[RegionRun] = []
+        found: list[RegionExecution] = []
         reached = {region}
         for run in self:
             if run.region.reads & reached and not run.finished:
@@ -105,7 +109,7 @@ class RegionRuns:
         return found
 
     @property
-    def at_rest(self) -> bool:
+    def all_ended(self) -> bool:
         return all(run.current.state.terminal for run in self)
 
     @property
@@ -113,12 +117,12 @@ class RegionRuns:
         return all(run.finished for run in self)
 
     @property
-    def restarting(self) -> bool:
+    def any_restarting(self) -> bool:
         return any(run.restart_pending for run in self)
 
     @property
-    def reconciling(self) -> bool:
+    def any_reconciling(self) -> bool:
         return any(run.current.state is ExecutionState.RECONCILING for run in self)
 
-    def _inputs_are_there(self, run: RegionRun) -> bool:
+    def _inputs_are_there(self, run: RegionExecution) -> bool:
         return all(self._by_region[upstream].finished for upstream in run.region.reads)

@@ -27,28 +27,28 @@ from stoker.ha.election import LeaderElection
 from stoker.ha.leadership import Leadership
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
-from stoker.jobmaster.attempts import FormerAttempt, SlotHandle
+from stoker.jobmaster.attempts import PreviousAttempt, SlotHandle
 from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
-from stoker.jobmaster.job import JobMasterServices, LiveJob
-from stoker.jobmaster.losses import await_former
+from stoker.jobmaster.job import JobDriver, JobMasterServices
+from stoker.jobmaster.losses import await_previous_attempt
 from stoker.jobmaster.options import FailoverStrategy, JobMasterOptions
 from stoker.jobmaster.outputs import DecidedOutputs
-from stoker.jobmaster.resource_manager_link import fail_when_starved, keep_registered, take_leave
+from stoker.jobmaster.resource_manager_link import deregister, fail_when_starved, keep_registered
 from stoker.jobmaster.savepoints.operations import JobSavepoints
-from stoker.jobmaster.savepoints.origins import begin_from, retain
+from stoker.jobmaster.savepoints.origins import restore_origin, retain_checkpoint
 from stoker.jobmaster.savepoints.records import (
     SavepointsRecord,
     StopRecord,
-    savepoints_before,
-    stopped_before,
+    read_savepoints,
+    read_stop,
 )
-from stoker.jobmaster.savepoints.stopping import streaming_runs
+from stoker.jobmaster.savepoints.stopping import streaming_regions
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
 
-FAREWELL_SECONDS = 2.0
+EXIT_SECONDS = 2.0
 
 
 class JobMasterRunner:
@@ -65,12 +65,12 @@ class JobMasterRunner:
         self._outcomes = OutcomeStore(storage)
         self._decided = DecidedOutputs(storage, to_run.graph)
         self._status = Latest(JobStatus.INITIALIZING)
-        self._job: LiveJob | None = None
-        self._tell_change: Callable[[], None] = lambda: None
+        self._job: JobDriver | None = None
+        self._notify_change: Callable[[], None] = lambda: None
         self._savepoints: JobSavepoints | None = None
         self._cancel_wanted = to_run.cancel_wanted
         self._end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
-        self.left = asyncio.Event()
+        self.deregistered = asyncio.Event()
         """The job has ended, and everyone who holds something for it was told."""
 
     # What the dispatcher asks
@@ -86,10 +86,10 @@ class JobMasterRunner:
             return self._job.details()
         return self._details_without_master(self.status)
 
-    def tell_changes(self, tell: Callable[[], None]) -> None:
-        self._tell_change = tell
+    def set_change_listener(self, tell: Callable[[], None]) -> None:
+        self._notify_change = tell
         if self._job is not None:
-            self._job.tell_change = tell
+            self._job.notify_change = tell
 
     def _details_without_master(self, status: JobStatus) -> JobDetails:
         graph = self._to_run.graph
@@ -127,12 +127,12 @@ class JobMasterRunner:
     async def ended(self) -> JobEnd:
         return await asyncio.shield(self._end)
 
-    def master_is_gone(self, contending: "asyncio.Task[None]") -> None:
+    def on_leading_ended(self, leading: "asyncio.Task[None]") -> None:
         """Whoever waits for the end learns that the master broke (JMR-12)."""
-        self.left.set()
-        if contending.cancelled() or self._end.done():
+        self.deregistered.set()
+        if leading.cancelled() or self._end.done():
             return
-        error = contending.exception()
+        error = leading.exception()
         self._end.set_exception(error or RuntimeError("the job master ended without a result"))
         self._end.exception()  # Looked at: when leadership is over, nobody waits for it any more.
 
@@ -145,20 +145,20 @@ class JobMasterRunner:
         attempts = AttemptStore(leadership)
         records = await attempts.of_job(self._to_run.graph.job_id)
         try:
-            origin = await self._begin_from()
-            job = self._live_job(leadership, attempts)
+            origin = await self._restore_origin()
+            job = self._new_driver(leadership, attempts)
         except StokerError as error:
-            self._end.set_result(self._initialization_failed(error))
-            self.left.set()
+            self._end.set_result(self._end_of_failed_start(error))
+            self.deregistered.set()
             return
-        former = {record.region: await self._recall(record) for record in records}
-        job.graph.failures.recall(await self._recall_failures(records))
-        stop, savepoints = await self._recall_savepoints(job, origin)
+        former = {record.region: await self._load_previous(record) for record in records}
+        job.graph.failures.recall(await self._load_failures(records))
+        stop, savepoints = await self._load_savepoints(job, origin)
         master = JobMaster(job)
         try:
             async with job.scope, master.beats, self._services.rpc.running(master) as address:
                 self._job = job
-                job.tell_change = self._tell_change
+                job.notify_change = self._notify_change
                 self._savepoints = JobSavepoints(
                     job, self._storage, job.checkpoints, self._services.savepoints
                 )
@@ -166,48 +166,48 @@ class JobMasterRunner:
                 # know the former attempts would be told to cancel them as strangers.
                 job.act(job.graph.start(former, cancel_wanted=self._cancel_wanted, now=job.now))
                 await leadership.publish(address)
-                self._attend(job, records, address)
+                self._start_background_tasks(job, records, address)
                 if stop is not None:
                     self._savepoints.finish_stopped(stop, savepoints.stop_order)
                 elif savepoints.stop_order is not None:
-                    self._savepoints.let_go_on(savepoints.stop_order)
+                    self._savepoints.resume_suspended(savepoints.stop_order)
                 end = await job.end
                 services = self._services.savepoints
-                end = await retain(end, self._to_run.graph, self._storage, services)
+                end = await retain_checkpoint(end, self._to_run.graph, self._storage, services)
                 self._end.set_result(end)
-                await _say_farewell(job)
-                self.left.set()
+                await _finish_exit_tasks(job)
+                self.deregistered.set()
         finally:
             job.graph.suspend(job.now)
             if not self._end.done():
                 self._job = None
                 self._status.set(self.status)
-                self._tell_change()
+                self._notify_change()
 
-    async def _begin_from(self) -> RestoredFrom | None:
+    async def _restore_origin(self) -> RestoredFrom | None:
         if self._cancel_wanted:
             return None
         services = self._services
-        return await begin_from(
+        return await restore_origin(
             self._to_run.graph, self._storage, services.savepoints, services.wall_clock()
         )
 
-    async def _recall_savepoints(
-        self, job: LiveJob, origin: RestoredFrom | None
+    async def _load_savepoints(
+        self, job: JobDriver, origin: RestoredFrom | None
     ) -> tuple[StopRecord | None, SavepointsRecord]:
         if origin is not None:
             job.checkpoints.restored(origin)
-        if not streaming_runs(job):
+        if not streaming_regions(job):
             return None, SavepointsRecord()
-        stop = await stopped_before(self._storage, job.job_id)
+        stop = await read_stop(self._storage, job.job_id)
         job.stopped = stop is not None
-        savepoints = await savepoints_before(self._storage, job.job_id)
-        job.checkpoints.savepoints_begun = savepoints.begun
+        savepoints = await read_savepoints(self._storage, job.job_id)
+        job.checkpoints.savepoints_started = savepoints.begun
         if stop is not None:
-            job.checkpoints.stopped_before(stop.path, stop.at)
+            job.checkpoints.read_stop(stop.path, stop.at)
         return stop, savepoints
 
-    def _live_job(self, leadership: Leadership, attempts: AttemptStore) -> LiveJob:
+    def _new_driver(self, leadership: Leadership, attempts: AttemptStore) -> JobDriver:
         graph = self._to_run.graph
         options = self._services.options
         execution = ExecutionGraph(
@@ -220,7 +220,7 @@ class JobMasterRunner:
             attempts_kept=options.attempts_history_size,
             full_fail_over=options.failover_strategy is FailoverStrategy.FULL,
         )
-        return LiveJob(
+        return JobDriver(
             self._services,
             execution,
             leadership=leadership,
@@ -230,9 +230,9 @@ class JobMasterRunner:
             status=self._status,
         )
 
-    async def _recall(self, record: AttemptRecord) -> FormerAttempt:
+    async def _load_previous(self, record: AttemptRecord) -> PreviousAttempt:
         outcome = await self._outcomes.read(record.job_id, record.region, record.attempt)
-        return FormerAttempt(
+        return PreviousAttempt(
             attempt=record.attempt,
             number=record.number,
             slot=SlotHandle(
@@ -245,7 +245,7 @@ class JobMasterRunner:
             and await self._decided.interrupted(record.region, outcome.failure),
         )
 
-    async def _recall_failures(self, records: list[AttemptRecord]) -> list[FailureRecord]:
+    async def _load_failures(self, records: list[AttemptRecord]) -> list[FailureRecord]:
         """From the outcomes of earlier attempts; the last of each region is heard of anyway."""
         current = {record.attempt for record in records}
         outcomes = [
@@ -255,7 +255,7 @@ class JobMasterRunner:
         ]
         return [
             FailureRecord(
-                failure=self._services.enrichers.at_once(outcome.failure),
+                failure=self._services.enrichers.label_now(outcome.failure),
                 at=outcome.at,
                 region=outcome.region,
                 attempt=outcome.attempt,
@@ -266,13 +266,15 @@ class JobMasterRunner:
             if outcome.failure is not None and outcome.attempt not in current
         ]
 
-    def _attend(self, job: LiveJob, records: list[AttemptRecord], address: str) -> None:
+    def _start_background_tasks(
+        self, job: JobDriver, records: list[AttemptRecord], address: str
+    ) -> None:
         job.scope.spawn("resource manager", keep_registered(job, address))
         job.scope.spawn("starvation", fail_when_starved(job))
         for record in records:
-            job.scope.spawn(f"reconcile {record.attempt}", await_former(job, record))
+            job.scope.spawn(f"reconcile {record.attempt}", await_previous_attempt(job, record))
 
-    def _initialization_failed(self, error: StokerError) -> JobEnd:
+    def _end_of_failed_start(self, error: StokerError) -> JobEnd:
         """The job never began; it ends FAILED with that cause (DISP-09, JMR-06)."""
         failure = Failure(error=type(error).__name__, message=str(error), retriable=False)
         now = self._services.wall_clock()
@@ -308,10 +310,10 @@ def _with_overrides(graph: JobGraph, options: JobMasterOptions) -> JobGraph:
     return msgspec.structs.replace(graph, configuration=configuration)
 
 
-async def _say_farewell(job: LiveJob) -> None:
-    job.farewell("leave", take_leave(job))
-    if job.farewells:
-        await asyncio.wait(job.farewells, timeout=FAREWELL_SECONDS)
+async def _finish_exit_tasks(job: JobDriver) -> None:
+    job.spawn_exit_task("leave", deregister(job))
+    if job.exit_tasks:
+        await asyncio.wait(job.exit_tasks, timeout=EXIT_SECONDS)
 
 
 @asynccontextmanager
@@ -324,13 +326,13 @@ async def running_job(
 ) -> AsyncIterator[RunningJob]:
     runner = JobMasterRunner(to_run, services, storage=storage)
     component = job_component(to_run.graph.job_id)
-    contending = asyncio.create_task(
+    leading = asyncio.create_task(
         election.contend(component, runner.lead), name=f"contend {component}"
     )
-    contending.add_done_callback(runner.master_is_gone)
+    leading.add_done_callback(runner.on_leading_ended)
     try:
         yield runner
-        await runner.left.wait()
+        await runner.deregistered.wait()
     finally:
-        contending.cancel()
-        await asyncio.gather(contending, return_exceptions=True)
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)

@@ -10,13 +10,13 @@ from stoker.core.ids import AllocationId, InstanceId
 from stoker.core.results import Millis
 from stoker.core.states import ExecutionState
 from stoker.jobmaster.attempts import Command, Deploy, ReleaseSlots, SlotHandle
-from stoker.jobmaster.regions import RegionRun, RegionRuns
+from stoker.jobmaster.regions import RegionExecution, RegionExecutions
 
 
 class Scheduler:
-    def __init__(self, runs: RegionRuns, *, most_slots: int | None) -> None:
+    def __init__(self, runs: RegionExecutions, *, max_slots: int | None) -> None:
         self._runs = runs
-        self._most_slots = most_slots
+        self._most_slots = max_slots
         self._pool = SlotPool()
 
     @property
@@ -28,7 +28,7 @@ class Scheduler:
 
     def slots_needed(self) -> int:
         """For what may run now or soon: deployed, waiting for a slot, or to restart (JM-09)."""
-        wanted = sum(run.wants_slot for run in self._runs)
+        wanted = sum(run.needs_slot for run in self._runs)
         return wanted if self._most_slots is None else min(wanted, self._most_slots)
 
     def accept(self, slots: Iterable[SlotHandle], needed: int) -> list[AllocationId]:
@@ -49,7 +49,7 @@ class Scheduler:
 
     def schedule(self, now: Millis) -> list[Command]:
         """Regions in topological order: batch regions need no more than one slot."""
-        for run in self._runs.ready():
+        for run in self._runs.schedulable():
             run.current.move(ExecutionState.SCHEDULED, now)
         commands: list[Command] = []
         for run, slot in assign(self._runs.scheduled(), self._free()):
@@ -73,18 +73,18 @@ class Scheduler:
 
 
 def assign(
-    waiting: Sequence[RegionRun], free: Sequence[SlotHandle]
-) -> list[tuple[RegionRun, SlotHandle]]:
+    waiting: Sequence[RegionExecution], free: Sequence[SlotHandle]
+) -> list[tuple[RegionExecution, SlotHandle]]:
     """Streaming regions start together or not at all; batch regions as slots come (JM-13)."""
     together = [run for run in waiting if run.region.streaming]
     apart = [run for run in waiting if not run.region.streaming]
     chosen = together if len(free) >= len(together) else []
     chosen = [*chosen, *apart[: len(free) - len(chosen)]]
     left = list(free)
-    return [(run, _take(left, run)) for run in chosen]
+    return [(run, _pick_slot(left, run)) for run in chosen]
 
 
-def _take(free: list[SlotHandle], run: RegionRun) -> SlotHandle:
+def _pick_slot(free: list[SlotHandle], run: RegionExecution) -> SlotHandle:
     """A slot on the executor of the former attempt, if there is one (POOL-11)."""
     same = [slot for slot in free if slot.resource_id == run.current.preferred]
     slot = same[0] if same else free[0]

@@ -35,7 +35,7 @@ from stoker.jobmaster.options import JobMasterOptions
 from stoker.jobmaster.run import running_job
 from stoker.processes.failsafe import FailsafeMaster
 from stoker.resourcemanager.options import ResourceManagerOptions
-from stoker.resourcemanager.provider import Provider, Standalone
+from stoker.resourcemanager.provider import Provider, StandaloneProvider
 from stoker.resourcemanager.run import lead_resource_manager
 from stoker.resourcemanager.services import ResourceManagerServices
 from stoker.rpc.service import RpcService
@@ -76,7 +76,7 @@ class MasterServices:
     options: PartOptions = field(default_factory=PartOptions)
     open_storage: OpenStorage = open_place
     """Where savepoints go and come from."""
-    provider: Provider = field(default_factory=Standalone)
+    provider: Provider = field(default_factory=StandaloneProvider)
     repartition: RepartitionState = cannot_repartition
     shutdowns: ShutdownFollower | None = None
     """Run by whoever owns the process; None where the cluster has no end."""

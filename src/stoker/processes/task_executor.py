@@ -44,7 +44,7 @@ from stoker.taskexecutor.endpoint import TaskExecutor
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
 from stoker.taskexecutor.services import TaskExecutorServices
-from stoker.taskexecutor.slots import FileSlotMemory
+from stoker.taskexecutor.slots import FileSlotStore
 from stoker.taskexecutor.tasks import TaskServices
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ async def task_executor_process(
                     cores=machine.cores(),
                     memory_bytes=machine.memory_bytes(),
                     on_demand=options.on_demand,
-                    slot_memory=FileSlotMemory(directories.work / "slots"),
+                    slot_store=FileSlotStore(directories.work / "slots"),
                     options=configuration.of(TaskExecutorOptions),
                     heartbeat=configuration.of(HeartbeatOptions),
                     lease=configuration.of(LeaseOptions),

@@ -17,7 +17,6 @@ from stoker.gateways.resourcemanager import (
     RESOURCE_MANAGER,
     Declined,
     JobMasterRegistration,
-    Prospects,
     Registered,
     RegistrationAnswer,
     ResourceManagerGateway,
@@ -26,27 +25,28 @@ from stoker.gateways.resourcemanager import (
     SlotReport,
     TaskExecutorDetails,
     TaskExecutorRegistration,
+    WaitReason,
 )
 from stoker.gateways.taskexecutor import SlotRequest, TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.service import HeartbeatSender
-from stoker.resourcemanager.provider import Ended, slot_profile
+from stoker.resourcemanager.provider import EndedExecutor, slot_profile
 from stoker.resourcemanager.registrations import (
     JobLeaders,
-    KnownExecutor,
-    KnownJobMaster,
-    idle_ones,
+    RegisteredExecutor,
+    RegisteredJobMaster,
+    idle_executors,
 )
 from stoker.resourcemanager.scaling import executors_to_release
 from stoker.resourcemanager.services import ResourceManagerServices
 from stoker.resourcemanager.slots import SlotAssignment, SlotManager
-from stoker.resourcemanager.supply import Supply
-from stoker.resourcemanager.wait_reason import prospects_of
+from stoker.resourcemanager.supply import ExecutorSupply
+from stoker.resourcemanager.wait_reason import wait_reason_of
 from stoker.rpc.service import Endpoint
 
 log = logging.getLogger(__name__)
 
-NAMESAKE_TIMEOUT = timedelta(seconds=2)
+DUPLICATE_TIMEOUT = timedelta(seconds=2)
 
 
 class ResourceManager(Endpoint):
@@ -57,40 +57,40 @@ class ResourceManager(Endpoint):
         self._token = token
         self._services = services
         self._slots = SlotManager(services.ids, services.options.rules)
-        self._executors: dict[InstanceId, KnownExecutor] = {}
+        self._executors: dict[InstanceId, RegisteredExecutor] = {}
         self._newest: dict[ResourceId, InstanceId] = {}
-        self._masters: dict[JobId, KnownJobMaster] = {}
+        self._masters: dict[JobId, RegisteredJobMaster] = {}
         self._leaders = JobLeaders(services.options.job_timeout)
         self.scope = TaskScope("resource-manager")
-        self._supply = Supply(
+        self._supply = ExecutorSupply(
             services.provider,
             services.options,
             self.scope,
-            on_end=self._provided_one_ended,
+            on_end=self._on_provided_executor_ended,
             on_room=self._assign,
         )
         self.executor_beats: HeartbeatSender[None, SlotReport] = HeartbeatSender(
             "resource manager to task executors",
             services.heartbeat,
             own_payload=lambda _: None,
-            on_payload=self._slot_report_arrived,
-            on_lost=self._executor_fell_silent,
+            on_payload=self._on_slot_report,
+            on_lost=self._on_executor_silent,
         )
         self.master_beats: HeartbeatSender[None, None] = HeartbeatSender(
             "resource manager to job masters",
             services.heartbeat,
             own_payload=lambda _: None,
             on_payload=lambda _origin, _payload: None,
-            on_lost=self._master_fell_silent,
+            on_lost=self._on_master_silent,
         )
 
     def begin(self) -> None:
         """Once the scope is open."""
         self._supply.begin()
-        self.scope.spawn("checks", self._keep_order())
+        self.scope.spawn("checks", self._run_checks())
         self._assign()
 
-    async def _keep_order(self) -> None:
+    async def _run_checks(self) -> None:
         """The periodic checks: idle and late task executors, jobs that nobody leads."""
         while True:
             await asyncio.sleep(self._services.options.check_interval.total_seconds())
@@ -98,7 +98,7 @@ class ResourceManager(Endpoint):
                 log.warning("job %s had no master for too long: its needs are forgotten", job_id)
                 self._leaders.forget(job_id)
                 self._slots.declare(job_id, 0)
-            self._supply.stop_the_late()
+            self._supply.stop_overdue()
             self._release_idle()
             self._assign()
 
@@ -110,7 +110,7 @@ class ResourceManager(Endpoint):
     async def register_task_executor(
         self, registration: TaskExecutorRegistration
     ) -> RegistrationAnswer:
-        if (namesake := await self._living_namesake(registration)) is not None:
+        if (namesake := await self._live_duplicate(registration)) is not None:
             return Declined(
                 reason=f"a task executor with the resource id {registration.resource_id} runs "
                 f"already, at {namesake}; give each one a taskmanager.resource-id of its own, or "
@@ -125,11 +125,11 @@ class ResourceManager(Endpoint):
             return Declined(reason=f"cannot reach you at {registration.address}: {error}")
         if self._newest.get(registration.resource_id) != registration.instance:
             return Declined(reason="another instance registered meanwhile", final=True)
-        self._drop_other_lives(registration)
+        self._drop_previous_instances(registration)
         instance = registration.instance
         if (before := self._executors.get(instance)) is not None:
             before.watch.cancel()
-        self._executors[instance] = KnownExecutor(
+        self._executors[instance] = RegisteredExecutor(
             registration,
             gateway,
             self._services.wall_clock(),
@@ -144,7 +144,7 @@ class ResourceManager(Endpoint):
             slot_profile(registration.cores, registration.memory_bytes, slots),
             draining=registration.draining,
         )
-        self.executor_beats.monitor_target(instance, lambda _: self._beat(gateway))
+        self.executor_beats.monitor_target(instance, lambda _: self._heartbeat(gateway))
         log.info(
             "task executor %s registered with %d slots at %s",
             registration.resource_id,
@@ -154,7 +154,7 @@ class ResourceManager(Endpoint):
         self._assign()
         return Registered()
 
-    async def _living_namesake(self, registration: TaskExecutorRegistration) -> str | None:
+    async def _live_duplicate(self, registration: TaskExecutorRegistration) -> str | None:
         """Where another process of the same id answers: each would take the other's place."""
         for instance, known in list(self._executors.items()):
             other = known.registration
@@ -165,7 +165,7 @@ class ResourceManager(Endpoint):
                 continue
             try:
                 await self._services.rpc.connect(
-                    other.address, TaskExecutorGateway, timeout=NAMESAKE_TIMEOUT
+                    other.address, TaskExecutorGateway, timeout=DUPLICATE_TIMEOUT
                 )
             except StokerError:
                 continue
@@ -173,13 +173,13 @@ class ResourceManager(Endpoint):
                 return other.address
         return None
 
-    def _drop_other_lives(self, registration: TaskExecutorRegistration) -> None:
+    def _drop_previous_instances(self, registration: TaskExecutorRegistration) -> None:
         for instance, known in list(self._executors.items()):
             same = known.registration.resource_id == registration.resource_id
             if same and instance != registration.instance:
-                self._lose(instance, "it was started again")
+                self._remove_executor(instance, "it was started again")
 
-    async def _beat(self, gateway: TaskExecutorGateway) -> SlotReport:
+    async def _heartbeat(self, gateway: TaskExecutorGateway) -> SlotReport:
         return await gateway.heartbeat_from_resource_manager(self._token)
 
     async def _watch(self, instance: InstanceId, address: str) -> None:
@@ -188,18 +188,18 @@ class ResourceManager(Endpoint):
             self.executor_beats.poke(instance)
             await asyncio.sleep(self._services.heartbeat.interval.total_seconds())
 
-    def _slot_report_arrived(self, instance: str, report: SlotReport) -> None:
+    def _on_slot_report(self, instance: str, report: SlotReport) -> None:
         known = self._executors.get(InstanceId(instance))
         if known is None:
             return
-        known.heard_at = self._services.wall_clock()
+        known.last_heartbeat_at = self._services.wall_clock()
         self._slots.report(InstanceId(instance), report)
         self._assign()
 
-    def _executor_fell_silent(self, instance: str, liveness: Liveness) -> None:
-        self._lose(InstanceId(instance), f"heartbeat: {liveness.value}")
+    def _on_executor_silent(self, instance: str, liveness: Liveness) -> None:
+        self._remove_executor(InstanceId(instance), f"heartbeat: {liveness.value}")
 
-    def _lose(self, instance: InstanceId, reason: str) -> None:
+    def _remove_executor(self, instance: InstanceId, reason: str) -> None:
         known = self._executors.pop(instance, None)
         if known is None:
             return
@@ -211,16 +211,16 @@ class ResourceManager(Endpoint):
         for job_id, master in self._masters.items():
             self.scope.spawn(
                 f"tell {job_id}",
-                _quietly(master.gateway.task_executor_lost(resource_id, instance, reason)),
+                _best_effort(master.gateway.task_executor_lost(resource_id, instance, reason)),
             )
         self.scope.spawn(
             f"disconnect {instance}",
-            _quietly(known.gateway.disconnect_resource_manager(self._token, reason)),
+            _best_effort(known.gateway.disconnect_resource_manager(self._token, reason)),
         )
         self._assign()
 
     def task_executor_leaves(self, instance: InstanceId, reason: str) -> None:
-        self._lose(instance, f"it leaves: {reason}")
+        self._remove_executor(instance, f"it leaves: {reason}")
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
         for instance, known in self._executors.items():
@@ -236,7 +236,7 @@ class ResourceManager(Endpoint):
 
     def _release_idle(self) -> None:
         options = self._services.options
-        idle = idle_ones(self._executors.values(), self._slots, self._now())
+        idle = idle_executors(self._executors.values(), self._slots, self._now())
         spare = options.spare_executors * max((each.slots for each in idle), default=0)
         for instance in executors_to_release(
             idle,
@@ -248,13 +248,15 @@ class ResourceManager(Endpoint):
             known = self._executors[instance]
             log.info("task executor %s is idle and released", known.registration.resource_id)
             self._slots.drain(instance)
-            self.scope.spawn(f"release {instance}", _quietly(known.gateway.drain(self._token, 0.0)))
+            self.scope.spawn(
+                f"release {instance}", _best_effort(known.gateway.drain(self._token, 0.0))
+            )
 
-    def _provided_one_ended(self, ended: Ended) -> None:
+    def _on_provided_executor_ended(self, ended: EndedExecutor) -> None:
         """Its own process table knows it sooner than any heartbeat."""
         for instance, known in list(self._executors.items()):
             if known.registration.resource_id == ended.resource_id:
-                self._lose(instance, ended.reason)
+                self._remove_executor(instance, ended.reason)
 
     def slot_freed(self, instance: InstanceId, report: SlotReport) -> None:
         self._slots.report(instance, report)
@@ -274,8 +276,8 @@ class ResourceManager(Endpoint):
             )
         except StokerError as error:
             return Declined(reason=f"cannot reach you at {registration.address}: {error}")
-        self._masters[registration.job_id] = KnownJobMaster(registration, gateway)
-        self._leaders.leads(registration.job_id, registration.token)
+        self._masters[registration.job_id] = RegisteredJobMaster(registration, gateway)
+        self._leaders.set_leader(registration.job_id, registration.token)
         self.master_beats.monitor_target(
             registration.job_id, lambda _: gateway.heartbeat_from_resource_manager()
         )
@@ -284,7 +286,7 @@ class ResourceManager(Endpoint):
         return Registered()
 
     def declare_requirements(self, requirements: ResourceRequirements) -> None:
-        if not self._leaders.is_led_by(requirements.job_id, requirements.token):
+        if not self._leaders.is_leader(requirements.job_id, requirements.token):
             # Said aloud, so that a master that was given up without its knowledge registers again.
             raise NotFound(f"this master of job {requirements.job_id} is not registered here")
         self._slots.declare(
@@ -299,11 +301,11 @@ class ResourceManager(Endpoint):
         self._assign()
 
     def job_master_leaves(self, job_id: JobId, token: FencingToken, status: JobStatus) -> None:
-        if not self._leaders.is_led_by(job_id, token):
+        if not self._leaders.is_leader(job_id, token):
             return
         del self._masters[job_id]
         self.master_beats.unmonitor_target(job_id)
-        self._leaders.lost(job_id, self._now())
+        self._leaders.leader_lost(job_id, self._now())
         if status.globally_terminal:
             self._leaders.forget(job_id)
             self._slots.declare(job_id, 0)
@@ -314,12 +316,12 @@ class ResourceManager(Endpoint):
         await asyncio.sleep(self._services.options.slot_retry_delay.total_seconds())
         for instance, known in list(self._executors.items()):
             if job_id in self._slots.jobs_on(instance):
-                await _quietly(known.gateway.free_inactive_slots(self._token, job_id))
+                await _best_effort(known.gateway.free_inactive_slots(self._token, job_id))
 
-    def _master_fell_silent(self, job_id: str, liveness: Liveness) -> None:
+    def _on_master_silent(self, job_id: str, liveness: Liveness) -> None:
         # Its requirements are retained: the job goes on under its next master (RM-07).
         self._masters.pop(JobId(job_id), None)
-        self._leaders.lost(JobId(job_id), self._now())
+        self._leaders.leader_lost(JobId(job_id), self._now())
         log.warning("the master of job %s is silent (%s)", job_id, liveness.value)
 
     # Slots
@@ -330,7 +332,7 @@ class ResourceManager(Endpoint):
             self.scope.spawn(f"slot {assignment.allocation}", self._request(assignment))
         # With thousands of jobs that wait it takes long to say what all of them need.
         if self._supply.has_room:
-            self._supply.ask_for(
+            self._supply.request(
                 (need for need in self._slots.needs() if need.job_id in self._masters),
                 self._slots.overview().slots_free,
             )
@@ -354,22 +356,18 @@ class ResourceManager(Endpoint):
 
     # What is shown
 
-    def prospects(self, job_id: JobId) -> Prospects | None:
+    def wait_reason(self, job_id: JobId) -> WaitReason | None:
         required = self._slots.requirement(job_id)
         staying = sum(
             known.registration.on_demand and not self._slots.is_draining(instance)
             for instance, known in self._executors.items()
         )
-        return prospects_of(
+        return wait_reason_of(
             self._slots,
             job_id,
             startable=self._supply.startable(required.profile, staying) if required else 0,
             starting=self._supply.starting,
         )
-
-    def why_waiting(self, job_id: JobId) -> str | None:
-        prospects = self.prospects(job_id)
-        return prospects.words if prospects else None
 
     def overview(self) -> ResourceOverview:
         return msgspec.structs.replace(self._slots.overview(), starting=self._supply.starting)
@@ -378,7 +376,7 @@ class ResourceManager(Endpoint):
         return [known.details(self._slots) for known in self._executors.values()]
 
 
-async def _quietly(call: Awaitable[None]) -> None:
+async def _best_effort(call: Awaitable[None]) -> None:
     """A notice that may fail: whoever misses it finds out by heartbeat."""
     try:
         await call

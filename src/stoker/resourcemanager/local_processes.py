@@ -20,7 +20,7 @@ from stoker.core.errors import Conflict, StartupFailed
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, ResourceId
 from stoker.osproc.parent_death import tethered
-from stoker.resourcemanager.provider import Ended, Offer
+from stoker.resourcemanager.provider import EndedExecutor, ExecutorOffer
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +39,12 @@ class _Child:
 
 
 @dataclass
-class LocalProcesses:
+class LocalProcessProvider:
     """Open for as long as it is used: none of its processes is left when it closes."""
 
     command: Command
     limit: int
-    offer: Offer
+    offer: ExecutorOffer
     log_dir: Path
     ids: Ids
     environment: Mapping[str, str] | None = None
@@ -53,7 +53,7 @@ class LocalProcesses:
     """Removes the files of one that has ended."""
     _children: dict[ResourceId, _Child] = field(default_factory=dict)
     _starting: int = 0
-    _ends: "asyncio.Queue[Ended]" = field(default_factory=asyncio.Queue)
+    _ends: "asyncio.Queue[EndedExecutor]" = field(default_factory=asyncio.Queue)
     _closed: bool = False
 
     async def __aenter__(self) -> Self:
@@ -68,9 +68,9 @@ class LocalProcesses:
         traceback: TracebackType | None,
     ) -> None:
         self._closed = True
-        await asyncio.gather(*(self.stop(resource_id) for resource_id in self.living()))
+        await asyncio.gather(*(self.stop(resource_id) for resource_id in self.alive()))
 
-    def living(self) -> tuple[ResourceId, ...]:
+    def alive(self) -> tuple[ResourceId, ...]:
         return tuple(self._children)
 
     async def start(self) -> ResourceId:
@@ -123,7 +123,7 @@ class LocalProcesses:
             _signal(child.process, signal.SIGKILL)
             await asyncio.wait({child.reaper})
 
-    async def next_end(self) -> Ended:
+    async def next_end(self) -> EndedExecutor:
         return await self._ends.get()
 
     async def _reap(self, resource_id: ResourceId) -> None:
@@ -134,7 +134,9 @@ class LocalProcesses:
             os.killpg(child.process.pid, signal.SIGKILL)
         self._children.pop(resource_id, None)
         self.forget(resource_id)
-        self._ends.put_nowait(Ended(resource_id=resource_id, reason=_reason(status, child.log)))
+        self._ends.put_nowait(
+            EndedExecutor(resource_id=resource_id, reason=_end_reason(status, child.log))
+        )
 
     def _forget_old_logs(self) -> None:
         logs = sorted(self.log_dir.glob("local-*.log"), key=lambda path: path.stat().st_mtime)
@@ -147,7 +149,7 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
         process.send_signal(number)
 
 
-def _reason(status: int, log_file: Path) -> str:
+def _end_reason(status: int, log_file: Path) -> str:
     """How it ended and, unless in order, the last that it said."""
     if status == 0:
         return "it ended"

@@ -67,7 +67,7 @@ def match(
     rules: MatchingRules,
 ) -> list[Match]:
     """`used` says how many slots of each task executor are taken."""
-    turn = _Turn(rules, list(free), dict(used))
+    turn = _Round(rules, list(free), dict(used))
     waiting = {need.job_id: need for need in needs if need.missing > 0}
     given = dict.fromkeys(waiting, 0)
     while waiting and turn.free:
@@ -87,13 +87,13 @@ def match(
                 del waiting[need.job_id]
             continue
         if now - need.since >= rules.patience.total_seconds():
-            turn.keep_for(need, count)
+            turn.reserve_for(need, count)
         del waiting[need.job_id]
     return turn.matches
 
 
 @dataclass
-class _Turn:
+class _Round:
     rules: MatchingRules
     free: list[FreeSlot]
     used: dict[InstanceId, int]
@@ -109,7 +109,7 @@ class _Turn:
             self.matches.append(Match(job_id=need.job_id, slot=slot))
         return True
 
-    def keep_for(self, need: Need, count: int) -> None:
+    def reserve_for(self, need: Need, count: int) -> None:
         """Nobody behind it in the line gets these."""
         for slot in sorted(self._fitting(need), key=self._rank)[:count]:
             self.free.remove(slot)

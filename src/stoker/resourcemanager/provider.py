@@ -10,7 +10,7 @@ from stoker.core.ids import ResourceId
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
+class ExecutorOffer:
     """What each task executor that a provider starts brings."""
 
     slots: int
@@ -18,7 +18,7 @@ class Offer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class EndedExecutor:
     """A task executor that ended, whoever wanted it."""
 
     resource_id: ResourceId
@@ -44,11 +44,11 @@ class Provider(Protocol):
         ...
 
     @property
-    def offer(self) -> Offer | None:
+    def offer(self) -> ExecutorOffer | None:
         """None when it starts none."""
         ...
 
-    def living(self) -> tuple[ResourceId, ...]:
+    def alive(self) -> tuple[ResourceId, ...]:
         """Those that were started and have not ended, oldest first."""
         ...
 
@@ -60,18 +60,18 @@ class Provider(Protocol):
         """It and all that it started are gone when this returns; again is harmless."""
         ...
 
-    async def next_end(self) -> Ended:
+    async def next_end(self) -> EndedExecutor:
         """Wait for the end of one; each end is told once, also those that were asked for."""
         ...
 
 
-class Standalone:
+class StandaloneProvider:
     """Starts nobody."""
 
     limit = 0
-    offer: Offer | None = None
+    offer: ExecutorOffer | None = None
 
-    def living(self) -> tuple[ResourceId, ...]:
+    def alive(self) -> tuple[ResourceId, ...]:
         return ()
 
     async def start(self) -> ResourceId:
@@ -83,6 +83,6 @@ class Standalone:
     async def stop(self, resource_id: ResourceId) -> None:
         """What was not started here is not stopped here."""
 
-    async def next_end(self) -> Ended:
-        never: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+    async def next_end(self) -> EndedExecutor:
+        never: asyncio.Future[EndedExecutor] = asyncio.get_running_loop().create_future()
         return await never

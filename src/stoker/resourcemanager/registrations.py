@@ -23,16 +23,16 @@ from stoker.resourcemanager.slots import SlotManager
 
 
 @dataclass
-class KnownJobMaster:
+class RegisteredJobMaster:
     registration: JobMasterRegistration
     gateway: JobMasterGateway
 
 
 @dataclass
-class KnownExecutor:
+class RegisteredExecutor:
     registration: TaskExecutorRegistration
     gateway: TaskExecutorGateway
-    heard_at: int
+    last_heartbeat_at: int
     watch: "asyncio.Task[None]"
     idle_since: float
     """Loop time since which none of its slots was seen in use."""
@@ -46,7 +46,7 @@ class KnownExecutor:
             address=registration.address,
             slots_total=total,
             slots_free=free,
-            last_heartbeat=self.heard_at,
+            last_heartbeat=self.last_heartbeat_at,
             host=registration.host,
             pid=registration.pid,
             cores=registration.cores,
@@ -58,8 +58,8 @@ class KnownExecutor:
         )
 
 
-def idle_ones(
-    executors: Iterable[KnownExecutor], slots: SlotManager, now: float
+def idle_executors(
+    executors: Iterable[RegisteredExecutor], slots: SlotManager, now: float
 ) -> list[IdleExecutor]:
     """Only of those that a provider started: the others are not the cluster's to end (SM-11)."""
     idle = []
@@ -77,29 +77,26 @@ def idle_ones(
 class JobLeaders:
     timeout: timedelta
     _leaders: dict[JobId, FencingToken] = field(default_factory=dict)
-    _lost_at: dict[JobId, float] = field(default_factory=dict)
+    _leaderless_since: dict[JobId, float] = field(default_factory=dict)
 
-    def leads(self, job_id: JobId, token: FencingToken) -> None:
+    def set_leader(self, job_id: JobId, token: FencingToken) -> None:
         """A timeout that ran for the job is void (RM-15)."""
         self._leaders[job_id] = token
-        self._lost_at.pop(job_id, None)
+        self._leaderless_since.pop(job_id, None)
 
-    def leader_of(self, job_id: JobId) -> FencingToken | None:
-        return self._leaders.get(job_id)
-
-    def is_led_by(self, job_id: JobId, token: FencingToken) -> bool:
+    def is_leader(self, job_id: JobId, token: FencingToken) -> bool:
         return self._leaders.get(job_id) == token
 
-    def lost(self, job_id: JobId, now: float) -> None:
+    def leader_lost(self, job_id: JobId, now: float) -> None:
         """Its master is silent or has left; the job is kept for a while (RM-07)."""
         if self._leaders.pop(job_id, None) is not None:
-            self._lost_at[job_id] = now
+            self._leaderless_since[job_id] = now
 
     def forget(self, job_id: JobId) -> None:
         self._leaders.pop(job_id, None)
-        self._lost_at.pop(job_id, None)
+        self._leaderless_since.pop(job_id, None)
 
     def expired(self, now: float) -> list[JobId]:
         """Those without a master for the timeout: to be removed (RM-14)."""
         patience = self.timeout.total_seconds()
-        return [job_id for job_id, lost in self._lost_at.items() if now - lost >= patience]
+        return [job_id for job_id, lost in self._leaderless_since.items() if now - lost >= patience]

@@ -7,13 +7,19 @@ from datetime import timedelta
 
 from stoker.core.ids import InstanceId
 from stoker.resourcemanager.matching import Need
-from stoker.resourcemanager.provider import Offer
+from stoker.resourcemanager.provider import ExecutorOffer
 
 FAILURE_WINDOW_SECONDS = 60.0
 
 
 def executors_to_start(
-    needs: Iterable[Need], offer: Offer | None, *, free: int, starting: int, room: int, spare: int
+    needs: Iterable[Need],
+    offer: ExecutorOffer | None,
+    *,
+    free: int,
+    starting: int,
+    room: int,
+    spare: int,
 ) -> int:
     """As many as it takes for what is missing and for `spare` ones in reserve (SM-03, SM-12).
 
@@ -55,7 +61,7 @@ class StartFailures:
 
     at: tuple[float, ...] = ()
 
-    def one_more(self, now: float) -> "StartFailures":
+    def with_failure(self, now: float) -> "StartFailures":
         recent = tuple(each for each in self.at if now - each < FAILURE_WINDOW_SECONDS)
         return StartFailures(at=(*recent, now))
 

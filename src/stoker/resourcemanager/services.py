@@ -6,7 +6,7 @@ from stoker.aio.clock import WallClock
 from stoker.core.ids import Ids
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.resourcemanager.options import ResourceManagerOptions
-from stoker.resourcemanager.provider import Provider, Standalone
+from stoker.resourcemanager.provider import Provider, StandaloneProvider
 from stoker.rpc.service import RpcService
 
 
@@ -17,4 +17,4 @@ class ResourceManagerServices:
     wall_clock: WallClock
     heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
     options: ResourceManagerOptions = field(default_factory=ResourceManagerOptions)
-    provider: Provider = field(default_factory=Standalone)
+    provider: Provider = field(default_factory=StandaloneProvider)

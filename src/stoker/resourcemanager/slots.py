@@ -40,7 +40,7 @@ class Slot:
 
 
 @dataclass
-class Executor:
+class ExecutorSlots:
     slots: list[Slot]
     profile: ResourceProfile
     """What each of its slots offers."""
@@ -91,7 +91,7 @@ class Requirement:
 class SlotManager:
     ids: Ids
     rules: MatchingRules = field(default_factory=MatchingRules)
-    _executors: dict[InstanceId, Executor] = field(default_factory=dict)
+    _executors: dict[InstanceId, ExecutorSlots] = field(default_factory=dict)
     _required: dict[JobId, Requirement] = field(default_factory=dict)
     _waiting: set[JobId] = field(default_factory=set)
     """Jobs that miss slots: each is looked at when it changes, since thousands may wait."""
@@ -110,7 +110,7 @@ class SlotManager:
         """A new task executor, or the same one again; its report is used in either case."""
         if instance not in self._executors:
             slots = [Slot(status.index) for status in report.slots]
-            self._executors[instance] = Executor(slots, profile or ResourceProfile())
+            self._executors[instance] = ExecutorSlots(slots, profile or ResourceProfile())
         self._executors[instance].draining |= draining
         self.report(instance, report)
 
@@ -119,9 +119,9 @@ class SlotManager:
         executor = self._executors.pop(instance, None)
         slots = executor.slots if executor else []
         for slot in slots:
-            self._give_credit_back(slot.job_id)
+            self._return_credit(slot.job_id)
         jobs = frozenset(slot.job_id for slot in slots if slot.job_id is not None)
-        self._look_again_at(jobs)
+        self._update_waiting(jobs)
         return jobs
 
     def drain(self, instance: InstanceId) -> None:
@@ -144,16 +144,16 @@ class SlotManager:
             if status.job_id is not None and status.allocation is not None:
                 slot.assign(SlotState.ALLOCATED, status.job_id, status.allocation)
             elif slot.state is SlotState.ALLOCATED:
-                self._came_back(slot)
-        self._look_again_at(before | {slot.job_id for slot in slots.values()})
+                self._slot_returned(slot)
+        self._update_waiting(before | {slot.job_id for slot in slots.values()})
 
-    def _came_back(self, slot: Slot) -> None:
+    def _slot_returned(self, slot: Slot) -> None:
         required = self._required.get(slot.job_id) if slot.job_id else None
         if required is not None and slot.declaration != required.number:
             required.credit += 1
         slot.free()
 
-    def _give_credit_back(self, job_id: JobId | None) -> None:
+    def _return_credit(self, job_id: JobId | None) -> None:
         required = self._required.get(job_id) if job_id else None
         if required is not None:
             required.credit += 1
@@ -190,7 +190,7 @@ class SlotManager:
         )
         self._required[job_id] = required
         required.credit = self.missing(job_id)
-        self._look_again_at([job_id])
+        self._update_waiting([job_id])
 
     def acknowledged(self, assignment: SlotAssignment) -> None:
         """The task executor took the request; ignored when the slot has moved on meanwhile."""
@@ -202,9 +202,9 @@ class SlotManager:
         slot = self._find(assignment)
         if slot is not None and slot.state is SlotState.PENDING:
             job_id = slot.job_id
-            self._give_credit_back(job_id)
+            self._return_credit(job_id)
             slot.free()
-            self._look_again_at([job_id])
+            self._update_waiting([job_id])
 
     def _find(self, assignment: SlotAssignment) -> Slot | None:
         executor = self._executors.get(assignment.instance)
@@ -243,7 +243,7 @@ class SlotManager:
         required = self._required[job_id]
         required.credit -= 1
         slot.declaration = required.number
-        self._look_again_at([job_id])
+        self._update_waiting([job_id])
         return SlotAssignment(
             instance=free.instance, slot=free.index, job_id=job_id, allocation=allocation
         )
@@ -287,15 +287,10 @@ class SlotManager:
     def requirement(self, job_id: JobId) -> Requirement | None:
         return self._required.get(job_id)
 
-    @property
-    def jobs_waiting(self) -> frozenset[JobId]:
-        """Those that miss slots."""
-        return frozenset(self._waiting)
-
     def others_waiting(self, job_id: JobId) -> int:
         return len(self._waiting) - (job_id in self._waiting)
 
-    def _look_again_at(self, job_ids: Iterable[JobId | None]) -> None:
+    def _update_waiting(self, job_ids: Iterable[JobId | None]) -> None:
         """Whatever changes what a job needs or holds calls this."""
         for job_id in job_ids:
             if job_id is None:

@@ -11,18 +11,18 @@ from stoker.core.graph import ResourceProfile
 from stoker.core.ids import ResourceId
 from stoker.resourcemanager.matching import Need
 from stoker.resourcemanager.options import ResourceManagerOptions
-from stoker.resourcemanager.provider import Ended, Provider
+from stoker.resourcemanager.provider import EndedExecutor, Provider
 from stoker.resourcemanager.scaling import StartFailures, executors_to_start
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
-class Supply:
+class ExecutorSupply:
     provider: Provider
     options: ResourceManagerOptions
     scope: TaskScope
-    on_end: Callable[[Ended], None]
+    on_end: Callable[[EndedExecutor], None]
     """Told of every task executor of the provider that ended."""
     on_room: Callable[[], None]
     """Told when it may be worth asking for more again."""
@@ -34,7 +34,7 @@ class Supply:
 
     def begin(self) -> None:
         """Those that an earlier leader of this process started register here as well."""
-        for resource_id in self.provider.living():
+        for resource_id in self.provider.alive():
             self._starting[resource_id] = self._now()
         if self.provider.limit:
             self.scope.spawn("ends of task executors", self._watch())
@@ -58,12 +58,12 @@ class Supply:
         return self._room() > 0
 
     def _room(self) -> int:
-        return max(0, self.provider.limit - len(self.provider.living()) - self._requested)
+        return max(0, self.provider.limit - len(self.provider.alive()) - self._requested)
 
     def registered(self, resource_id: ResourceId) -> None:
         self._starting.pop(resource_id, None)
 
-    def ask_for(self, needs: Iterable[Need], free: int) -> None:
+    def request(self, needs: Iterable[Need], free: int) -> None:
         """Start what is missing; at once, or when the pause after too many failures is over."""
         count = executors_to_start(
             needs,
@@ -93,7 +93,7 @@ class Supply:
             log.error("no task executor could be started: %s", error)
             self._failed()
         else:
-            if resource_id not in self.provider.living():
+            if resource_id not in self.provider.alive():
                 # It was faster in ending than this task in hearing of its start.
                 self._failed()
                 return
@@ -103,7 +103,7 @@ class Supply:
             self._requested -= 1
 
     def _failed(self) -> None:
-        self._failures = self._failures.one_more(self._now())
+        self._failures = self._failures.with_failure(self._now())
         self.scope.spawn("ask again", self._pause(self.options.start_pause.total_seconds()))
 
     async def _pause(self, seconds: float) -> None:
@@ -121,14 +121,14 @@ class Supply:
             self.on_end(ended)
             self.on_room()
 
-    def stop_the_late(self) -> None:
+    def stop_overdue(self) -> None:
         """Started and not registered in time: others are started in their place (RM-20)."""
         limit = self.options.start_timeout.total_seconds()
         for resource_id, since in list(self._starting.items()):
             if self._now() - since >= limit:
                 del self._starting[resource_id]
                 log.error("task executor %s did not register within %.0f s", resource_id, limit)
-                self._failures = self._failures.one_more(self._now())
+                self._failures = self._failures.with_failure(self._now())
                 self.scope.spawn(f"stop {resource_id}", self.provider.stop(resource_id))
 
     def _now(self) -> float:

@@ -2,15 +2,15 @@
 
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import JobId
-from stoker.gateways.resourcemanager import Prospects
+from stoker.gateways.resourcemanager import WaitReason
 from stoker.resourcemanager.slots import SlotManager
 
 _MIB = 2**20
 
 
-def prospects_of(
+def wait_reason_of(
     slots: SlotManager, job_id: JobId, *, startable: int = 0, starting: int = 0
-) -> Prospects | None:
+) -> WaitReason | None:
     """None for a job that has what it asked for.
 
     `startable` slots of the kind that the job needs could come by being started, among them those
@@ -31,14 +31,14 @@ def prospects_of(
     if starting:
         parts.append(f"{starting} task executor{'s' if starting != 1 else ''} being started")
     if total + startable < required.least:
-        parts.append(_out_of_reach(required.least, total + startable))
+        parts.append(_unobtainable(required.least, total + startable))
     others = slots.others_waiting(job_id)
     if others:
         parts.append("1 other job waits as well" if others == 1 else f"{others} other jobs wait")
-    return Prospects(words="; ".join(parts), within_reach=total + startable >= required.least)
+    return WaitReason(text="; ".join(parts), slots_obtainable=total + startable >= required.least)
 
 
-def _out_of_reach(least: int, most: int) -> str:
+def _unobtainable(least: int, most: int) -> str:
     return (
         f"the cluster can offer {most} and the job cannot begin with fewer than {least}: start "
         "task executors that have them, or ask for less"

@@ -37,18 +37,18 @@ class AttemptFiles:
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 
-    async def put_away(self, job_id: JobId, attempt: AttemptId) -> bool:
+    async def archive(self, job_id: JobId, attempt: AttemptId) -> bool:
         """The logs stay with the task executor's logs, the rest goes; whether there are logs."""
         kept = self.logs_of(job_id, attempt)
-        return await self._off_loop(_put_away, self._root / attempt, kept)
+        return await self._off_loop(_archive, self._root / attempt, kept)
 
     def logs_of(self, job_id: JobId, attempt: AttemptId) -> Path:
         """Where they are after its end."""
         return self._logs / job_id / attempt
 
-    async def put_away_leftovers(self) -> None:
+    async def archive_leftovers(self) -> None:
         """Of a life that ended before it could."""
-        await self._off_loop(self._put_all_away)
+        await self._off_loop(self._archive_all)
 
     async def remove_old_logs(self, since: float) -> None:
         """Those that nothing was added to since then, in seconds of the file system's time."""
@@ -60,38 +60,38 @@ class AttemptFiles:
 
     def _remove_old_logs(self, since: float) -> None:
         for kept in self._logs.glob("*/*"):
-            if not any(_is_younger(path, since) for path in (kept, *kept.glob("*.log"))):
+            if not any(_is_newer(path, since) for path in (kept, *kept.glob("*.log"))):
                 shutil.rmtree(kept, ignore_errors=True)
         for job in self._logs.glob("*"):
             # Not at once: another attempt may be about to put its logs there.
-            if not _is_younger(job, since):
+            if not _is_newer(job, since):
                 with suppress(OSError):
                     job.rmdir()
 
-    def _put_all_away(self) -> None:
+    def _archive_all(self) -> None:
         if self._root.is_dir():
             for directory in self._root.iterdir():
-                _put_away(directory, self._logs / LEFT_BEHIND / directory.name)
+                _archive(directory, self._logs / LEFT_BEHIND / directory.name)
 
 
-def _is_younger(path: Path, since: float) -> bool:
+def _is_newer(path: Path, since: float) -> bool:
     try:
         return path.stat().st_mtime >= since
     except FileNotFoundError:
         return False
 
 
-def _put_away(directory: Path, kept: Path) -> bool:
+def _archive(directory: Path, kept: Path) -> bool:
     try:
-        has_logs = _keep_logs(directory, kept)
+        has_logs = _move_logs(directory, kept)
     except OSError as error:
         log.warning("the logs in %s are lost: %s", directory, error)
         has_logs = kept.is_dir()
-    shutil.rmtree(directory, onerror=_make_removable)
+    shutil.rmtree(directory, onerror=_make_writable_and_remove)
     return has_logs
 
 
-def _keep_logs(directory: Path, kept: Path) -> bool:
+def _move_logs(directory: Path, kept: Path) -> bool:
     logs = [path for path in directory.glob("*.log") if path.stat().st_size > 0]
     if logs:
         kept.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def _keep_logs(directory: Path, kept: Path) -> bool:
     return bool(logs)
 
 
-def _make_removable(remove: Callable[..., Any], path: str, _error: object) -> None:
+def _make_writable_and_remove(remove: Callable[..., Any], path: str, _error: object) -> None:
     """A task may have forbidden it; what cannot be removed even so stays, and harms nobody."""
     try:
         for each in (os.path.dirname(path), path):
@@ -145,7 +145,7 @@ class AttemptLogs:
         for stream in LogStream:
             path = kept / f"{stream}.log"
             number = 0
-            while data := await self._off_loop(_chunk, path, number):
+            while data := await self._off_loop(_read_chunk, path, number):
                 try:
                     await self._storage.write(log_chunk(job_id, attempt, stream, number), data)
                 except StorageUnavailable as error:
@@ -157,7 +157,7 @@ class AttemptLogs:
         return self._log_dir / "attempts" / job_id / attempt
 
 
-def _chunk(path: Path, number: int) -> bytes:
+def _read_chunk(path: Path, number: int) -> bytes:
     try:
         with path.open("rb") as file:
             file.seek(number * LOG_CHUNK_BYTES)

@@ -8,33 +8,33 @@ from stoker.core.errors import NotFound
 from stoker.core.ids import AllocationId
 from stoker.taskexecutor.held_task import HeldTask
 
-UNHEARD_SECONDS = 10.0
+UNREPORTED_SECONDS = 10.0
 """So long an outcome waits for its job master; it is on record, so that nothing is lost then."""
 
 
 @dataclass
 class Draining:
-    begun: bool = False
+    is_draining: bool = False
     _deadline: float = math.inf
-    _quiet_since: float = field(default=math.inf)
+    _idle_since: float = field(default=math.inf)
 
     def begin(self, now: float, seconds: float | None) -> None:
         """Again is harmless; the shorter time counts."""
-        self.begun = True
+        self.is_draining = True
         if seconds is not None:
             self._deadline = min(self._deadline, now + seconds)
 
-    def check_taking(self, allocation: AllocationId) -> None:
+    def check_accepting(self, allocation: AllocationId) -> None:
         """A job master that hears this looks for another slot."""
-        if self.begun:
+        if self.is_draining:
             raise NotFound(
                 f"slot {allocation} takes no new task: this task executor is drained",
                 allocation=allocation,
             )
 
-    def to_move(self, tasks: Iterable[HeldTask], now: float) -> list[HeldTask]:
+    def tasks_to_move(self, tasks: Iterable[HeldTask], now: float) -> list[HeldTask]:
         """Streams, which never end by themselves, and all others when the time is over."""
-        if not self.begun:
+        if not self.is_draining:
             return []
         return [
             task
@@ -47,8 +47,8 @@ class Draining:
     def is_over(self, tasks: Iterable[HeldTask], now: float) -> bool:
         """Nothing runs, and every master has heard of its outcomes or had the time to."""
         held = list(tasks)
-        if not self.begun or any(task.outcome is None for task in held):
-            self._quiet_since = math.inf
+        if not self.is_draining or any(task.outcome is None for task in held):
+            self._idle_since = math.inf
             return False
-        self._quiet_since = min(self._quiet_since, now)
-        return not held or now - self._quiet_since >= UNHEARD_SECONDS
+        self._idle_since = min(self._idle_since, now)
+        return not held or now - self._idle_since >= UNREPORTED_SECONDS

@@ -22,11 +22,11 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.rpc.service import Endpoint
 from stoker.taskexecutor.draining import Draining
 from stoker.taskexecutor.held_task import HeldTask
-from stoker.taskexecutor.job_link import Acquaintance, Identity, JobLink
+from stoker.taskexecutor.job_link import ExecutorIdentity, JobLink, MasterHandshake
 from stoker.taskexecutor.leases import LeaseKeeper, earliest
 from stoker.taskexecutor.resource_manager_link import ResourceManagerLink
 from stoker.taskexecutor.services import TaskExecutorServices
-from stoker.taskexecutor.slots import LastingSlots, SlotUse
+from stoker.taskexecutor.slots import PersistentSlotTable, SlotUse
 from stoker.taskexecutor.suspensions import Suspensions
 from stoker.taskexecutor.tasks import TaskRuns
 
@@ -45,15 +45,15 @@ class TaskExecutor(Endpoint):
         self.scope = TaskScope("task-executor")
         self.task_scope = TaskScope("tasks")
         """Apart from the rest: when that fails, tasks are still ended in good order."""
-        self._slots = LastingSlots(services.options.slots, services.slot_memory)
+        self._slots = PersistentSlotTable(services.options.slots, services.slot_store)
         self._tasks: dict[AttemptId, HeldTask] = {}
         self._links: dict[JobId, JobLink] = {}
         self._link_tasks: dict[JobId, asyncio.Task[None]] = {}
-        self._acquaintance = Acquaintance()
+        self._acquaintance = MasterHandshake()
         self._suspensions = Suspensions(services.tasks.work_dir)
         self._runs = TaskRuns(services.tasks, self.task_scope, self._changed, services.lease)
         self.address = f"{services.rpc.address}/{self.name}"
-        self._identity = Identity(services.resource_id, services.instance, self.address)
+        self._identity = ExecutorIdentity(services.resource_id, services.instance, self.address)
         self._stopping = False
         self._draining = Draining()
         self.drained = asyncio.Event()
@@ -73,9 +73,9 @@ class TaskExecutor(Endpoint):
             masters=self.masters,
             options=services.lease,
             last_epoch=self._last_epoch,
-            neediest=self._first_end_of_lease,
+            first_expiry=self._first_expiry,
             renew=self._renew_leases,
-            needy_jobs=self._jobs_leased_until,
+            jobs_expiring_before=self._jobs_expiring_before,
         )
 
     def introduction(self) -> TaskExecutorRegistration:
@@ -91,7 +91,7 @@ class TaskExecutor(Endpoint):
             memory_bytes=services.memory_bytes,
             engine=dict(services.tasks.engine.description),
             on_demand=services.on_demand,
-            draining=self._draining.begun,
+            draining=self._draining.is_draining,
         )
 
     @property
@@ -102,7 +102,7 @@ class TaskExecutor(Endpoint):
 
     def request_slot(self, token: FencingToken, request: SlotRequest) -> None:
         self.manager.check(token)
-        self._draining.check_taking(request.allocation)
+        self._draining.check_accepting(request.allocation)
         self._slots.reserve(request.job_id, request.allocation, request.slot, self._loop_time())
         self._link_to(request.job_id).wake()
 
@@ -113,16 +113,18 @@ class TaskExecutor(Endpoint):
         self.manager.check(token)
         log.info("drained: no new tasks are taken here")
         self._draining.begin(self._loop_time(), seconds)
-        self._drain()
+        self._advance_drain()
 
-    def _drain(self) -> None:
+    def _advance_drain(self) -> None:
         now = self._loop_time()
-        for task in self._draining.to_move(self._tasks.values(), now):
-            task.moves = True
+        for task in self._draining.tasks_to_move(self._tasks.values(), now):
+            task.is_moving = True
             self._runs.cancel(task, "it is drained, and the task begins again elsewhere")
-        if self._draining.begun:
+        if self._draining.is_draining:
             held = self._slots.all()
-            self._free([each.id for each in held if not self._tasks_in(each.id)], "it is drained")
+            self._free(
+                [each.id for each in held if not self._tasks_of_slot(each.id)], "it is drained"
+            )
         if self._draining.is_over(self._tasks.values(), now):
             self.drained.set()
 
@@ -137,25 +139,25 @@ class TaskExecutor(Endpoint):
 
     def submit_task(self, token: FencingToken, deployment: TaskDeployment) -> None:
         job_id = deployment.graph.job_id
-        link = self._commanded_by(job_id, token)
+        link = self._link_commanded_by(job_id, token)
         if self._slots.job_of(deployment.allocation) != job_id:
             raise NotFound(
                 f"slot {deployment.allocation} is not allocated to job {job_id} here",
                 allocation=deployment.allocation,
             )
-        if deployment.attempt in link.met:
+        if deployment.attempt in link.seen_attempts:
             return
-        self._draining.check_taking(deployment.allocation)
-        if self._stopping or self._runs_something(deployment.allocation):
+        self._draining.check_accepting(deployment.allocation)
+        if self._stopping or self._is_busy(deployment.allocation):
             raise Unavailable(f"slot {deployment.allocation} cannot run a task now; try again")
         self._slots.activate(deployment.allocation, self._loop_time())
-        link.met.add(deployment.attempt)
-        held = HeldTask(deployment, link.lease_of(token))
+        link.seen_attempts.add(deployment.attempt)
+        held = HeldTask(deployment, link.lease_under(token))
         self._tasks[deployment.attempt] = held
         self._runs.start(held)
 
     def cancel_task(self, token: FencingToken, job_id: JobId, attempt: AttemptId) -> None:
-        self._commanded_by(job_id, token).met.add(attempt)
+        self._link_commanded_by(job_id, token).seen_attempts.add(attempt)
         self.cancel(attempt, "its job master asked for it")
 
     def suspend_task(
@@ -167,31 +169,31 @@ class TaskExecutor(Endpoint):
         limit_seconds: float,
         hold_seconds: float,
     ) -> None:
-        self._commanded_by(job_id, token)
+        self._link_commanded_by(job_id, token)
         self._suspensions.suspend(self._tasks.get(attempt), order, limit_seconds, hold_seconds)
 
     def suspension(
         self, token: FencingToken, job_id: JobId, attempt: AttemptId, order: str
     ) -> Suspension:
-        self._commanded_by(job_id, token)
+        self._link_commanded_by(job_id, token)
         return self._suspensions.state_of(self._tasks.get(attempt), order)
 
     def decide_suspended(
         self, token: FencingToken, job_id: JobId, attempt: AttemptId, order: str, finish: bool
     ) -> None:
-        self._commanded_by(job_id, token)
+        self._link_commanded_by(job_id, token)
         self._suspensions.decide(self._tasks.get(attempt), order, finish)
 
     def free_slots(
         self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...], reason: str
     ) -> None:
-        self._commanded_by(job_id, token)
+        self._link_commanded_by(job_id, token)
         self._free([each for each in allocations if self._slots.job_of(each) == job_id], reason)
 
     def heartbeat_from_job_master(
         self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...]
     ) -> tuple[AttemptId, ...]:
-        self._commanded_by(job_id, token)
+        self._link_commanded_by(job_id, token)
         timeout = self._services.options.slot_timeout.total_seconds()
         surplus = self._slots.surplus(job_id, allocations, self._loop_time(), timeout)
         self._free_idle((held.id for held in surplus), "its job master does not count it any more")
@@ -202,7 +204,7 @@ class TaskExecutor(Endpoint):
     ) -> LogPiece:
         return await self._runs.logs.read(job_id, attempt, stream, offset)
 
-    def _commanded_by(self, job_id: JobId, token: FencingToken) -> JobLink:
+    def _link_commanded_by(self, job_id: JobId, token: FencingToken) -> JobLink:
         link = self._links.get(job_id)
         if link is None:
             raise NotFound(f"nothing of job {job_id} is here", job_id=job_id)
@@ -217,7 +219,7 @@ class TaskExecutor(Endpoint):
     def reserved(self, job_id: JobId) -> tuple[AllocationId, ...]:
         return tuple(held.id for held in self._slots.of_job(job_id) if held.use is SlotUse.RESERVED)
 
-    def offer_again(self, job_id: JobId) -> None:
+    def reserve_again(self, job_id: JobId) -> None:
         self._slots.deactivate(job_id, self._loop_time())
 
     def offer_answered(
@@ -229,12 +231,12 @@ class TaskExecutor(Endpoint):
                 self._slots.activate(allocation, self._loop_time())
         self._free([each for each in offered if each not in taken], "its job master declined it")
 
-    def acknowledged(self, task: HeldTask) -> None:
+    def outcome_acknowledged(self, task: HeldTask) -> None:
         self._tasks.pop(task.attempt, None)
         self._finish_release(task.deployment.allocation)
-        self._forget_if_done(task.job_id)
+        self._close_link_when_unused(task.job_id)
 
-    def given_back(self, job_id: JobId, slots: Iterable[AllocationId]) -> None:
+    def slots_returned(self, job_id: JobId, slots: Iterable[AllocationId]) -> None:
         own = (each for each in slots if self._slots.job_of(each) == job_id)
         self._free_idle(own, "no longer needed")
 
@@ -243,7 +245,7 @@ class TaskExecutor(Endpoint):
         if held is not None:
             self._runs.cancel(held, reason)
 
-    def abandon(self, job_id: JobId, reason: str) -> None:
+    def abandon_job(self, job_id: JobId, reason: str) -> None:
         for task in self.tasks(job_id):
             self._runs.cancel(task, reason)
         self._free([held.id for held in self._slots.of_job(job_id)], reason)
@@ -268,42 +270,42 @@ class TaskExecutor(Endpoint):
         tasks = list(self._tasks.values())
         for task in tasks:
             # Through no fault of its job: it begins again elsewhere, whatever may be restarted.
-            task.moves = task.cancel_reason is None
+            task.is_moving = task.cancel_reason is None
             self._runs.cancel(task, reason)
         await asyncio.gather(*(task.over.wait() for task in tasks))
 
-    async def outcomes_on_record(self) -> None:
+    async def wait_until_recorded(self) -> None:
         """Nobody has to guess from then on how the attempts here ended."""
         await asyncio.gather(*(task.recorded.wait() for task in list(self._tasks.values())))
 
     # Slots
 
-    def _tasks_in(self, allocation: AllocationId) -> list[HeldTask]:
+    def _tasks_of_slot(self, allocation: AllocationId) -> list[HeldTask]:
         return [task for task in self._tasks.values() if task.deployment.allocation == allocation]
 
-    def _runs_something(self, allocation: AllocationId) -> bool:
-        return any(task.outcome is None for task in self._tasks_in(allocation))
+    def _is_busy(self, allocation: AllocationId) -> bool:
+        return any(task.outcome is None for task in self._tasks_of_slot(allocation))
 
     def _free_idle(self, allocations: Iterable[AllocationId], reason: str) -> None:
-        self._free([each for each in allocations if not self._runs_something(each)], reason)
+        self._free([each for each in allocations if not self._is_busy(each)], reason)
 
     def _free(self, allocations: Iterable[AllocationId], reason: str) -> None:
         freed = False
         for allocation in list(allocations):
-            for task in self._tasks_in(allocation):
+            for task in self._tasks_of_slot(allocation):
                 self._runs.cancel(task, f"its slot was freed: {reason}")
                 if task.outcome is not None:
                     # On record in the storage: whoever asks for it later finds it there.
                     del self._tasks[task.attempt]
-            if self._runs_something(allocation):
+            if self._is_busy(allocation):
                 self._slots.release(allocation)
                 continue
             job_id = self._slots.job_of(allocation)
             freed = self._slots.free(allocation) or freed
             if job_id is not None:
-                self._forget_if_done(job_id)
+                self._close_link_when_unused(job_id)
         if freed and not self._stopping:
-            self.scope.spawn("tell slots", self.manager.tell_slots())
+            self.scope.spawn("tell slots", self.manager.report_slots())
 
     def _finish_release(self, allocation: AllocationId) -> None:
         if self._slots.use_of(allocation) is SlotUse.RELEASING:
@@ -329,19 +331,19 @@ class TaskExecutor(Endpoint):
             retrieval=LeaderRetrieval(services.coordinator, job_component(job_id)),
             options=services.options,
             lease=services.lease,
-            acquaintance=self._acquaintance,
+            handshake=self._acquaintance,
         )
         self._links[job_id] = link
         services.tasks.blobs.register(job_id)
-        self._link_tasks[job_id] = self.scope.spawn(f"link {job_id}", self._attend(link))
+        self._link_tasks[job_id] = self.scope.spawn(f"link {job_id}", self._run_link(link))
         return link
 
-    async def _attend(self, link: JobLink) -> None:
+    async def _run_link(self, link: JobLink) -> None:
         async with TaskScope(f"job {link.job_id}") as scope:
             scope.spawn("retrieval", link.retrieval.run())
             await link.run()
 
-    def _forget_if_done(self, job_id: JobId) -> None:
+    def _close_link_when_unused(self, job_id: JobId) -> None:
         """The last slot and the last outcome are gone: nothing of the job is here (TM-18)."""
         if self._slots.of_job(job_id) or self.tasks(job_id) or job_id not in self._links:
             return
@@ -356,15 +358,15 @@ class TaskExecutor(Endpoint):
         tokens = [link.token for link in self._links.values()]
         return max((token.epoch for token in tokens if token is not None), default=None)
 
-    def _first_end_of_lease(self) -> float | None:
+    def _first_expiry(self) -> float | None:
         return earliest(task.lease_until for task in self._tasks.values() if task.outcome is None)
 
     def _renew_leases(self, asked_at: float, jobs: Collection[JobId] | None = None) -> None:
         for job_id, link in self._links.items():
             if jobs is None or job_id in jobs:
-                link.leased_from(asked_at)
+                link.renew_leases_from(asked_at)
 
-    def _jobs_leased_until(self, moment: float) -> tuple[JobId, ...]:
+    def _jobs_expiring_before(self, moment: float) -> tuple[JobId, ...]:
         running = [task for task in self._tasks.values() if task.outcome is None]
         return tuple({task.job_id: None for task in running if task.lease_until < moment})
 
@@ -373,7 +375,7 @@ class TaskExecutor(Endpoint):
     def _loop_time(self) -> float:
         return asyncio.get_running_loop().time()
 
-    async def keep_order(self) -> None:
+    async def run_checks(self) -> None:
         """Free slots that nobody takes, end attempts whose lease has run out."""
         while True:
             await asyncio.sleep(1.0)
@@ -381,7 +383,7 @@ class TaskExecutor(Endpoint):
             timeout = self._services.options.slot_timeout.total_seconds()
             overdue = (held.id for held in self._slots.overdue(now, timeout))
             self._free_idle(overdue, f"no job master took it within {timeout:.0f} s")
-            self._drain()
+            self._advance_drain()
             # Begun a margin early: a task that is asked to end takes its time, and must be gone
             # when the lease is over.
             margin = self._services.lease.margin.total_seconds()

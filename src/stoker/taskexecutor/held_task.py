@@ -21,13 +21,13 @@ class HeldTask:
     state_at: Millis = 0
     state_since: float = 0.0
     """Loop time."""
-    state_told: ExecutionState = ExecutionState.DEPLOYING
+    reported_state: ExecutionState = ExecutionState.DEPLOYING
     progress: Progress = field(default_factory=Progress)
-    progress_told: Progress = field(default_factory=Progress)
+    reported_progress: Progress = field(default_factory=Progress)
     launching: "asyncio.Task[RunningTask] | None" = None
     running: RunningTask | None = None
     cancel_reason: str | None = None
-    moves: bool = False
+    is_moving: bool = False
     """Cancelled so that it begins again at another task executor."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Nothing runs for it any more; its outcome may not be on record yet."""
@@ -57,7 +57,7 @@ class HeldTask:
         regions = {region.id: region for region in regions_of(self.deployment.graph)}
         return regions[self.deployment.region].streaming
 
-    def introduced(self) -> HeldAttempt:
+    def to_held_attempt(self) -> HeldAttempt:
         return HeldAttempt(
             region=self.deployment.region,
             attempt=self.attempt,

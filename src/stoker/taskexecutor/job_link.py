@@ -36,22 +36,22 @@ from stoker.taskexecutor.options import TaskExecutorOptions
 log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = 0.5
-PASSING_SECONDS = {ExecutionState.INITIALIZING: 0.1, ExecutionState.RUNNING: 1.0}
+REPORT_DELAY_SECONDS = {ExecutionState.INITIALIZING: 0.1, ExecutionState.RUNNING: 1.0}
 """What lasts no longer is told together with what follows: most batch tasks are over by then."""
-SHORTEST_PAUSE_SECONDS = 0.001
-LEASE_RENEWALS = 4
+MIN_PAUSE_SECONDS = 0.001
+RENEWALS_PER_LEASE = 4
 """Renewals are asked for this often within one lease."""
 
 
 @dataclass(frozen=True)
-class Identity:
+class ExecutorIdentity:
     resource_id: ResourceId
     instance: InstanceId
     address: str
 
 
 @dataclass
-class Acquaintance:
+class MasterHandshake:
     """With the masters of jobs: those of one epoch share a process, which is greeted once."""
 
     epoch: int | None = None
@@ -66,7 +66,7 @@ class JobHoldings(Protocol):
         """Slots to be offered: promised to the job, not yet taken by its master."""
         ...
 
-    def offer_again(self, job_id: JobId) -> None:
+    def reserve_again(self, job_id: JobId) -> None:
         """A master that may know nothing: what a former one had taken is to be offered too."""
         ...
 
@@ -74,17 +74,17 @@ class JobHoldings(Protocol):
         self, job_id: JobId, accepted: Iterable[AllocationId], offered: Iterable[AllocationId]
     ) -> None: ...
 
-    def acknowledged(self, task: HeldTask) -> None:
+    def outcome_acknowledged(self, task: HeldTask) -> None:
         """Its outcome need not be told any more."""
         ...
 
-    def given_back(self, job_id: JobId, slots: Iterable[AllocationId]) -> None:
+    def slots_returned(self, job_id: JobId, slots: Iterable[AllocationId]) -> None:
         """The job's master needs them no longer."""
         ...
 
     def cancel(self, attempt: AttemptId, reason: str) -> None: ...
 
-    def abandon(self, job_id: JobId, reason: str) -> None:
+    def abandon_job(self, job_id: JobId, reason: str) -> None:
         """The job's master does not want this task executor: give all of the job up."""
         ...
 
@@ -93,27 +93,27 @@ class JobHoldings(Protocol):
 class JobLink:
     job_id: JobId
     rpc: RpcService
-    identity: Identity
+    identity: ExecutorIdentity
     holdings: JobHoldings
     retrieval: LeaderRetrieval
     options: TaskExecutorOptions
     lease: LeaseOptions
-    acquaintance: Acquaintance = field(default_factory=Acquaintance)
+    handshake: MasterHandshake = field(default_factory=MasterHandshake)
     """Shared by the links to all jobs."""
     token: FencingToken | None = None
     """The leadership whose commands are obeyed."""
     leased_until: float = 0.0
     """A master allowed attempts of the job to run here until then, as of its last answer."""
-    met: set[AttemptId] = field(default_factory=set)
+    seen_attempts: set[AttemptId] = field(default_factory=set)
     """Attempts that were started or cancelled here: a late deployment must not start them."""
-    _news: Latest[int] = field(default_factory=lambda: Latest(0))
-    _progress_told_at: float = 0.0
+    _changes: Latest[int] = field(default_factory=lambda: Latest(0))
+    _progress_reported_at: float = 0.0
     _first_asked_at: dict[FencingToken, float] = field(default_factory=dict)
     """When each master was first asked to register this task executor."""
 
     def wake(self) -> None:
         """Something may have to be told."""
-        self._news.set(self._news.value + 1)
+        self._changes.set(self._changes.value + 1)
 
     def check(self, token: FencingToken) -> None:
         """Refuse a command of a former master; a higher epoch is adopted."""
@@ -140,39 +140,39 @@ class JobLink:
             except StokerError as error:
                 log.info("job %s: its master: %s", self.job_id, error)
             # Slots wait a while for the next master; one that runs something waits for ever.
-            self.holdings.offer_again(self.job_id)
+            self.holdings.reserve_again(self.job_id)
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _serve(self, leader: LeaderAddress) -> None:
         master = await self._connect(leader)
         asked_at = asyncio.get_running_loop().time()
         self._first_asked_at.setdefault(leader.token, asked_at)
-        self.holdings.offer_again(self.job_id)
+        self.holdings.reserve_again(self.job_id)
         introduction = self._introduction()
         answer = await master.register_task_executor(introduction)
         if isinstance(answer, Declined):
             log.warning("job %s: its master declined: %s", self.job_id, answer.reason)
             if answer.final:
-                self.holdings.abandon(self.job_id, answer.reason)
+                self.holdings.abandon_job(self.job_id, answer.reason)
             return
         self.check(leader.token)
-        self._extend(asked_at)
+        self._extend_lease(asked_at)
         # What little is done within an interval is told with the outcome.
-        self._progress_told_at = asked_at
+        self._progress_reported_at = asked_at
         self.holdings.offer_answered(self.job_id, answer.accepted, introduction.offered)
         async with TaskScope(f"link to job {self.job_id}") as scope:
-            scope.spawn("leases", self._keep_leases(master))
+            scope.spawn("leases", self._renew_leases_periodically(master))
             while self.retrieval.leader == leader:
-                seen = self._news.value
+                seen = self._changes.value
                 await self._offer(master)
                 await self._tell(master, leader.token)
-                await self._next_occasion(seen)
+                await self._wait_for_change(seen)
 
     async def _connect(self, leader: LeaderAddress) -> JobMasterGateway:
-        if self.acquaintance.epoch == leader.token.epoch:
+        if self.handshake.epoch == leader.token.epoch:
             return self.rpc.reach(leader.address, JobMasterGateway, token=leader.token)
         master = await self.rpc.connect(leader.address, JobMasterGateway, token=leader.token)
-        self.acquaintance.epoch = leader.token.epoch
+        self.handshake.epoch = leader.token.epoch
         return master
 
     def _introduction(self) -> TaskExecutorIntroduction:
@@ -181,17 +181,17 @@ class JobLink:
             resource_id=self.identity.resource_id,
             instance=self.identity.instance,
             address=self.identity.address,
-            attempts=tuple(task.introduced() for task in self.holdings.tasks(self.job_id)),
+            attempts=tuple(task.to_held_attempt() for task in self.holdings.tasks(self.job_id)),
             offered=self.holdings.reserved(self.job_id),
         )
 
-    async def _next_occasion(self, seen: int) -> None:
+    async def _wait_for_change(self, seen: int) -> None:
         pause = self.options.progress_interval.total_seconds()
-        passing = [self._seconds_of_passing(task) for task in self.holdings.tasks(self.job_id)]
+        passing = [self._report_delay(task) for task in self.holdings.tasks(self.job_id)]
         pause = min([pause, *filter(None, passing)])
         try:
             async with asyncio.timeout(pause):
-                await self._news.wait_for_change(seen)
+                await self._changes.wait_for_change(seen)
         except TimeoutError:
             return
 
@@ -204,12 +204,12 @@ class JobLink:
     async def _tell(self, master: JobMasterGateway, token: FencingToken) -> None:
         for task in list(self.holdings.tasks(self.job_id)):
             if task.outcome is not None:
-                await self._tell_end(master, token, task, task.outcome)
-            elif not self._seconds_of_passing(task):
-                await self._tell_state(master, task)
-        await self._tell_progress(master)
+                await self._report_end(master, token, task, task.outcome)
+            elif not self._report_delay(task):
+                await self._report_state(master, task)
+        await self._report_progress(master)
 
-    async def _tell_end(
+    async def _report_end(
         self,
         master: JobMasterGateway,
         token: FencingToken,
@@ -217,21 +217,21 @@ class JobLink:
         outcome: AttemptOutcome,
     ) -> None:
         failpoint("task.before-outcome-is-told")
-        before = self._report(task) if task.state is not task.state_told else None
+        before = self._report(task) if task.state is not task.reported_state else None
         given_back = await master.attempt_ended(self.identity.instance, outcome, before)
         failpoint("task.after-outcome-is-acknowledged")
-        self.holdings.acknowledged(task)
+        self.holdings.outcome_acknowledged(task)
         if token == self.token:
-            self.holdings.given_back(self.job_id, given_back)
+            self.holdings.slots_returned(self.job_id, given_back)
 
-    async def _tell_state(self, master: JobMasterGateway, task: HeldTask) -> None:
+    async def _report_state(self, master: JobMasterGateway, task: HeldTask) -> None:
         state = task.state
-        if state is task.state_told:
+        if state is task.reported_state:
             return
         is_known = await master.attempt_changed(self._report(task))
         if not is_known and task.outcome is None:
             self.holdings.cancel(task.attempt, "its job master does not know it")
-        task.state_told = state
+        task.reported_state = state
 
     def _report(self, task: HeldTask) -> AttemptReport:
         return AttemptReport(
@@ -241,40 +241,40 @@ class JobLink:
             at=task.state_at,
         )
 
-    def _seconds_of_passing(self, task: HeldTask) -> float:
+    def _report_delay(self, task: HeldTask) -> float:
         """For which it is not told yet: mostly there is more to tell then."""
-        if task.outcome is not None or task.state is task.state_told:
+        if task.outcome is not None or task.state is task.reported_state:
             return 0.0
         if task.state is ExecutionState.RUNNING and task.streaming:
             return 0.0
         age = asyncio.get_running_loop().time() - task.state_since
-        left = PASSING_SECONDS.get(task.state, 0.0) - age
+        left = REPORT_DELAY_SECONDS.get(task.state, 0.0) - age
         # Not what is left by rounding, for which no time would pass.
-        return left if left > SHORTEST_PAUSE_SECONDS else 0.0
+        return left if left > MIN_PAUSE_SECONDS else 0.0
 
-    async def _tell_progress(self, master: JobMasterGateway) -> None:
+    async def _report_progress(self, master: JobMasterGateway) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._progress_told_at < self.options.progress_interval.total_seconds():
+        if now - self._progress_reported_at < self.options.progress_interval.total_seconds():
             return
         changed = [
             task
             for task in self.holdings.tasks(self.job_id)
-            if task.outcome is None and task.progress != task.progress_told
+            if task.outcome is None and task.progress != task.reported_progress
         ]
         if not changed:
             return
-        self._progress_told_at = now
+        self._progress_reported_at = now
         reports = [(task, task.progress) for task in changed]
         await master.attempts_progressed(
             self.identity.instance,
             tuple(ProgressReport(attempt=task.attempt, progress=seen) for task, seen in reports),
         )
         for task, seen in reports:
-            task.progress_told = seen
+            task.reported_progress = seen
 
-    async def _keep_leases(self, master: JobMasterGateway) -> None:
+    async def _renew_leases_periodically(self, master: JobMasterGateway) -> None:
         """Also while nothing runs: an attempt begins under the lease that is there."""
-        pause = self.lease.duration.total_seconds() / LEASE_RENEWALS
+        pause = self.lease.duration.total_seconds() / RENEWALS_PER_LEASE
         if all(task.lease_until >= self.leased_until for task in self._leased_tasks()):
             # The registration has just begun a lease, and nobody is there who lacks it.
             await asyncio.sleep(pause)
@@ -289,12 +289,12 @@ class JobLink:
         asked_at = asyncio.get_running_loop().time()
         asked = tuple(task.attempt for task in tasks)
         renewed = await master.renew_leases(self.identity.instance, asked)
-        self._extend(asked_at)
+        self._extend_lease(asked_at)
         for task in tasks:
             if task.attempt in renewed:
                 task.renew_lease(self.leased_until)
 
-    def lease_of(self, token: FencingToken) -> float:
+    def lease_under(self, token: FencingToken) -> float:
         """For what this master commands.
 
         Its command may overtake the answer to the registration. Then it counts from the first
@@ -302,16 +302,16 @@ class JobLink:
         lives as long as any slot that it has offered, and no allocation is made twice.
         """
         if (asked_at := self._first_asked_at.get(token)) is not None:
-            self._extend(asked_at)
+            self._extend_lease(asked_at)
         return self.leased_until
 
-    def leased_from(self, asked_at: float) -> None:
+    def renew_leases_from(self, asked_at: float) -> None:
         """All attempts of the job may go on, by the word of the coordinator or of the masters."""
-        self._extend(asked_at)
+        self._extend_lease(asked_at)
         for task in self.holdings.tasks(self.job_id):
             task.renew_lease(self.leased_until)
 
-    def _extend(self, asked_at: float) -> None:
+    def _extend_lease(self, asked_at: float) -> None:
         """Counted from the moment at which the question was sent, never from the answer."""
         until = asked_at + self.lease.duration.total_seconds()
         self.leased_until = max(self.leased_until, until)

@@ -22,7 +22,7 @@ from stoker.rpc.service import RpcService
 log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT = timedelta(seconds=5)
-LOOKS_IN_A_LEASE = 8
+CHECKS_PER_LEASE = 8
 
 
 @dataclass
@@ -33,26 +33,26 @@ class LeaseKeeper:
     options: LeaseOptions
     last_epoch: Callable[[], int | None]
     """Of the last leader whose commands were obeyed here."""
-    neediest: Callable[[], float | None]
+    first_expiry: Callable[[], float | None]
     """When the first lease of a running attempt ends; None when nothing runs."""
     renew: Callable[[float, Collection[JobId] | None], None]
     """Leases count from this moment: those of these jobs, or all."""
-    needy_jobs: Callable[[float], tuple[JobId, ...]]
+    jobs_expiring_before: Callable[[float], tuple[JobId, ...]]
     """Those with running attempts whose lease ends before this moment."""
 
     async def run(self) -> None:
         duration = self.options.duration.total_seconds()
         while True:
-            await asyncio.sleep(duration / LOOKS_IN_A_LEASE)
-            ends = self.neediest()
+            await asyncio.sleep(duration / CHECKS_PER_LEASE)
+            ends = self.first_expiry()
             now = asyncio.get_running_loop().time()
             # A lease that its master renews as it should never gets this old.
             if ends is not None and ends - now < duration / 2:
-                await self._renew_without_master()
+                await self._renew_without_job_master()
 
-    async def _renew_without_master(self) -> None:
+    async def _renew_without_job_master(self) -> None:
         asked_at = asyncio.get_running_loop().time()
-        if await self.nobody_leads():
+        if await self.is_leaderless():
             log.info("nobody leads: attempts go on")
             self.renew(asked_at, None)
         elif await self._failsafe():
@@ -64,7 +64,7 @@ class LeaseKeeper:
     async def _renew_undriven(self) -> None:
         """Of jobs that a new leader has not begun to drive, such as those in quarantine."""
         asked_at = asyncio.get_running_loop().time()
-        jobs = self.needy_jobs(asked_at + self.options.duration.total_seconds() / 2)
+        jobs = self.jobs_expiring_before(asked_at + self.options.duration.total_seconds() / 2)
         answers = await asyncio.gather(
             *(self._undriven_jobs_of(address, jobs) for address in self.masters.known.values())
         )
@@ -83,7 +83,7 @@ class LeaseKeeper:
             log.info("%s does not say which jobs nobody drives yet: %s", address, error)
             return ()
 
-    async def nobody_leads(self) -> bool:
+    async def is_leaderless(self) -> bool:
         """The coordinator, read up to date, shows that the last leader is gone and none came.
 
         An election key is created together with the raise of its epoch, so that no key means: the
@@ -104,13 +104,13 @@ class LeaseKeeper:
         if self.coordinator.state is ConnectionState.CONNECTED or epoch is None:
             return False
         words = await asyncio.gather(
-            *(self._word_of(address, epoch) for address in self.masters.known.values())
+            *(self._vouches(address, epoch) for address in self.masters.known.values())
         )
         if not any(words):
             log.info("none of %d known masters vouches for epoch %d", len(words), epoch)
         return any(words)
 
-    async def _word_of(self, address: str, epoch: int) -> bool:
+    async def _vouches(self, address: str, epoch: int) -> bool:
         try:
             master = await self.rpc.connect(
                 f"{address}/{MASTER}", MasterGateway, timeout=ANSWER_TIMEOUT

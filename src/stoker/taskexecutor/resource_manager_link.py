@@ -48,7 +48,7 @@ class ResourceManagerLink:
             self.heartbeat,
             own_payload=lambda _: self.registration().report,
             on_payload=lambda _origin, _payload: None,
-            on_lost=self._fell_silent,
+            on_lost=self._on_silent,
         )
 
     def check(self, token: FencingToken) -> None:
@@ -67,7 +67,7 @@ class ResourceManagerLink:
             log.warning("disconnected by the resource manager: %s", reason)
             self._disconnect()
 
-    def _fell_silent(self, origin: str, liveness: Liveness) -> None:
+    def _on_silent(self, origin: str, liveness: Liveness) -> None:
         log.warning("the resource manager is silent (%s); tasks go on", liveness.value)
         self._disconnect()
 
@@ -80,9 +80,9 @@ class ResourceManagerLink:
 
     async def run(self) -> None:
         while True:
-            await self._stay_with(await self.retrieval.wait_for_leader())
+            await self._stay_registered(await self.retrieval.wait_for_leader())
 
-    async def _stay_with(self, leader: LeaderAddress) -> None:
+    async def _stay_registered(self, leader: LeaderAddress) -> None:
         """Register and stay until the leader changes or the connection is over (TM-02, TM-05)."""
         registering = asyncio.create_task(self._register(leader), name="register")
         changing = asyncio.create_task(self.retrieval.wait_while(leader), name="leader change")
@@ -105,8 +105,8 @@ class ResourceManagerLink:
     async def _register(self, leader: LeaderAddress) -> None:
         answer = await register(
             partial(self.rpc.connect, leader.address, ResourceManagerGateway, token=leader.token),
-            partial(self._introduce, leader),
-            _judge,
+            partial(self._send_registration, leader),
+            _verdict,
             options=self.retries,
         )
         if isinstance(answer, Declined):
@@ -116,7 +116,7 @@ class ResourceManagerLink:
         # Unless it was disconnected before the answer came.
         self.registered.set(self.connected.value)
 
-    async def _introduce(
+    async def _send_registration(
         self, leader: LeaderAddress, manager: ResourceManagerGateway
     ) -> RegistrationAnswer:
         # Known before it is asked: the manager may request slots before its answer is here.
@@ -125,7 +125,7 @@ class ResourceManagerLink:
         self.beats.monitor_target(str(leader.token))
         return await manager.register_task_executor(self.registration())
 
-    async def tell_slots(self) -> None:
+    async def report_slots(self) -> None:
         """A slot became free: say so now instead of with the next heartbeat."""
         manager = self._manager
         if manager is None:
@@ -136,7 +136,7 @@ class ResourceManagerLink:
         except StokerError as error:
             log.info("the next heartbeat tells of the free slot: %s", error)
 
-    async def leave(self, reason: str) -> None:
+    async def deregister(self, reason: str) -> None:
         manager = self._manager
         if manager is None:
             return
@@ -146,7 +146,7 @@ class ResourceManagerLink:
             log.info("the resource manager was not told: %s", error)
 
 
-def _judge(answer: RegistrationAnswer) -> Verdict:
+def _verdict(answer: RegistrationAnswer) -> Verdict:
     match answer:
         case Registered():
             return Verdict.ACCEPTED

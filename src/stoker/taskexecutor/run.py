@@ -13,11 +13,11 @@ from stoker.taskexecutor.services import TaskExecutorServices
 
 log = logging.getLogger(__name__)
 
-ENDING_SECONDS = 30.0
-RECORDING_SECONDS = 10.0
+END_SECONDS = 30.0
+RECORD_SECONDS = 10.0
 """For a storage that is slow, or away for a moment."""
-LEAVING_SECONDS = 2.0
-OLD_LOGS_SECONDS = 600.0
+DEREGISTER_SECONDS = 2.0
+LOG_CLEANUP_SECONDS = 600.0
 
 
 @asynccontextmanager
@@ -35,13 +35,15 @@ async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator
         connections.spawn("registration", _register_when_ready(executor, services))
         connections.spawn("masters", executor.masters.run())
         connections.spawn("leases", executor.leases.run())
-        connections.spawn("order", executor.keep_order())
+        connections.spawn("order", executor.run_checks())
         connections.spawn("old logs", _remove_old_logs(services))
-        connections.spawn("patience", _give_up_when_alone(executor, services))
+        connections.spawn("patience", _end_when_unregistered(executor, services))
         try:
             yield executor
         finally:
-            await _to_its_end(asyncio.create_task(_leave(executor), name="leave"))
+            await _finish_despite_cancellation(
+                asyncio.create_task(_shut_down(executor), name="leave")
+            )
 
 
 async def _register_when_ready(executor: TaskExecutor, services: TaskExecutorServices) -> None:
@@ -51,7 +53,7 @@ async def _register_when_ready(executor: TaskExecutor, services: TaskExecutorSer
     await executor.manager.run()
 
 
-async def _to_its_end(leaving: "asyncio.Task[None]") -> None:
+async def _finish_despite_cancellation(leaving: "asyncio.Task[None]") -> None:
     """Several things end at once when a session is lost, and each of them cancels the owner."""
     cancelled: asyncio.CancelledError | None = None
     while not leaving.done():
@@ -64,22 +66,22 @@ async def _to_its_end(leaving: "asyncio.Task[None]") -> None:
         raise cancelled
 
 
-async def _leave(executor: TaskExecutor) -> None:
+async def _shut_down(executor: TaskExecutor) -> None:
     """While the endpoint answers nobody takes its attempts for dead: they end before it does."""
     try:
-        async with asyncio.timeout(ENDING_SECONDS):
+        async with asyncio.timeout(END_SECONDS):
             await executor.end_tasks("the task executor is stopped")
     except TimeoutError:
-        log.error("tasks did not end within %.0f s; they end with the process", ENDING_SECONDS)
+        log.error("tasks did not end within %.0f s; they end with the process", END_SECONDS)
     try:
-        async with asyncio.timeout(RECORDING_SECONDS):
-            await executor.outcomes_on_record()
+        async with asyncio.timeout(RECORD_SECONDS):
+            await executor.wait_until_recorded()
     except TimeoutError:
-        log.error("outcomes are not on record after %.0f s: their jobs wait", RECORDING_SECONDS)
+        log.error("outcomes are not on record after %.0f s: their jobs wait", RECORD_SECONDS)
     executor.forget_slots()
     try:
-        async with asyncio.timeout(LEAVING_SECONDS):
-            await executor.manager.leave("it was stopped")
+        async with asyncio.timeout(DEREGISTER_SECONDS):
+            await executor.manager.deregister("it was stopped")
     except TimeoutError:
         return
 
@@ -90,10 +92,10 @@ async def _remove_old_logs(services: TaskExecutorServices) -> None:
     kept_seconds = services.options.logs_retention.total_seconds()
     while True:
         await files.remove_old_logs(since=tasks.wall_clock() / 1000 - kept_seconds)
-        await asyncio.sleep(OLD_LOGS_SECONDS)
+        await asyncio.sleep(LOG_CLEANUP_SECONDS)
 
 
-async def _give_up_when_alone(executor: TaskExecutor, services: TaskExecutorServices) -> None:
+async def _end_when_unregistered(executor: TaskExecutor, services: TaskExecutorServices) -> None:
     """Idle and refused for too long: end, and let someone start anew (TM-04).
 
     While nobody leads there is nothing to give up on: the masters or the coordinator are away.

@@ -9,7 +9,7 @@ from stoker.heartbeat.options import HeartbeatOptions
 from stoker.rpc.options import RegistrationOptions
 from stoker.rpc.service import RpcService
 from stoker.taskexecutor.options import TaskExecutorOptions
-from stoker.taskexecutor.slots import NoSlotMemory, SlotMemory
+from stoker.taskexecutor.slots import NoSlotStore, SlotStore
 from stoker.taskexecutor.tasks import TaskServices
 
 
@@ -26,7 +26,7 @@ class TaskExecutorServices:
     memory_bytes: int = 0
     on_demand: bool = False
     """Started by a provider, which starts others when they are needed."""
-    slot_memory: SlotMemory = field(default_factory=NoSlotMemory)
+    slot_store: SlotStore = field(default_factory=NoSlotStore)
     options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
     heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
     lease: LeaseOptions = field(default_factory=LeaseOptions)

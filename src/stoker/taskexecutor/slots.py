@@ -140,44 +140,44 @@ class SlotTable:
 log = logging.getLogger(__name__)
 
 
-class KeptSlot(msgspec.Struct, frozen=True, kw_only=True):
+class SavedSlot(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     job_id: JobId
     allocation: AllocationId
 
 
-class SlotMemory(Protocol):
-    def keep(self, slot: KeptSlot) -> None: ...
+class SlotStore(Protocol):
+    def save(self, slot: SavedSlot) -> None: ...
 
-    def forget(self, index: int) -> None:
+    def remove(self, index: int) -> None:
         """That nothing was kept of it is fine."""
         ...
 
-    def recall(self) -> list[KeptSlot]:
+    def load(self) -> list[SavedSlot]:
         """What a former life left, by index."""
         ...
 
 
-class NoSlotMemory:
+class NoSlotStore:
     """For a task executor whose id never comes again."""
 
-    def keep(self, slot: KeptSlot) -> None:
+    def save(self, slot: SavedSlot) -> None:
         return
 
-    def forget(self, index: int) -> None:
+    def remove(self, index: int) -> None:
         return
 
-    def recall(self) -> list[KeptSlot]:
+    def load(self) -> list[SavedSlot]:
         return []
 
 
-class FileSlotMemory:
+class FileSlotStore:
     """A small file for each slot. Not synced: after a crash of the machine nobody waits for it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def keep(self, slot: KeptSlot) -> None:
+    def save(self, slot: SavedSlot) -> None:
         unfinished = self._directory / f".{slot.index}"
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -186,24 +186,24 @@ class FileSlotMemory:
         except OSError as error:
             log.warning("slot %d would be free after a restart: %s", slot.index, error)
             # An older word about it must not be taken for this one.
-            self.forget(slot.index)
+            self.remove(slot.index)
 
-    def forget(self, index: int) -> None:
+    def remove(self, index: int) -> None:
         try:
             self._file(index).unlink(missing_ok=True)
         except OSError as error:
             log.warning("slot %d would be offered again after a restart: %s", index, error)
 
-    def recall(self) -> list[KeptSlot]:
+    def load(self) -> list[SavedSlot]:
         found = [self._read(file) for file in sorted(self._directory.glob("[0-9]*"))]
         return sorted((slot for slot in found if slot is not None), key=lambda slot: slot.index)
 
     def _file(self, index: int) -> Path:
         return self._directory / str(index)
 
-    def _read(self, file: Path) -> KeptSlot | None:
+    def _read(self, file: Path) -> SavedSlot | None:
         try:
-            slot = decode_json(file.read_bytes(), KeptSlot)
+            slot = decode_json(file.read_bytes(), SavedSlot)
             if file == self._file(slot.index):
                 return slot
             reason = f"it tells of slot {slot.index}"
@@ -217,8 +217,8 @@ class FileSlotMemory:
         return None
 
 
-class LastingSlots(SlotTable):
-    def __init__(self, size: int, memory: SlotMemory) -> None:
+class PersistentSlotTable(SlotTable):
+    def __init__(self, size: int, memory: SlotStore) -> None:
         super().__init__(size)
         self._memory = memory
 
@@ -226,25 +226,25 @@ class LastingSlots(SlotTable):
         is_new = super().reserve(job_id, allocation, index, now)
         if is_new:
             failpoint("slots.before-keeping")
-            self._memory.keep(KeptSlot(index=index, job_id=job_id, allocation=allocation))
+            self._memory.save(SavedSlot(index=index, job_id=job_id, allocation=allocation))
             failpoint("slots.after-keeping")
         return is_new
 
     def release(self, allocation: AllocationId) -> None:
-        self._forget(allocation)
+        self._remove_record(allocation)
         super().release(allocation)
 
     def free(self, allocation: AllocationId) -> bool:
-        self._forget(allocation)
+        self._remove_record(allocation)
         return super().free(allocation)
 
     def restore(self, now: float) -> list[JobId]:
         """Reserved again, with as much time to be taken as a new one. Answers whose they are."""
         jobs = []
-        for slot in self._memory.recall():
+        for slot in self._memory.load():
             if slot.index >= self.size:
                 # It has fewer slots than it had.
-                self._memory.forget(slot.index)
+                self._memory.remove(slot.index)
                 continue
             super().reserve(slot.job_id, slot.allocation, slot.index, now)
             jobs.append(slot.job_id)
@@ -253,8 +253,8 @@ class LastingSlots(SlotTable):
     def forget_all(self) -> None:
         """It leaves for good, or its jobs have gone elsewhere."""
         for held in self.all():
-            self._memory.forget(held.index)
+            self._memory.remove(held.index)
 
-    def _forget(self, allocation: AllocationId) -> None:
+    def _remove_record(self, allocation: AllocationId) -> None:
         if (held := self.held(allocation)) is not None:
-            self._memory.forget(held.index)
+            self._memory.remove(held.index)

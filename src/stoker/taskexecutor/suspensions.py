@@ -26,7 +26,7 @@ class Suspensions:
         current = control.order()
         if current is None or current.order_id != order:
             wanted = SuspendOrder(order_id=order, limit_seconds=limit, hold_seconds=hold)
-            with _as_over():
+            with _missing_as_not_found():
                 control.suspend(wanted)
 
     def state_of(self, held: HeldTask | None, order: str) -> Suspension:
@@ -42,7 +42,7 @@ class Suspensions:
         return Suspension(asked=asked, reached=asked, batch_id=boundary.batch_id)
 
     def decide(self, held: HeldTask | None, order: str, finish: bool) -> None:
-        with _as_over():
+        with _missing_as_not_found():
             self._control(held).decide(Decision(order_id=order, finish=finish))
 
     def _control(self, held: HeldTask | None) -> StreamControl:
@@ -52,7 +52,7 @@ class Suspensions:
 
 
 @contextmanager
-def _as_over() -> Iterator[None]:
+def _missing_as_not_found() -> Iterator[None]:
     """The directory of an attempt goes a moment before its outcome is known."""
     try:
         yield

@@ -74,7 +74,7 @@ class TaskRuns:
 
     async def begin(self) -> None:
         """Before the first task: nothing of a former life is left."""
-        await self._files.put_away_leftovers()
+        await self._files.archive_leftovers()
 
     def start(self, held: HeldTask) -> None:
         held.state_at = self._services.wall_clock()
@@ -95,28 +95,28 @@ class TaskRuns:
         ended = await self._outcome(held)
         held.over.set()
         _, has_logs = await asyncio.gather(
-            held.recording or self._record_and_tell(self._decided(ended, held), held),
-            self._files.put_away(held.job_id, held.attempt),
+            held.recording or self._record_and_report(self._final_outcome(ended, held), held),
+            self._files.archive(held.job_id, held.attempt),
         )
         if has_logs:
             await self.logs.copy_to_storage(held.job_id, held.attempt)
 
-    def _decided(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
+    def _final_outcome(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
         return msgspec.structs.replace(
-            _with_reason(_within_lease(outcome, held), held),
+            _with_cancel_reason(_discard_when_late(outcome, held), held),
             number=held.deployment.number,
             task_executor=self._services.resource_id,
         )
 
-    def _finished(self, outcome: AttemptOutcome, held: HeldTask) -> None:
+    def _on_finished(self, outcome: AttemptOutcome, held: HeldTask) -> None:
         """It is told as soon as it is on record, while the engine clears away what is left."""
-        decided = self._decided(outcome, held)
+        decided = self._final_outcome(outcome, held)
         if decided.state is ExecutionState.FINISHED:
-            telling = self._record_and_tell(decided, held)
+            telling = self._record_and_report(decided, held)
             held.recording = self._scope.spawn(f"record {held.attempt}", telling)
 
-    async def _record_and_tell(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
-        await self._put_on_record(outcome)
+    async def _record_and_report(self, outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
+        await self._write_outcome(outcome)
         held.progress = outcome.progress
         held.outcome = outcome
         held.recorded.set()
@@ -128,7 +128,7 @@ class TaskRuns:
         if held.deployment.stopped:
             return held.ended(ExecutionState.FINISHED, self._services.wall_clock())
         try:
-            held.running = await self._launched(held)
+            held.running = await self._launch_or_cancel(held)
             if held.running is None:
                 return held.ended(ExecutionState.CANCELED, self._services.wall_clock())
             # As of now: the engine may have been waited for.
@@ -146,7 +146,7 @@ class TaskRuns:
             )
             return held.ended(ExecutionState.FAILED, self._services.wall_clock(), failure)
 
-    async def _launched(self, held: HeldTask) -> RunningTask | None:
+    async def _launch_or_cancel(self, held: HeldTask) -> RunningTask | None:
         """None when it was cancelled before it began: artifacts or Spark may take minutes."""
         if held.cancel_reason is not None:
             return None
@@ -197,7 +197,7 @@ class TaskRuns:
                 case Progressed(progress):
                     held.progress = progress
                 case Finished(outcome):
-                    self._finished(outcome, held)
+                    self._on_finished(outcome, held)
                     return
                 case _:
                     assert_never(event)
@@ -205,7 +205,7 @@ class TaskRuns:
 
         return listen
 
-    async def _put_on_record(self, outcome: AttemptOutcome) -> AttemptOutcome:
+    async def _write_outcome(self, outcome: AttemptOutcome) -> AttemptOutcome:
         """Create-once, before anyone is told: an outcome outlives its task executor."""
         while True:
             try:
@@ -224,7 +224,7 @@ async def _cancel(attempt: AttemptId, running: RunningTask) -> None:
         log.error("attempt %s could not be cancelled: %s", attempt, error)
 
 
-def _within_lease(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
+def _discard_when_late(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
     """What finished after its lease, since all was frozen, counts for nothing: another attempt
     may have begun."""
     is_late = asyncio.get_running_loop().time() >= held.lease_until
@@ -234,14 +234,14 @@ def _within_lease(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
     return msgspec.structs.replace(outcome, state=ExecutionState.CANCELED)
 
 
-def _with_reason(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
+def _with_cancel_reason(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
     """A master that did not ask for the end of the attempt learns why it came."""
     reason = held.cancel_reason
     if outcome.state is not ExecutionState.CANCELED or outcome.failure is not None or not reason:
         return outcome
     failure = Failure(
-        error="AttemptMoved" if held.moves else "AttemptCancelled",
+        error="AttemptMoved" if held.is_moving else "AttemptCancelled",
         message=f"ended by its task executor: {reason}",
-        labels={"cause": MOVED} if held.moves else {},
+        labels={"cause": MOVED} if held.is_moving else {},
     )
     return msgspec.structs.replace(outcome, failure=failure)

@@ -1,21 +1,21 @@
 """What a simulated task executor keeps of its slots on its machine's disk, until it is killed."""
 
-from stoker.taskexecutor.slots import KeptSlot
+from stoker.taskexecutor.slots import SavedSlot
 
 
 class ProcessSlots:
-    def __init__(self, disk: dict[int, KeptSlot]) -> None:
+    def __init__(self, disk: dict[int, SavedSlot]) -> None:
         self._disk = disk
         self.is_cut = False
         """The process is dead: what its code still does on its way out reaches no disk."""
 
-    def keep(self, slot: KeptSlot) -> None:
+    def save(self, slot: SavedSlot) -> None:
         if not self.is_cut:
             self._disk[slot.index] = slot
 
-    def forget(self, index: int) -> None:
+    def remove(self, index: int) -> None:
         if not self.is_cut:
             self._disk.pop(index, None)
 
-    def recall(self) -> list[KeptSlot]:
+    def load(self) -> list[SavedSlot]:
         return sorted(self._disk.values(), key=lambda slot: slot.index)

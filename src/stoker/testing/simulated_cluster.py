@@ -41,7 +41,7 @@ from stoker.storage.memory import MemoryStorage
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
 from stoker.taskexecutor.services import TaskExecutorServices
-from stoker.taskexecutor.slots import KeptSlot
+from stoker.taskexecutor.slots import SavedSlot
 from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History
@@ -115,7 +115,7 @@ class SimulatedCluster:
         self.processes: dict[str, Process] = {}
         self._scope = TaskScope("simulated cluster")
         self._lives = 0
-        self._disks: dict[str, dict[int, KeptSlot]] = {}
+        self._disks: dict[str, dict[int, SavedSlot]] = {}
         """What task executors keep of their slots, by the name of their machine."""
 
     @asynccontextmanager
@@ -196,7 +196,7 @@ class SimulatedCluster:
             ),
             resource_id=ResourceId(resource_id or name),
             instance=self.ids.instance(),
-            slot_memory=slots,
+            slot_store=slots,
             options=TaskExecutorOptions(slots=self.slots),
             heartbeat=HEARTBEAT,
             registration=RETRY,

@@ -63,7 +63,7 @@ class FakeJob:
     def status(self) -> JobStatus:
         return self._status.value
 
-    def tell_changes(self, tell: Callable[[], None]) -> None:
+    def set_change_listener(self, tell: Callable[[], None]) -> None:
         self._tell_change = tell
 
     async def wait_for_change(self, known: JobStatus) -> JobStatus:

@@ -10,7 +10,7 @@ from stoker.core.states import ExecutionState
 from stoker.jobmaster.attempts import (
     Command,
     Deploy,
-    FormerAttempt,
+    PreviousAttempt,
     SlotHandle,
 )
 from stoker.jobmaster.execution_graph import ExecutionGraph
@@ -87,7 +87,7 @@ def started(
     return job, deployments(commands)
 
 
-def former(state: ExecutionState | None = None) -> dict[RegionId, FormerAttempt]:
+def former(state: ExecutionState | None = None) -> dict[RegionId, PreviousAttempt]:
     attempt = AttemptId("e" * 32)
     outcome = None
     if state is not None:
@@ -95,5 +95,5 @@ def former(state: ExecutionState | None = None) -> dict[RegionId, FormerAttempt]
             job_id=JOB, region=RegionId("out"), attempt=attempt, state=state, at=1, failure=BOOM
         )
     return {
-        RegionId("out"): FormerAttempt(attempt=attempt, number=3, slot=slot(0), outcome=outcome)
+        RegionId("out"): PreviousAttempt(attempt=attempt, number=3, slot=slot(0), outcome=outcome)
     }

@@ -27,7 +27,7 @@ from stoker.ha.stores.attempts import AttemptStore
 from stoker.ha.stores.outcomes import OutcomeStore
 from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
-from stoker.jobmaster.job import JobMasterServices, LiveJob
+from stoker.jobmaster.job import JobDriver, JobMasterServices
 from stoker.jobmaster.outputs import DecidedOutputs
 from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage
@@ -81,7 +81,7 @@ class Stage:
         self.ids = ids = Ids(random.Random(1))
         leadership = await seize_leadership(self.coordinator, component="job", ids=ids)
         rpc = self.network.service("master")
-        self.job = LiveJob(
+        self.job = JobDriver(
             JobMasterServices(
                 rpc=rpc,
                 ids=ids,

@@ -16,21 +16,21 @@ def batch(number: int) -> BatchFigures:
 
 def test_every_committed_batch_counts_once_however_often_it_is_told():
     history = CheckpointHistory([A], 10)
-    history.committed(A, [batch(0), batch(1)])
-    history.committed(A, [batch(0), batch(1), batch(2)])
-    shown = history.shown()
+    history.batches_committed(A, [batch(0), batch(1)])
+    history.batches_committed(A, [batch(0), batch(1), batch(2)])
+    shown = history.view()
     assert (shown.counts.total, shown.counts.completed) == (3, 3)
     assert [entry.figures.batch_id for entry in shown.history if entry.figures] == [2, 1, 0]
 
 
 def test_a_savepoint_is_in_progress_and_then_taken_or_failed():
     history = CheckpointHistory([A], 10)
-    history.savepoint_begun("x", CheckpointKind.SAVEPOINT, 1)
-    assert history.shown().counts.in_progress == 1
-    history.savepoint_taken("x", SavepointTaken(path="/s"), 2)
-    history.savepoint_begun("y", CheckpointKind.STOP_SAVEPOINT, 3)
+    history.savepoint_started("x", CheckpointKind.SAVEPOINT, 1)
+    assert history.view().counts.in_progress == 1
+    history.savepoint_completed("x", SavepointTaken(path="/s"), 2)
+    history.savepoint_started("y", CheckpointKind.STOP_SAVEPOINT, 3)
     history.savepoint_failed("y", "no space", 4)
-    shown = history.shown()
+    shown = history.view()
     assert shown.latest_savepoint is not None
     assert shown.latest_savepoint.path == "/s"
     assert shown.latest_failed is not None
@@ -40,8 +40,8 @@ def test_a_savepoint_is_in_progress_and_then_taken_or_failed():
 
 def test_a_history_of_none_keeps_the_latest_alone():
     history = CheckpointHistory([A], 0)
-    history.committed(A, [batch(0)])
-    shown = history.shown()
+    history.batches_committed(A, [batch(0)])
+    shown = history.view()
     assert shown.history == ()
     assert shown.latest_completed is not None
 
@@ -57,15 +57,15 @@ def tell(history: CheckpointHistory, told: list[tuple[RegionId, int] | None]) ->
     ids: list[int] = []
     for number, each in enumerate(told):
         if each is None:
-            history.savepoint_begun(f"s{number}", CheckpointKind.SAVEPOINT, number)
-            history.savepoint_taken(f"s{number}", SavepointTaken(path="/s"), number)
-            latest = history.shown().latest_savepoint
+            history.savepoint_started(f"s{number}", CheckpointKind.SAVEPOINT, number)
+            history.savepoint_completed(f"s{number}", SavepointTaken(path="/s"), number)
+            latest = history.view().latest_savepoint
         else:
-            before = history.shown().counts.completed
-            history.committed(each[0], [batch(each[1])])
-            if history.shown().counts.completed == before:
+            before = history.view().counts.completed
+            history.batches_committed(each[0], [batch(each[1])])
+            if history.view().counts.completed == before:
                 continue
-            latest = history.shown().latest_completed
+            latest = history.view().latest_completed
         assert latest is not None
         ids.append(latest.id)
     return ids
@@ -79,7 +79,7 @@ def test_ids_of_checkpoints_and_savepoints_grow_and_the_history_is_bounded(
     history = CheckpointHistory([A, B], 5)
     ids = tell(history, told)
     assert ids == sorted(set(ids))
-    assert len(history.shown().history) <= 5
+    assert len(history.view().history) <= 5
 
 
 @given(TOLD, st.integers(0, 9))
@@ -99,7 +99,7 @@ def test_a_new_leader_that_hears_of_all_queries_counts_on_above_all_earlier_ids(
     former = CheckpointHistory([A, B], 5)
     earlier = tell(former, in_order)
     later = CheckpointHistory([A, B], 5)
-    later.savepoints_begun = former.savepoints_begun
+    later.savepoints_started = former.savepoints_started
     tell(later, [(region, last - 1) for region, last in batches.items() if last])
     ids = tell(later, [(A, batches[A] + number) for number in range(further)])
     assert all(number > max(earlier, default=0) for number in ids)
@@ -107,8 +107,8 @@ def test_a_new_leader_that_hears_of_all_queries_counts_on_above_all_earlier_ids(
 
 def test_a_savepoint_in_progress_has_a_number_of_its_own():
     history = CheckpointHistory([A], 10)
-    history.committed(A, [batch(0)])
-    history.savepoint_begun("x", CheckpointKind.SAVEPOINT, 1)
-    history.committed(A, [batch(1)])
-    history.savepoint_taken("x", SavepointTaken(path="/s"), 2)
-    assert sorted(entry.id for entry in history.shown().history) == [1, 2, 3]
+    history.batches_committed(A, [batch(0)])
+    history.savepoint_started("x", CheckpointKind.SAVEPOINT, 1)
+    history.batches_committed(A, [batch(1)])
+    history.savepoint_completed("x", SavepointTaken(path="/s"), 2)
+    assert sorted(entry.id for entry in history.view().history) == [1, 2, 3]

@@ -137,7 +137,7 @@ def test_a_slot_that_has_gone_is_not_tried_again_and_costs_no_restart() -> None:
         await stage.admit()
         await asyncio.sleep(5)
         assert stage.failures == []
-        assert stage.job.needs.value == (1, 0)
+        assert stage.job.slot_needs.value == (1, 0)
 
     play(story)
 

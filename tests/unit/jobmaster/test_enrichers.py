@@ -47,7 +47,7 @@ class Hanging:
 async def test_labels_of_plugins_are_joined() -> None:
     """FAIL-11"""
     plugins = {"one": Giving({"a"}, {"a": "1"}), "two": Giving({"b"}, {"b": "2"})}
-    assert await Enrichers(plugins=plugins).later(RECORD) == {"a": "1", "b": "2"}
+    assert await Enrichers(plugins=plugins).plugin_labels(RECORD) == {"a": "1", "b": "2"}
 
 
 async def test_what_throws_is_undeclared_or_taken_is_dropped() -> None:
@@ -60,7 +60,7 @@ async def test_what_throws_is_undeclared_or_taken_is_dropped() -> None:
         "over the built-in": Giving({"cause"}, {"cause": "mine"}),
         "no text": Giving({"e"}, {"e": 5}),  # type: ignore[dict-item]
     }
-    assert await Enrichers(plugins=plugins).later(RECORD) == {"a": "1"}
+    assert await Enrichers(plugins=plugins).plugin_labels(RECORD) == {"a": "1"}
 
 
 async def test_one_that_hangs_costs_its_labels_and_no_more_than_its_time() -> None:
@@ -68,7 +68,9 @@ async def test_one_that_hangs_costs_its_labels_and_no_more_than_its_time() -> No
     hanging = Hanging()
     plugins = {"good": Giving({"b"}, {"b": "1"}), "hanging": hanging}
     try:
-        labels = await Enrichers(plugins=plugins, timeout=timedelta(milliseconds=50)).later(RECORD)
+        labels = await Enrichers(plugins=plugins, timeout=timedelta(milliseconds=50)).plugin_labels(
+            RECORD
+        )
         assert labels == {"b": "1"}
     finally:
         hanging.release.set()
@@ -77,9 +79,9 @@ async def test_one_that_hangs_costs_its_labels_and_no_more_than_its_time() -> No
 def test_the_built_in_one_labels_at_once_unless_it_is_left_out() -> None:
     """FAIL-11"""
     lost = Failure(error="TaskExecutorLost", message="gone")
-    assert Enrichers().at_once(lost).labels == {"cause": "task-executor-lost"}
-    assert load_enrichers((), timedelta(seconds=1)).at_once(lost).labels == {}
-    assert load_enrichers(("cause",), timedelta(seconds=1)).at_once(lost).labels
+    assert Enrichers().label_now(lost).labels == {"cause": "task-executor-lost"}
+    assert load_enrichers((), timedelta(seconds=1)).label_now(lost).labels == {}
+    assert load_enrichers(("cause",), timedelta(seconds=1)).label_now(lost).labels
 
 
 def test_only_what_is_named_and_can_be_loaded_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

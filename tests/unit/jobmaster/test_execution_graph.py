@@ -12,7 +12,7 @@ from stoker.jobmaster.attempts import (
     CancelAttempt,
     Command,
     Deploy,
-    FormerAttempt,
+    PreviousAttempt,
     ReleaseSlots,
     RestartAfter,
 )
@@ -296,7 +296,7 @@ class _World:
         self.note(self.job.attempt_ended(ended(deploy, state, failure), now)[1])
 
     def check(self) -> None:
-        deployed = {run.current.id for run in self.job.runs if run.current.deployed}
+        deployed = {run.current.id for run in self.job.runs if run.current.is_deployed}
         assert deployed == set(self.running)
 
     def run_to_the_end(self, now: int) -> None:
@@ -372,7 +372,7 @@ def test_a_recorded_cancel_with_recorded_outcomes_ends_at_once() -> None:
 def test_a_failure_on_record_is_answered_by_the_strategy_while_others_reconcile() -> None:
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=0)
     job = execution(graph_of("other", "out"), policy)
-    other = FormerAttempt(attempt=AttemptId("d" * 32), number=0, slot=slot(1))
+    other = PreviousAttempt(attempt=AttemptId("d" * 32), number=0, slot=slot(1))
     records = {**former(ExecutionState.FAILED), RegionId("other"): other}
     [restart] = job.start(records, cancel_wanted=False, now=3)
     assert isinstance(restart, RestartAfter)
@@ -385,15 +385,15 @@ def test_a_failure_on_record_is_answered_by_the_strategy_while_others_reconcile(
 def test_a_streaming_job_with_a_part_of_its_slots_starves() -> None:
     job, none = started(graph_of("one", "two", streaming=True), slots=1)
     assert none == []
-    assert job.starves
+    assert job.is_starving
     job.slots_offered([slot(1)], 5)
-    assert not job.starves
+    assert not job.is_starving
 
 
 def test_an_attempt_of_an_earlier_leader_that_came_to_nothing_costs_no_restart() -> None:
     job = execution(graph_of("out"))
     job.start(former(), cancel_wanted=False, now=3)
-    job.former_is_gone(AttemptId("e" * 32), BOOM, 4)
+    job.previous_attempt_lost(AttemptId("e" * 32), BOOM, 4)
     assert job.status is JobStatus.RUNNING
     assert job.slots_needed() == 1
     _, commands = job.slots_offered([slot(7)], 5)

@@ -11,7 +11,7 @@ from stoker.core.errors import RecipientUnreachable
 from stoker.gateways.leases import LeaseOptions
 from stoker.heartbeat.monitor import Liveness
 from stoker.jobmaster.executors import (
-    ReachedExecutors,
+    ExecutorConnections,
     is_proof_of_death,
     wait_before_replacing,
 )
@@ -80,7 +80,7 @@ class Rpc:
 
 async def test_a_task_executor_is_greeted_once_for_all_jobs():
     rpc: Any = Rpc()
-    reached = ReachedExecutors()
+    reached = ExecutorConnections()
     first = await reached.connect(rpc, "mem://a/life-1")
     assert await reached.connect(rpc, "mem://a/life-1") is first
     assert await reached.connect(rpc, "mem://a/life-2") is not first
@@ -90,7 +90,7 @@ async def test_a_task_executor_is_greeted_once_for_all_jobs():
 async def test_one_that_was_not_reached_is_greeted_again():
     rpc: Any = Rpc()
     rpc.is_cut = True
-    reached = ReachedExecutors()
+    reached = ExecutorConnections()
     with pytest.raises(RecipientUnreachable):
         await reached.connect(rpc, "mem://a/life")
     rpc.is_cut = False

@@ -6,7 +6,7 @@ from stoker.core.graph import RestartPolicy
 from stoker.core.results import Failure
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.jobmaster.attempts import Attempt, CancelAttempt, RestartAfter
-from stoker.jobmaster.execution_graph import MOST_INTERRUPTIONS, ExecutionGraph
+from stoker.jobmaster.execution_graph import MAX_INTERRUPTIONS, ExecutionGraph
 from stoker.jobmaster.failures import DAMAGED_RESULT, cause_of, label_cause
 from unit.jobmaster.graphs import BOOM, HOPELESS, deployments, ended, graph_of, slot, started
 
@@ -20,8 +20,8 @@ def reading_job() -> tuple[ExecutionGraph, Attempt, Attempt]:
     job.attempt_ended(ended(producer, ExecutionState.FINISHED), 5)
     job.slots_offered([slot(7)], 5)
     one, two = [run.current for run in job.runs if run.region.id != "numbers"]
-    assert one.deployed
-    assert two.deployed
+    assert one.is_deployed
+    assert two.is_deployed
     return job, one, two
 
 
@@ -73,7 +73,7 @@ def test_a_cancel_wins_over_a_restart_that_waits_for_an_attempt_to_end() -> None
 
 def test_an_attempt_that_died_with_its_output_decided_is_followed_by_another_at_no_charge() -> None:
     job, [deploy] = started(graph_of("out"))
-    for number in range(MOST_INTERRUPTIONS):
+    for number in range(MAX_INTERRUPTIONS):
         [deploy] = deployments(job.attempt_interrupted(deploy.attempt, BOOM, 6 + number))
         assert deploy.number == number + 1
         assert job.status is JobStatus.RUNNING

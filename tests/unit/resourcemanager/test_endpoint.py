@@ -25,7 +25,7 @@ from stoker.gateways.resourcemanager import (
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.resourcemanager.endpoint import ResourceManager
 from stoker.resourcemanager.options import ResourceManagerOptions
-from stoker.resourcemanager.provider import Provider, Standalone
+from stoker.resourcemanager.provider import Provider, StandaloneProvider
 from stoker.resourcemanager.services import ResourceManagerServices
 from stoker.rpc.memory import MemoryNetwork
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
@@ -49,7 +49,7 @@ class Stage:
                 wall_clock=virtual_wall_clock(),
                 heartbeat=HEARTBEAT,
                 options=ResourceManagerOptions(**options),
-                provider=provider or Standalone(),
+                provider=provider or StandaloneProvider(),
             ),
             TOKEN,
         )
@@ -232,7 +232,9 @@ def test_a_master_that_was_given_up_hears_so_and_its_requirements_are_kept() -> 
         await asyncio.sleep(11)
         with pytest.raises(NotFound, match="is not registered"):
             await stage.declare(2)
-        assert await stage.gateway.why_waiting(JOB) == (
+        reason = await stage.gateway.wait_reason(JOB)
+        assert reason is not None
+        assert reason.text == (
             "needs 1 more slot; no task executor is registered; the cluster can offer 0 and the "
             "job cannot begin with fewer than 1: start task executors that have them, or ask for "
             "less"
@@ -256,13 +258,13 @@ def test_a_job_that_ended_is_forgotten_and_another_end_of_a_master_is_not() -> N
         await stage.gateway.register_job_master(stage.master_registration())
         await stage.declare(1)
         await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.SUSPENDED)
-        assert await stage.gateway.why_waiting(JOB) is not None
+        assert await stage.gateway.wait_reason(JOB) is not None
         await stage.gateway.register_job_master(stage.master_registration())
         stranger = FencingToken(epoch=3, session=SessionId("x" * 32))
         await stage.gateway.job_master_leaves(JOB, stranger, JobStatus.FINISHED)
-        assert await stage.gateway.why_waiting(JOB) is not None
+        assert await stage.gateway.wait_reason(JOB) is not None
         await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.FINISHED)
-        assert await stage.gateway.why_waiting(JOB) is None
+        assert await stage.gateway.wait_reason(JOB) is None
 
     play(story)
 

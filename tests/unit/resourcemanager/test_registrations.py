@@ -17,17 +17,17 @@ def leaders() -> JobLeaders:
 
 def test_the_newest_registration_leads() -> None:
     known = leaders()
-    known.leads(JOB, ONE)
-    known.leads(JOB, TWO)
-    assert known.leader_of(JOB) == TWO
-    assert not known.is_led_by(JOB, ONE)
+    known.set_leader(JOB, ONE)
+    known.set_leader(JOB, TWO)
+    assert known.is_leader(JOB, TWO)
+    assert not known.is_leader(JOB, ONE)
 
 
 def test_a_job_that_nobody_leads_for_too_long_is_to_be_forgotten() -> None:
     known = leaders()
-    known.leads(JOB, ONE)
-    known.lost(JOB, 10)
-    assert known.leader_of(JOB) is None
+    known.set_leader(JOB, ONE)
+    known.leader_lost(JOB, 10)
+    assert not known.is_leader(JOB, ONE)
     assert known.expired(309) == []
     assert known.expired(310) == [JOB]
     known.forget(JOB)
@@ -36,10 +36,10 @@ def test_a_job_that_nobody_leads_for_too_long_is_to_be_forgotten() -> None:
 
 def test_a_new_leader_ends_the_timeout_and_a_second_loss_begins_another() -> None:
     known = leaders()
-    known.leads(JOB, ONE)
-    known.lost(JOB, 10)
-    known.leads(JOB, TWO)
+    known.set_leader(JOB, ONE)
+    known.leader_lost(JOB, 10)
+    known.set_leader(JOB, TWO)
     assert known.expired(1000) == []
-    known.lost(JOB, 1000)
-    known.lost(JOB, 1200)
+    known.leader_lost(JOB, 1000)
+    known.leader_lost(JOB, 1200)
     assert known.expired(1300) == [JOB]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import InstanceId, JobId
 from stoker.resourcemanager.matching import Need
-from stoker.resourcemanager.provider import Offer, slot_profile
+from stoker.resourcemanager.provider import ExecutorOffer, slot_profile
 from stoker.resourcemanager.scaling import (
     IdleExecutor,
     StartFailures,
@@ -17,7 +17,7 @@ from stoker.resourcemanager.scaling import (
     executors_to_start,
 )
 
-OFFER = Offer(slots=2, profile=ResourceProfile(cores=2, memory_bytes=100))
+OFFER = ExecutorOffer(slots=2, profile=ResourceProfile(cores=2, memory_bytes=100))
 TIMEOUT = timedelta(seconds=30)
 
 
@@ -94,7 +94,7 @@ def test_after_too_many_failures_the_next_start_waits() -> None:
     failures = StartFailures()
     for moment in (0.0, 1.0, 2.0):
         assert failures.wait(moment, most=2, pause=timedelta(seconds=3)) == 0
-        failures = failures.one_more(moment)
+        failures = failures.with_failure(moment)
     assert failures.wait(2.5, most=2, pause=timedelta(seconds=3)) == 2.5
     assert failures.wait(61.5, most=2, pause=timedelta(seconds=3)) == 0
 

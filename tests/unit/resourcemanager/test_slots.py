@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from stoker.core.ids import AllocationId, Ids, InstanceId, JobId
 from stoker.gateways.resourcemanager import SlotReport, SlotStatus
 from stoker.resourcemanager.slots import SlotAssignment, SlotManager
-from stoker.resourcemanager.wait_reason import prospects_of
+from stoker.resourcemanager.wait_reason import wait_reason_of
 
 ONE, TWO = JobId("1" * 32), JobId("2" * 32)
 HERE, THERE = InstanceId("here"), InstanceId("there")
@@ -53,10 +53,10 @@ def test_scarce_slots_go_round_the_jobs() -> None:
     slots.declare(ONE, 2)
     slots.declare(TWO, 2)
     assert [each.job_id for each in slots.assign(ALL)] == [ONE, TWO]
-    prospects = prospects_of(slots, ONE)
-    assert prospects is not None
-    assert prospects.within_reach
-    assert prospects.words == "needs 1 more slot; 0 of 2 are free; 1 other job waits as well"
+    wait_reason = wait_reason_of(slots, ONE)
+    assert wait_reason is not None
+    assert wait_reason.slots_obtainable
+    assert wait_reason.text == "needs 1 more slot; 0 of 2 are free; 1 other job waits as well"
 
 
 def test_a_refused_slot_is_free_again_and_given_again() -> None:
@@ -127,7 +127,7 @@ def test_what_a_master_holds_out_of_sight_is_counted() -> None:
     assert len(slots.assign(ALL)) == 1
     assert slots.assign(ALL) == []
     slots.declare(ONE, 2, held=2)
-    assert prospects_of(slots, ONE) is None
+    assert wait_reason_of(slots, ONE) is None
 
 
 def test_requirements_of_a_job_without_a_master_are_kept_and_not_served() -> None:
@@ -206,6 +206,5 @@ def test_whatever_happens_no_slot_has_two_owners_and_no_job_more_than_it_asked(
         view = slots.overview()
         assert 0 <= view.slots_free <= view.slots_total == 2 * len(tables)
         waiting = {job for job in jobs if slots.missing(job) > 0}
-        assert slots.jobs_waiting == waiting
         for job in jobs:
             assert slots.others_waiting(job) == len(waiting - {job})

@@ -9,11 +9,11 @@ from stoker.core.errors import NotFound, StartupFailed
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import JobId, ResourceId
 from stoker.gateways.resourcemanager import ResourceRequirements
-from stoker.resourcemanager.provider import Ended, Offer
+from stoker.resourcemanager.provider import EndedExecutor, ExecutorOffer
 from unit.fake_parts import JOB, MASTER
 from unit.resourcemanager.test_endpoint import Stage, play
 
-OFFER = Offer(slots=2, profile=ResourceProfile(cores=2, memory_bytes=1_000))
+OFFER = ExecutorOffer(slots=2, profile=ResourceProfile(cores=2, memory_bytes=1_000))
 
 
 class FakeProvider:
@@ -21,14 +21,14 @@ class FakeProvider:
 
     def __init__(self, limit: int = 2) -> None:
         self.limit = limit
-        self.offer: Offer | None = OFFER
+        self.offer: ExecutorOffer | None = OFFER
         self.started: list[ResourceId] = []
         self.stopped: list[ResourceId] = []
         self.fails = False
         self._living: list[ResourceId] = []
-        self._ends: asyncio.Queue[Ended] = asyncio.Queue()
+        self._ends: asyncio.Queue[EndedExecutor] = asyncio.Queue()
 
-    def living(self) -> tuple[ResourceId, ...]:
+    def alive(self) -> tuple[ResourceId, ...]:
         return tuple(self._living)
 
     async def start(self) -> ResourceId:
@@ -45,9 +45,9 @@ class FakeProvider:
 
     def end(self, resource_id: ResourceId, reason: str) -> None:
         self._living.remove(resource_id)
-        self._ends.put_nowait(Ended(resource_id=resource_id, reason=reason))
+        self._ends.put_nowait(EndedExecutor(resource_id=resource_id, reason=reason))
 
-    async def next_end(self) -> Ended:
+    async def next_end(self) -> EndedExecutor:
         return await self._ends.get()
 
 
@@ -66,9 +66,9 @@ def test_as_many_are_started_as_are_missing_up_to_the_limit() -> None:
         await stage.declare(9)
         await asyncio.sleep(20)
         assert len(provider.started) == 2
-        words = await stage.gateway.why_waiting(JOB)
-        assert words is not None
-        assert "2 task executors being started" in words
+        reason = await stage.gateway.wait_reason(JOB)
+        assert reason is not None
+        assert "2 task executors being started" in reason.text
         assert (await stage.gateway.overview()).starting == 2
 
     play(story, provider)
@@ -225,10 +225,10 @@ def test_nobody_is_started_for_what_no_slot_to_come_could_offer() -> None:
     async def story(stage: Stage) -> None:
         await need(stage, 1, profile=ResourceProfile(cores=64))
         assert provider.started == []
-        prospects = await stage.gateway.prospects(JOB)
-        assert prospects is not None
-        assert not prospects.within_reach
-        assert "needs 1 more slot of 64 cores" in prospects.words
+        wait_reason = await stage.gateway.wait_reason(JOB)
+        assert wait_reason is not None
+        assert not wait_reason.slots_obtainable
+        assert "needs 1 more slot of 64 cores" in wait_reason.text
 
     play(story, provider)
 
@@ -236,9 +236,9 @@ def test_nobody_is_started_for_what_no_slot_to_come_could_offer() -> None:
 def test_slots_that_could_be_started_are_within_reach() -> None:
     async def story(stage: Stage) -> None:
         await need(stage, 1)
-        prospects = await stage.gateway.prospects(JOB)
-        assert prospects is not None
-        assert prospects.within_reach
+        wait_reason = await stage.gateway.wait_reason(JOB)
+        assert wait_reason is not None
+        assert wait_reason.slots_obtainable
 
     play(story, FakeProvider())
 
@@ -253,9 +253,9 @@ def test_one_that_is_leaving_does_not_put_its_place_out_of_reach() -> None:
         )
         await stage.gateway.drain_task_executor(ResourceId("local-0"), None)
         await stage.declare(3)
-        prospects = await stage.gateway.prospects(JOB)
-        assert prospects is not None
-        assert prospects.within_reach
+        wait_reason = await stage.gateway.wait_reason(JOB)
+        assert wait_reason is not None
+        assert wait_reason.slots_obtainable
         provider.end(ResourceId("local-0"), "it ended")
         await asyncio.sleep(0.1)
         assert len(provider.started) == 2
@@ -270,9 +270,9 @@ def test_what_a_job_without_a_master_declared_is_forgotten_in_the_end() -> None:
         await need(stage, 1)
         stage.network.partition("master", "job")
         await asyncio.sleep(200)
-        assert await stage.gateway.why_waiting(JOB) is not None
+        assert await stage.gateway.wait_reason(JOB) is not None
         await asyncio.sleep(150)
-        assert await stage.gateway.why_waiting(JOB) is None
+        assert await stage.gateway.wait_reason(JOB) is None
 
     play(story)
 

@@ -25,7 +25,7 @@ from stoker.storage.memory import MemoryStorage
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
 from stoker.taskexecutor.services import TaskExecutorServices
-from stoker.taskexecutor.slots import KeptSlot
+from stoker.taskexecutor.slots import SavedSlot
 from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History
@@ -53,7 +53,7 @@ class Stage:
     folder: Path
     manager_kind: type[FakeManager] = FakeManager
     options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
-    kept: dict[int, KeptSlot] = field(default_factory=dict)
+    kept: dict[int, SavedSlot] = field(default_factory=dict)
     """What it keeps of its slots, and what a former life left."""
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class Stage:
             ),
             resource_id=ResourceId("executor"),
             instance=InstanceId("life"),
-            slot_memory=ProcessSlots(self.kept),
+            slot_store=ProcessSlots(self.kept),
             options=self.options,
             heartbeat=HEARTBEAT,
             registration=RETRY,

@@ -7,7 +7,7 @@ from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.ids import AllocationId, AttemptId, JobId, RegionId
 from stoker.core.states import ExecutionState
 from stoker.gateways.taskexecutor import TaskDeployment
-from stoker.taskexecutor.draining import UNHEARD_SECONDS, Draining
+from stoker.taskexecutor.draining import UNREPORTED_SECONDS, Draining
 from stoker.taskexecutor.held_task import HeldTask
 
 
@@ -38,8 +38,8 @@ def held(*, streaming: bool = False, ended: bool = False) -> HeldTask:
 
 def test_until_it_is_asked_nothing_changes() -> None:
     draining = Draining()
-    draining.check_taking(AllocationId("slot"))
-    assert draining.to_move([held(streaming=True)], 1e9) == []
+    draining.check_accepting(AllocationId("slot"))
+    assert draining.tasks_to_move([held(streaming=True)], 1e9) == []
     assert not draining.is_over([], 1e9)
 
 
@@ -47,20 +47,20 @@ def test_new_tasks_are_refused_so_that_their_master_looks_elsewhere() -> None:
     draining = Draining()
     draining.begin(0, None)
     with pytest.raises(NotFound, match="takes no new task"):
-        draining.check_taking(AllocationId("slot"))
+        draining.check_accepting(AllocationId("slot"))
 
 
 def test_streams_move_at_once_and_batch_tasks_when_their_time_is_over() -> None:
     draining = Draining()
     stream, batch = held(streaming=True), held()
     draining.begin(0, None)
-    assert draining.to_move([stream, batch], 1e9) == [stream]
+    assert draining.tasks_to_move([stream, batch], 1e9) == [stream]
     draining.begin(0, 60)
     draining.begin(10, 100)
-    assert draining.to_move([batch], 59) == []
-    assert draining.to_move([batch], 60) == [batch]
+    assert draining.tasks_to_move([batch], 59) == []
+    assert draining.tasks_to_move([batch], 60) == [batch]
     batch.cancel_reason = "asked before"
-    assert draining.to_move([batch, held(ended=True)], 60) == []
+    assert draining.tasks_to_move([batch, held(ended=True)], 60) == []
 
 
 def test_it_is_over_when_nothing_runs_and_masters_have_heard_or_had_the_time() -> None:
@@ -69,5 +69,5 @@ def test_it_is_over_when_nothing_runs_and_masters_have_heard_or_had_the_time() -
     assert draining.is_over([], 0)
     assert not draining.is_over([held()], 100)
     assert not draining.is_over([held(ended=True)], 200)
-    assert draining.is_over([held(ended=True)], 200 + UNHEARD_SECONDS)
+    assert draining.is_over([held(ended=True)], 200 + UNREPORTED_SECONDS)
     assert not draining.is_over([held(), held(ended=True)], 300)

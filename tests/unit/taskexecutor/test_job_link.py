@@ -13,7 +13,7 @@ from stoker.core.ids import AllocationId, SessionId
 from stoker.core.states import ExecutionState
 from stoker.core.tokens import FencingToken
 from stoker.taskexecutor import job_link
-from stoker.taskexecutor.job_link import Acquaintance, JobLink
+from stoker.taskexecutor.job_link import JobLink, MasterHandshake
 from unit.fake_parts import JOB, FakeMaster
 from unit.taskexecutor.stage import SLOT, Stage, deployment, play
 
@@ -35,7 +35,7 @@ def test_a_state_that_passes_at_once_is_not_told(tmp_path: Path):
 
 
 def test_a_state_that_lasts_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(job_link, "PASSING_SECONDS", {ExecutionState.INITIALIZING: 0.01})
+    monkeypatch.setattr(job_link, "REPORT_DELAY_SECONDS", {ExecutionState.INITIALIZING: 0.01})
 
     async def story(stage: Stage) -> None:
         assert await _run_one(stage) == [ExecutionState.INITIALIZING, ExecutionState.RUNNING]
@@ -159,7 +159,7 @@ class _Rpc:
 
 async def test_the_process_of_all_masters_is_greeted_once_an_epoch():
     rpc: Any = _Rpc()
-    acquaintance = Acquaintance()
+    handshake = MasterHandshake()
     nothing: Any = None
 
     async def connect(epoch: int, address: str) -> None:
@@ -171,7 +171,7 @@ async def test_the_process_of_all_masters_is_greeted_once_an_epoch():
             retrieval=nothing,
             options=nothing,
             lease=nothing,
-            acquaintance=acquaintance,
+            handshake=handshake,
         )
         token = FencingToken(epoch=epoch, session=SessionId("s"))
         leader: Any = SimpleNamespace(address=address, token=token)

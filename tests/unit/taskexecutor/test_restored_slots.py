@@ -3,11 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from stoker.taskexecutor.slots import KeptSlot
+from stoker.taskexecutor.slots import SavedSlot
 from unit.fake_parts import JOB
 from unit.taskexecutor.stage import SLOT, Stage, deployment, play
 
-FORMER = KeptSlot(index=0, job_id=JOB, allocation=SLOT)
+PREVIOUS = SavedSlot(index=0, job_id=JOB, allocation=SLOT)
 
 
 def test_it_registers_with_its_former_slots_and_offers_them_again(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_it_registers_with_its_former_slots_and_offers_them_again(tmp_path: Path
             await asyncio.sleep(3)
             assert len(master.outcomes) == 1
 
-    play(tmp_path, story, kept={0: FORMER})
+    play(tmp_path, story, kept={0: PREVIOUS})
 
 
 def test_what_its_job_does_not_want_any_more_is_free_at_once(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_what_its_job_does_not_want_any_more_is_free_at_once(tmp_path: Path) -> 
             assert not await stage.beat()
             assert stage.kept == {}
 
-    play(tmp_path, story, kept={0: FORMER})
+    play(tmp_path, story, kept={0: PREVIOUS})
 
 
 def test_a_job_that_is_gone_holds_its_slot_no_longer_than_another_one(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_job_that_is_gone_holds_its_slot_no_longer_than_another_one(tmp_path: 
         assert not await stage.beat()
         assert stage.kept == {}
 
-    play(tmp_path, story, kept={0: FORMER})
+    play(tmp_path, story, kept={0: PREVIOUS})
 
 
 def test_a_slot_is_kept_while_it_belongs_to_a_job_and_not_after_an_orderly_end(
@@ -57,9 +57,9 @@ def test_a_slot_is_kept_while_it_belongs_to_a_job_and_not_after_an_orderly_end(
     async def story(stage: Stage) -> None:
         async with stage.master_running():
             await stage.request_slot()
-            assert stage.kept == {0: FORMER}
+            assert stage.kept == {0: PREVIOUS}
             await stage.submit(deployment(seconds=500))
             await asyncio.sleep(1)
-            assert stage.kept == {0: FORMER}
+            assert stage.kept == {0: PREVIOUS}
 
     assert play(tmp_path, story).kept == {}

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from stoker.core.errors import Conflict, NotFound
 from stoker.core.ids import AllocationId, JobId
-from stoker.taskexecutor.slots import FileSlotMemory, KeptSlot, LastingSlots, SlotTable, SlotUse
+from stoker.taskexecutor.slots import (
+    FileSlotStore,
+    PersistentSlotTable,
+    SavedSlot,
+    SlotTable,
+    SlotUse,
+)
 from stoker.testing.process_slots import ProcessSlots
 
 ONE, TWO = JobId("1" * 32), JobId("2" * 32)
@@ -99,24 +105,24 @@ def test_whatever_happens_a_slot_has_one_owner(steps: list[tuple[int, int, int]]
 JOB = JobId("1" * 32)
 
 
-def kept(index: int, allocation: str = "a") -> KeptSlot:
-    return KeptSlot(index=index, job_id=JOB, allocation=AllocationId(allocation))
+def kept(index: int, allocation: str = "a") -> SavedSlot:
+    return SavedSlot(index=index, job_id=JOB, allocation=AllocationId(allocation))
 
 
 def test_the_next_life_finds_what_this_one_kept(tmp_path: Path) -> None:
     """TM-22"""
-    memory = FileSlotMemory(tmp_path / "slots")
+    memory = FileSlotStore(tmp_path / "slots")
     for index in (10, 2, 0):
-        memory.keep(kept(index, f"of {index}"))
-    memory.keep(kept(2, "another"))
-    memory.forget(0)
-    assert FileSlotMemory(tmp_path / "slots").recall() == [kept(2, "another"), kept(10, "of 10")]
+        memory.save(kept(index, f"of {index}"))
+    memory.save(kept(2, "another"))
+    memory.remove(0)
+    assert FileSlotStore(tmp_path / "slots").load() == [kept(2, "another"), kept(10, "of 10")]
 
 
 def test_nothing_was_kept_and_nothing_is_there_to_forget(tmp_path: Path) -> None:
-    memory = FileSlotMemory(tmp_path / "slots")
-    assert memory.recall() == []
-    memory.forget(3)
+    memory = FileSlotStore(tmp_path / "slots")
+    assert memory.load() == []
+    memory.remove(3)
 
 
 @pytest.mark.parametrize(
@@ -134,35 +140,35 @@ def test_what_is_damaged_is_removed_and_its_slot_begins_free(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """TM-22"""
-    memory = FileSlotMemory(tmp_path)
-    memory.keep(kept(0))
-    memory.keep(kept(1))
+    memory = FileSlotStore(tmp_path)
+    memory.save(kept(0))
+    memory.save(kept(1))
     (tmp_path / "0").write_bytes(content)
-    assert memory.recall() == [kept(1)]
+    assert memory.load() == [kept(1)]
     assert not (tmp_path / "0").exists()
     assert f"{tmp_path / '0'} is of no use and removed" in caplog.text
 
 
 def test_a_file_of_another_slot_is_not_believed(tmp_path: Path) -> None:
-    memory = FileSlotMemory(tmp_path)
-    memory.keep(kept(1))
+    memory = FileSlotStore(tmp_path)
+    memory.save(kept(1))
     (tmp_path / "1").rename(tmp_path / "0")
-    assert memory.recall() == []
+    assert memory.load() == []
 
 
 def test_a_file_that_was_not_finished_is_not_seen(tmp_path: Path) -> None:
     (tmp_path / ".0").write_bytes(b'{"ind')
-    assert FileSlotMemory(tmp_path).recall() == []
+    assert FileSlotStore(tmp_path).load() == []
 
 
 def test_a_disk_that_refuses_harms_nobody_and_leaves_no_older_word(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    memory = FileSlotMemory(tmp_path)
-    memory.keep(kept(0, "older"))
+    memory = FileSlotStore(tmp_path)
+    memory.save(kept(0, "older"))
     (tmp_path / ".0").mkdir()
-    memory.keep(kept(0, "newer"))
-    assert memory.recall() == []
+    memory.save(kept(0, "newer"))
+    assert memory.load() == []
     assert "slot 0 would be free after a restart" in caplog.text
 
 
@@ -181,7 +187,7 @@ def of(index: int, turn: int) -> tuple[JobId, AllocationId]:
     return JobId(str(turn) * 32), AllocationId(f"{index}-{turn}")
 
 
-def play(table: LastingSlots, event: str, index: int, turn: int) -> None:
+def play(table: PersistentSlotTable, event: str, index: int, turn: int) -> None:
     job_id, allocation = of(index, turn)
     try:
         match event:
@@ -204,8 +210,8 @@ def test_the_next_life_has_what_was_not_given_up(
     events: list[tuple[str, int, int]], size: int
 ) -> None:
     """TM-22, also with fewer slots than before"""
-    disk: dict[int, KeptSlot] = {}
-    former = LastingSlots(SLOTS, ProcessSlots(disk))
+    disk: dict[int, SavedSlot] = {}
+    former = PersistentSlotTable(SLOTS, ProcessSlots(disk))
     for event in events:
         play(former, *event)
     expected = {
@@ -213,7 +219,7 @@ def test_the_next_life_has_what_was_not_given_up(
         for held in former.all()
         if held.use is not SlotUse.RELEASING and held.index < size
     }
-    table = LastingSlots(size, ProcessSlots(disk))
+    table = PersistentSlotTable(size, ProcessSlots(disk))
     jobs = table.restore(7.0)
     assert {(held.id, held.job_id, held.index) for held in table.all()} == expected
     assert all(held.use is SlotUse.RESERVED and held.since == 7.0 for held in table.all())
@@ -222,8 +228,8 @@ def test_the_next_life_has_what_was_not_given_up(
 
 
 def test_who_leaves_in_good_order_leaves_nothing() -> None:
-    disk: dict[int, KeptSlot] = {}
-    table = LastingSlots(SLOTS, ProcessSlots(disk))
+    disk: dict[int, SavedSlot] = {}
+    table = PersistentSlotTable(SLOTS, ProcessSlots(disk))
     table.reserve(*of(0, 0), 0, 0.0)
     table.reserve(*of(1, 0), 1, 0.0)
     table.forget_all()

@@ -18,14 +18,14 @@ from stoker.core.graph import JobGraph
 from stoker.core.ids import BlobKey, RegionId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.jobmaster.checkpoints import CheckpointHistory
-from stoker.jobmaster.job import LiveJob
+from stoker.jobmaster.job import JobDriver
 from stoker.jobmaster.savepoints.records import (
     SavepointsRecord,
     StopRecord,
     record_savepoints,
     record_stop,
 )
-from stoker.jobmaster.savepoints.stopping import Streams, in_scope, streaming_runs
+from stoker.jobmaster.savepoints.stopping import Streams, run_in_job_scope, streaming_regions
 from stoker.savepoints.locations import SavepointServices, locate
 from stoker.savepoints.take import Occasion, Taking
 from stoker.storage.contract import Storage
@@ -39,7 +39,7 @@ STOPPED = "stopped"
 class JobSavepoints:
     def __init__(
         self,
-        job: LiveJob,
+        job: JobDriver,
         storage: Storage,
         history: CheckpointHistory,
         services: SavepointServices,
@@ -64,10 +64,10 @@ class JobSavepoints:
             )
         kind = CheckpointKind.STOP_SAVEPOINT if request.stop else CheckpointKind.SAVEPOINT
         savepoint_id = request.savepoint_id or self._job.services.ids.nonce()[:12]
-        self._history.savepoint_begun(savepoint_id, kind, self._job.now)
+        self._history.savepoint_started(savepoint_id, kind, self._job.now)
         self._stopping = self._stopping or request.stop
         try:
-            taken: SavepointTaken = await in_scope(
+            taken: SavepointTaken = await run_in_job_scope(
                 self._job,
                 f"savepoint {savepoint_id}",
                 lambda: self._begin(savepoint_id, directory, request),
@@ -77,13 +77,13 @@ class JobSavepoints:
             self._history.savepoint_failed(savepoint_id, error.message, self._job.now)
             log.warning("job %s: no savepoint: %s", self._job.job_id, error)
             raise
-        self._history.savepoint_taken(savepoint_id, taken, self._job.now)
+        self._history.savepoint_completed(savepoint_id, taken, self._job.now)
         log.info("job %s: savepoint %s", self._job.job_id, taken.path)
         return taken
 
     def _check(self, request: SavepointRequest) -> None:
         job = self._job
-        if not streaming_runs(job):
+        if not streaming_regions(job):
             raise CannotTakeSavepoint(
                 f"job {job.job_id} is a batch job and has no state to save; only streaming jobs "
                 "take savepoints"
@@ -94,7 +94,7 @@ class JobSavepoints:
                 "again when it is"
             )
         begun = (ExecutionState.RUNNING, ExecutionState.FINISHED)
-        idle = [run.region.id for run in streaming_runs(job) if run.current.state not in begun]
+        idle = [run.region.id for run in streaming_regions(job) if run.current.state not in begun]
         if idle:
             raise CannotTakeSavepoint(f"not all queries run yet: {', '.join(idle)}; try again")
         if self._stopping:
@@ -106,7 +106,7 @@ class JobSavepoints:
         if request.stop:
             await self._settled.wait()
         order = savepoint_id if request.stop else None
-        record = SavepointsRecord(begun=self._history.savepoints_begun, stop_order=order)
+        record = SavepointsRecord(begun=self._history.savepoints_started, stop_order=order)
         await record_savepoints(self._storage, self._job.job_id, record)
         work = self._stop if request.stop else self._take
         return await work(savepoint_id, directory, request)
@@ -153,11 +153,11 @@ class JobSavepoints:
         await streams.suspend(limit, options.timeout.total_seconds() + limit)
         try:
             taken = await self._take(savepoint_id, directory, request)
-            await streams.still_held()
+            await streams.require_suspended()
             record = StopRecord(path=taken.path, at=job.now)
             await record_stop(self._storage, job.job_id, record)
         except StokerError:
-            await streams.go_on()
+            await streams.resume()
             raise
         job.stopped = True
         job.scope.spawn("finish", streams.finish())
@@ -169,19 +169,19 @@ class JobSavepoints:
         self._stopping = self._job.stopped = True
         self._job.scope.spawn("finish", Streams(self._job, order or STOPPED).finish())
 
-    def let_go_on(self, order: str) -> None:
+    def resume_suspended(self, order: str) -> None:
         """A leader before this one had asked the streams to wait, and has no savepoint."""
         self._settled.clear()
-        self._job.scope.spawn("settle the stop", self._let_go_on(order))
+        self._job.scope.spawn("settle the stop", self._resume_suspended(order))
 
-    async def _let_go_on(self, order: str) -> None:
+    async def _resume_suspended(self, order: str) -> None:
         await Streams(self._job, order).release()
         log.info("job %s goes on: its stop was not completed", self._job.job_id)
         self._settled.set()
 
 
-def _regions(job: LiveJob) -> list[RegionId]:
-    return [run.region.id for run in streaming_runs(job)]
+def _regions(job: JobDriver) -> list[RegionId]:
+    return [run.region.id for run in streaming_regions(job)]
 
 
 def artifacts_of(graph: JobGraph) -> dict[str, str]:

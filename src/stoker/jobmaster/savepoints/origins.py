@@ -31,7 +31,7 @@ STORAGE_BACKOFF = Backoff(initial=timedelta(seconds=0.5), maximum=timedelta(seco
 STORAGE_TRIES = 6
 
 
-async def begin_from(
+async def restore_origin(
     graph: JobGraph, storage: Storage, services: SavepointServices, now: Millis
 ) -> RestoredFrom | None:
     """Once for each job: afterwards its own checkpoints win over what it began from (CKPT-12)."""
@@ -59,7 +59,7 @@ async def begin_from(
     )
 
 
-async def retain(
+async def retain_checkpoint(
     end: JobEnd, graph: JobGraph, storage: Storage, services: SavepointServices
 ) -> JobEnd:
     """The last checkpoint of an ended job, kept as if it were a savepoint (CKPT-09).
@@ -81,7 +81,7 @@ async def retain(
         spark_version=installed_spark(),
     )
     try:
-        location = _retained(graph, storage, services)
+        location = _retained_location(graph, storage, services)
         taking = Taking(storage, graph, location, occasion, artifacts_of(graph))
         manifest = await taking.take(regions)
     except StokerError as error:
@@ -100,7 +100,7 @@ async def retain(
     return replace(end, details=msgspec.structs.replace(details, checkpoints=shown))
 
 
-def _retained(graph: JobGraph, storage: Storage, services: SavepointServices) -> SavepointLocation:
+def _retained_location(graph: JobGraph, storage: Storage, services: SavepointServices) -> SavepointLocation:
     name = f"checkpoint-{graph.job_id}"
     directory = services.options.retained_directory
     if directory is not None:

@@ -35,7 +35,7 @@ def savepoints_record_path(job_id: JobId) -> str:
     return f"jobs/{job_id}/savepoints.json"
 
 
-async def stopped_before(storage: Storage, job_id: JobId) -> StopRecord | None:
+async def read_stop(storage: Storage, job_id: JobId) -> StopRecord | None:
     path = stop_record_path(job_id)
     try:
         content = await storage.read(path)
@@ -50,7 +50,7 @@ async def record_stop(storage: Storage, job_id: JobId, record: StopRecord) -> No
     failpoint("stop.after-record")
 
 
-async def savepoints_before(storage: Storage, job_id: JobId) -> SavepointsRecord:
+async def read_savepoints(storage: Storage, job_id: JobId) -> SavepointsRecord:
     path = savepoints_record_path(job_id)
     try:
         content = await storage.read(path)

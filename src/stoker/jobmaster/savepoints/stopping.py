@@ -10,35 +10,35 @@ from stoker.core.errors import NotFound, SavepointFailed, StokerError
 from stoker.core.ids import AttemptId
 from stoker.core.states import ExecutionState
 from stoker.gateways.taskexecutor import Suspension, TaskExecutorGateway
-from stoker.jobmaster.job import LiveJob
-from stoker.jobmaster.regions import RegionRun
+from stoker.jobmaster.job import JobDriver
+from stoker.jobmaster.regions import RegionExecution
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 ANSWER_SECONDS = 15.0
 """Beyond the limit for the boundary: for calls to arrive and for Spark to end the query."""
 FINISH_SECONDS = 0.5
-GOES_ON_SECONDS = 5.0
+RESUME_SECONDS = 5.0
 
 
-def streaming_runs(job: LiveJob) -> list[RegionRun]:
+def streaming_regions(job: JobDriver) -> list[RegionExecution]:
     return [run for run in job.graph.runs if run.region.streaming]
 
 
 class Streams:
     """The streams of a job under one order to end at a batch boundary."""
 
-    def __init__(self, job: LiveJob, order: str) -> None:
+    def __init__(self, job: JobDriver, order: str) -> None:
         self._job = job
         self._order = order
-        self._asked: dict[AttemptId, RegionRun] = {}
+        self._asked: dict[AttemptId, RegionExecution] = {}
 
     async def suspend(self, limit: float, hold: float) -> None:
         """All have ended at a boundary; otherwise SavepointFailed, and all go on."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit + ANSWER_SECONDS
-        waiting = [run for run in streaming_runs(self._job) if not run.finished]
+        waiting = [run for run in streaming_regions(self._job) if not run.finished]
         self._asked = {run.current.id: run for run in waiting}
         try:
             for attempt, run in self._asked.items():
@@ -48,10 +48,12 @@ class Streams:
             for attempt, run in self._asked.items():
                 await self._await_boundary(attempt, run, deadline)
         except StokerError as error:
-            await self.go_on()
+            await self.resume()
             raise SavepointFailed(f"the job was not stopped and goes on: {error}") from error
 
-    async def _await_boundary(self, attempt: AttemptId, run: RegionRun, deadline: float) -> None:
+    async def _await_boundary(
+        self, attempt: AttemptId, run: RegionExecution, deadline: float
+    ) -> None:
         loop = asyncio.get_running_loop()
         while loop.time() < deadline:
             if run.current.id != attempt:
@@ -63,10 +65,10 @@ class Streams:
                 raise SavepointFailed(f"{run.region.id} reached no batch boundary: {state.refused}")
             if state.reached:
                 return
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         raise SavepointFailed(f"{run.region.id} did not say in time that it ended its batch")
 
-    async def _state(self, attempt: AttemptId, run: RegionRun) -> Suspension:
+    async def _state(self, attempt: AttemptId, run: RegionExecution) -> Suspension:
         try:
             return await self._gateway(run).suspension(
                 self._job.token, self._job.job_id, attempt, self._order
@@ -75,7 +77,7 @@ class Streams:
             # Over, and its outcome is on the way.
             return Suspension(asked=True)
 
-    async def still_held(self) -> None:
+    async def require_suspended(self) -> None:
         """Raises SavepointFailed unless every stream still waits where it was ended."""
         for attempt, run in self._asked.items():
             if run.current.id == attempt and run.finished:
@@ -86,12 +88,12 @@ class Streams:
                     f"{run.region.id} did not wait until the savepoint was there; the job goes on"
                 )
 
-    async def go_on(self) -> None:
+    async def resume(self) -> None:
         """When this returns they do, unless one takes too long to see that it may."""
         for attempt, run in self._asked.items():
             await self._decide(attempt, run, finish=False)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GOES_ON_SECONDS):
+            async with asyncio.timeout(RESUME_SECONDS):
                 await self.release()
 
     async def release(self) -> None:
@@ -103,18 +105,18 @@ class Streams:
         job = self._job
         known = {
             run.current.id: run
-            for run in streaming_runs(job)
+            for run in streaming_regions(job)
             if run.current.state in (ExecutionState.RECONCILING, ExecutionState.RUNNING)
         }
         while known and not job.graph.status.terminal:
             for attempt, run in list(known.items()):
                 replaced = run.current.id != attempt or run.current.state.terminal
-                if replaced or await self._has_gone_on(attempt, run):
+                if replaced or await self._has_resumed(attempt, run):
                     del known[attempt]
             if known:
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
 
-    async def _has_gone_on(self, attempt: AttemptId, run: RegionRun) -> bool:
+    async def _has_resumed(self, attempt: AttemptId, run: RegionExecution) -> bool:
         """Told to, and seen to: an order that comes before it has would be lost on it."""
         job = self._job
         try:
@@ -133,13 +135,13 @@ class Streams:
     async def finish(self) -> None:
         """Repeated until all have ended, whatever happens on the way."""
         job = self._job
-        while not job.graph.status.terminal and not all(r.finished for r in streaming_runs(job)):
-            for run in streaming_runs(job):
+        while not job.graph.status.terminal and not all(r.finished for r in streaming_regions(job)):
+            for run in streaming_regions(job):
                 if run.current.state is ExecutionState.RUNNING:
                     await self._finish_one(run)
             await asyncio.sleep(FINISH_SECONDS)
 
-    async def _finish_one(self, run: RegionRun) -> None:
+    async def _finish_one(self, run: RegionExecution) -> None:
         """One that is not held any more, or was never asked, ends at its next boundary."""
         job, attempt = self._job, run.current.id
         await self._decide(attempt, run, finish=True)
@@ -150,7 +152,7 @@ class Streams:
         except StokerError as error:
             log.info("%s is not finished yet: %s", attempt, error)
 
-    async def _decide(self, attempt: AttemptId, run: RegionRun, *, finish: bool) -> None:
+    async def _decide(self, attempt: AttemptId, run: RegionExecution, *, finish: bool) -> None:
         job = self._job
         try:
             await self._gateway(run).decide_suspended(
@@ -160,7 +162,7 @@ class Streams:
             # It goes on by itself when it has waited long enough, or is over.
             log.info("%s was not told to %s: %s", attempt, "end" if finish else "go on", error)
 
-    def _gateway(self, run: RegionRun) -> TaskExecutorGateway:
+    def _gateway(self, run: RegionExecution) -> TaskExecutorGateway:
         slot = run.current.slot
         executor = self._job.executors.get(slot.instance) if slot else None
         if executor is None:
@@ -168,8 +170,8 @@ class Streams:
         return executor.gateway
 
 
-def in_scope(
-    job: LiveJob, name: str, work: Callable[[], Coroutine[Any, Any, Any]]
+def run_in_job_scope(
+    job: JobDriver, name: str, work: Callable[[], Coroutine[Any, Any, Any]]
 ) -> "asyncio.Future[Any]":
     """Work that ends with this master of the job; whoever waits learns how."""
     result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

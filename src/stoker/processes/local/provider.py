@@ -11,9 +11,14 @@ from stoker.config.configuration import Configuration
 from stoker.core.ids import Ids, ResourceId
 from stoker.processes import machine
 from stoker.processes.directories import Directories
-from stoker.resourcemanager.local_processes import LocalProcesses
+from stoker.resourcemanager.local_processes import LocalProcessProvider
 from stoker.resourcemanager.options import ProviderKind, ResourceManagerOptions
-from stoker.resourcemanager.provider import Offer, Provider, Standalone, slot_profile
+from stoker.resourcemanager.provider import (
+    ExecutorOffer,
+    Provider,
+    StandaloneProvider,
+    slot_profile,
+)
 from stoker.taskexecutor.options import TaskExecutorOptions
 
 CONFIGURATION_FILE = "task-executors.yml"
@@ -25,17 +30,17 @@ async def open_provider(
 ) -> AsyncIterator[Provider]:
     options = configuration.of(ResourceManagerOptions)
     if options.provider is ProviderKind.STANDALONE:
-        yield Standalone()
+        yield StandaloneProvider()
         return
     slots = configuration.of(TaskExecutorOptions).slots
     places = directories.work / "task-executors"
     # Of a life of this master that was killed, and its task executors with it.
     shutil.rmtree(places, ignore_errors=True)
     file = _written(configuration, directories.work / CONFIGURATION_FILE)
-    async with LocalProcesses(
+    async with LocalProcessProvider(
         command=lambda resource_id: _command(resource_id, file, places, directories.logs),
         limit=options.max_executors,
-        offer=Offer(
+        offer=ExecutorOffer(
             slots=slots, profile=slot_profile(machine.cores(), machine.memory_bytes(), slots)
         ),
         log_dir=directories.logs / "task-executors",
