@@ -138,17 +138,17 @@ def streaming_details() -> JobDetails:
     history.restored(RestoredFrom(path="/saved/zero", at=START, batches={"big": 4, "small": 3}))
     batches = {name: tuple(_batch(name, number) for number in range(5, 8)) for name in _STATE}
     for name, each in batches.items():
-        history.committed(RegionId(name), each)
-    history.savepoint_begun("one", CheckpointKind.SAVEPOINT, START + 8000)
+        history.batches_committed(RegionId(name), each)
+    history.savepoint_started("one", CheckpointKind.SAVEPOINT, START + 8000)
     taken = SavepointTaken(path="/saved/one", size_bytes=4000, batches={"big": 7, "small": 7})
-    history.savepoint_taken("one", taken, START + 8500)
-    history.savepoint_begun("two", CheckpointKind.SAVEPOINT, START + 9000)
+    history.savepoint_completed("one", taken, START + 8500)
+    history.savepoint_started("two", CheckpointKind.SAVEPOINT, START + 9000)
     history.savepoint_failed("two", "the disk is full", START + 9100)
-    history.savepoint_begun("three", CheckpointKind.STOP_SAVEPOINT, START + 9500)
+    history.savepoint_started("three", CheckpointKind.STOP_SAVEPOINT, START + 9500)
     plain = job_details(STREAM, JobStatus.RUNNING, ExecutionState.RUNNING)
     regions = tuple(_streaming(region, batches[region.id]) for region in plain.regions)
     return msgspec.structs.replace(
-        plain, job_type=JobType.STREAMING, regions=regions, checkpoints=history.shown()
+        plain, job_type=JobType.STREAMING, regions=regions, checkpoints=history.view()
     )
 
 

@@ -14,9 +14,7 @@ from stoker.jobmaster.run import policy_of
 from unit.jobmaster.graphs import graph_of
 
 
-def waits(
-    strategy: RestartStrategy, times: list[float], jitter: float = 0
-) -> list[float | None]:
+def waits(strategy: RestartStrategy, times: list[float], jitter: float = 0) -> list[float | None]:
     answers = []
     for now in times:
         strategy, wait = strategy.after_failure(now, jitter)

@@ -100,7 +100,9 @@ async def retain_checkpoint(
     return replace(end, details=msgspec.structs.replace(details, checkpoints=shown))
 
 
-def _retained_location(graph: JobGraph, storage: Storage, services: SavepointServices) -> SavepointLocation:
+def _retained_location(
+    graph: JobGraph, storage: Storage, services: SavepointServices
+) -> SavepointLocation:
     name = f"checkpoint-{graph.job_id}"
     directory = services.options.retained_directory
     if directory is not None:
