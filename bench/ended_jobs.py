@@ -10,11 +10,11 @@ from stoker.core.results import (
     AttemptDetails,
     JobDetails,
     JobResult,
-    Millis,
     PlanVertex,
     RegionDetails,
 )
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.values import Millis
 from stoker.ha.open import open_coordinator
 from stoker.ha.stores.job_results import JobResultStore
 from stoker.storage.open import open_storage

@@ -23,7 +23,6 @@ from stoker.core.graph import (
     Sql,
     SqlScript,
     Transform,
-    Value,
 )
 from stoker.core.ids import (
     AllocationId,
@@ -50,6 +49,7 @@ from stoker.core.results import (
 )
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
 from stoker.core.tokens import FencingToken
+from stoker.core.values import Value
 from stoker.engine.region.materialize import _ManifestRecord
 from stoker.ha import keys
 from stoker.ha.election import Candidacy

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stoker.core.graph import Value
+from stoker.core.values import Value
 from stoker.ha.record import encode
 
 HERE = Path(__file__).parent

@@ -2,7 +2,7 @@
 
 from stoker.api.shape import Answer
 from stoker.core.ids import JobId
-from stoker.core.results import Millis
+from stoker.core.values import Millis
 
 
 class Quarantined(Answer, frozen=True, kw_only=True):

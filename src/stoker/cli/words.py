@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from stoker.core.results import Millis
+from stoker.core.values import Millis
 
 
 def duration_text(milliseconds: int) -> str:

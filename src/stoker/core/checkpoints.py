@@ -2,11 +2,8 @@
 
 from enum import StrEnum
 
-from stoker.core.graph import Value
 from stoker.core.ids import RegionId
-
-Millis = int
-"""Milliseconds since 1970, UTC."""
+from stoker.core.values import Millis, Value
 
 
 class BatchFigures(Value):

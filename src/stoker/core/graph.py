@@ -6,18 +6,11 @@ nothing in it can run by itself. User functions are opaque bytes that only a run
 """
 
 from enum import StrEnum
-from typing import dataclass_transform
-
-import msgspec
 
 from stoker.core.ids import BlobKey, JobId
+from stoker.core.values import Value
 
 GRAPH_VERSION = 1
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Value(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of what crosses a wire or a disk: immutable, and new fields have defaults."""
 
 
 class JobType(StrEnum):

@@ -1,7 +1,7 @@
 """What was written, file by file: the proof that a result is whole, and the plan to publish it."""
 
-from stoker.core.graph import Value
 from stoker.core.ids import AttemptId
+from stoker.core.values import Value
 
 
 class ResultFile(Value):

@@ -2,9 +2,11 @@
 
 from enum import StrEnum
 
-from stoker.core.graph import JobGraph, Value
+from stoker.core.graph import (
+    JobGraph,
+)
 from stoker.core.ids import JobId
-from stoker.core.results import Millis
+from stoker.core.values import Millis, Value
 
 
 class ReplacementKind(StrEnum):

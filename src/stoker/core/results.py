@@ -1,13 +1,12 @@
 """What is told and kept about jobs: failures, outcomes of attempts, details, results."""
 
 from stoker.core.checkpoints import BatchFigures, Checkpoints
-from stoker.core.graph import JobType, Value
+from stoker.core.graph import (
+    JobType,
+)
 from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.states import ExecutionState, JobStatus
-
-Millis = int
-"""Milliseconds since 1970, UTC."""
-
+from stoker.core.values import Millis, Value
 
 NEIGHBOUR = "neighbour"
 """As the label `cause`: what was ended for the sake of another job is begun again at no charge."""

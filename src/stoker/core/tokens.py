@@ -1,7 +1,7 @@
 """Fencing tokens: who may command, and since when."""
 
-from stoker.core.graph import Value
 from stoker.core.ids import SessionId
+from stoker.core.values import Value
 
 
 class FencingToken(Value, order=False):

@@ -24,8 +24,14 @@ from stoker.core.errors import (
 )
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
-from stoker.core.results import Failure, FailureRecord, JobDetails, JobResult, Millis
+from stoker.core.results import (
+    Failure,
+    FailureRecord,
+    JobDetails,
+    JobResult,
+)
 from stoker.core.states import JobStatus
+from stoker.core.values import Millis
 from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.jobs import LiveJobs
 from stoker.dispatcher.recovery import Recovery, decide_recovery

@@ -16,7 +16,7 @@ from datetime import timedelta
 from stoker.core.graph import DEFAULT_QUEUE
 from stoker.core.ids import JobId
 from stoker.core.priorities import aged_priority
-from stoker.core.results import Millis
+from stoker.core.values import Millis
 
 
 @dataclass(frozen=True, kw_only=True)

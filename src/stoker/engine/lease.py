@@ -8,8 +8,8 @@ process that was frozen, extends nothing.
 import math
 from enum import IntEnum
 
-from stoker.core.graph import Value
 from stoker.core.results import Failure
+from stoker.core.values import Value
 
 
 class LeaseStep(IntEnum):

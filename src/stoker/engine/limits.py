@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.core.graph import Value
 from stoker.core.results import Failure
+from stoker.core.values import Value
 from stoker.engine.options import EngineOptions
 from stoker.osproc.process_tree import content_of
 

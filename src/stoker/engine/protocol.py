@@ -12,11 +12,14 @@ import threading
 
 import msgspec
 
-from stoker.core.graph import JobGraph, Value
+from stoker.core.graph import (
+    JobGraph,
+)
 from stoker.core.ids import AttemptId
 from stoker.core.regions import Region
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
+from stoker.core.values import Value
 from stoker.engine.lease import FOREVER, Lease
 from stoker.engine.limits import RunnerLimits
 

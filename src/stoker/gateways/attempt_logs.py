@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from stoker.core.graph import Value
+from stoker.core.values import Value
 
 LARGEST_PIECE = 256 * 1024
 """Bytes of a log that are read at once."""

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from stoker.core.graph import Value
+from stoker.core.values import Value
 
 INSPECTION = "inspection"
 

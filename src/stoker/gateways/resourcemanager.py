@@ -2,10 +2,13 @@
 
 from typing import Protocol
 
-from stoker.core.graph import ResourceProfile, Value
+from stoker.core.graph import (
+    ResourceProfile,
+)
 from stoker.core.ids import AllocationId, InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
 from stoker.core.tokens import FencingToken
+from stoker.core.values import Value
 
 RESOURCE_MANAGER = "resource_manager"
 

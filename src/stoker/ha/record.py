@@ -5,8 +5,8 @@ from typing import TypeVar
 import msgspec
 
 from stoker.core.errors import CorruptContent
-from stoker.core.graph import Value
 from stoker.core.json_text import decode_value
+from stoker.core.values import Value
 
 RECORD_VERSION = 1
 

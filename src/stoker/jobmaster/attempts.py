@@ -8,10 +8,10 @@ from stoker.core.results import (
     AttemptOutcome,
     Failure,
     FailureRecord,
-    Millis,
     Progress,
 )
 from stoker.core.states import EXECUTION_TRANSITIONS, ExecutionState
+from stoker.core.values import Millis
 
 
 @dataclass(frozen=True, kw_only=True)

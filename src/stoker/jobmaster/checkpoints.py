@@ -14,11 +14,11 @@ from stoker.core.checkpoints import (
     CheckpointKind,
     Checkpoints,
     CheckpointStatus,
-    Millis,
     RestoredFrom,
     SavepointTaken,
 )
 from stoker.core.ids import RegionId
+from stoker.core.values import Millis
 
 
 class CheckpointHistory:

@@ -21,10 +21,10 @@ from stoker.core.results import (
     Failure,
     FailureRecord,
     JobDetails,
-    Millis,
     Progress,
 )
 from stoker.core.states import JOB_TRANSITIONS, ExecutionState, JobStatus
+from stoker.core.values import Millis
 from stoker.jobmaster.attempts import (
     Attempt,
     CancelAttempt,

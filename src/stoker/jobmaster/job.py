@@ -19,8 +19,14 @@ from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, StokerError, StorageUnavailable
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import AttemptId, Ids, InstanceId, RegionId, ResourceId
-from stoker.core.results import AttemptOutcome, Failure, FailureRecord, JobDetails, Millis
+from stoker.core.results import (
+    AttemptOutcome,
+    Failure,
+    FailureRecord,
+    JobDetails,
+)
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.values import Millis
 from stoker.gateways.job import JobEnd
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import ResourceManagerGateway

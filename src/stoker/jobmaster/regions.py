@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, RegionId
 from stoker.core.regions import Region
-from stoker.core.results import Millis, RegionDetails
+from stoker.core.results import (
+    RegionDetails,
+)
 from stoker.core.states import ExecutionState
+from stoker.core.values import Millis
 from stoker.jobmaster.attempts import Attempt
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from stoker.core.ids import AllocationId, InstanceId
-from stoker.core.results import Millis
 from stoker.core.states import ExecutionState
+from stoker.core.values import Millis
 from stoker.jobmaster.attempts import Command, Deploy, ReleaseSlots, SlotHandle
 from stoker.jobmaster.regions import RegionExecution, RegionExecutions
 

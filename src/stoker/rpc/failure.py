@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from stoker.core.errors import RemoteError, StokerError
-from stoker.core.graph import Value
+from stoker.core.values import Value
 
 _NOT_TO_BE_RAISED_AGAIN = (StopIteration, StopAsyncIteration, BaseExceptionGroup)
 """A coroutine cannot raise the first two; a group holds errors of its own."""

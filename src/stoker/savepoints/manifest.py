@@ -3,11 +3,16 @@
 import msgspec
 
 from stoker.api.shape import Answer
-from stoker.core.checkpoints import Millis, SavepointSummary
+from stoker.core.checkpoints import (
+    SavepointSummary,
+)
 from stoker.core.errors import UnusableSavepoint
-from stoker.core.graph import JobGraph, Value
+from stoker.core.graph import (
+    JobGraph,
+)
 from stoker.core.ids import JobId, RegionId
 from stoker.core.json_text import decode_json
+from stoker.core.values import Millis, Value
 
 MANIFEST = "manifest.json"
 GRAPH = "graph.json"

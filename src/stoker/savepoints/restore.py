@@ -7,12 +7,14 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from stoker.core.checkpoints import Millis
 from stoker.core.errors import NotFound, UnusableSavepoint
 from stoker.core.failpoints import failpoint
-from stoker.core.graph import JobGraph, Value
+from stoker.core.graph import (
+    JobGraph,
+)
 from stoker.core.ids import JobId
 from stoker.core.json_text import decode_value
+from stoker.core.values import Millis, Value
 from stoker.savepoints.compatibility import Compatibility, compare
 from stoker.savepoints.copying import checksum, copy_file, for_all
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stoker.core.graph import Value
 from stoker.core.json_text import decode_json
+from stoker.core.values import Value
 
 Keys = tuple[str, ...]
 

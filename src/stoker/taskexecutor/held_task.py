@@ -6,8 +6,13 @@ from functools import cached_property
 
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
-from stoker.core.results import AttemptOutcome, Failure, Millis, Progress
+from stoker.core.results import (
+    AttemptOutcome,
+    Failure,
+    Progress,
+)
 from stoker.core.states import ExecutionState
+from stoker.core.values import Millis
 from stoker.engine.contract import RunningTask
 from stoker.gateways.jobmaster import HeldAttempt
 from stoker.gateways.taskexecutor import TaskDeployment

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stoker.core import errors
 from stoker.core.errors import DuplicateJob, NotFound, RemoteError, StokerError
-from stoker.core.graph import Value
+from stoker.core.values import Value
 from stoker.rpc.failure import Failure, describe, restore
 
 

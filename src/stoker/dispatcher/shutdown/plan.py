@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 
 from stoker.core.ids import JobId
-from stoker.core.results import Millis
+from stoker.core.values import Millis
 from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
 
 FORGOTTEN_AFTER_MILLIS: Final = 5 * 60 * 1000

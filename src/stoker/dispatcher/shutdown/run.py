@@ -19,8 +19,8 @@ from stoker.core.errors import (
     StokerError,
 )
 from stoker.core.ids import JobId
-from stoker.core.results import Millis
 from stoker.core.states import ApplicationStatus
+from stoker.core.values import Millis
 from stoker.dispatcher.jobs import LiveJobs
 from stoker.dispatcher.options import DispatcherOptions
 from stoker.dispatcher.quarantine import Quarantine

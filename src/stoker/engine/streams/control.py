@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from stoker.core.graph import Value
+from stoker.core.values import Value
 
 V = TypeVar("V", bound=Value)
 

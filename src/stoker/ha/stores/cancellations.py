@@ -12,7 +12,7 @@ from stoker.core.errors import (
 )
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, JobId, is_hex_id
-from stoker.core.results import Millis
+from stoker.core.values import Millis
 from stoker.ha import keys
 from stoker.ha.coordinator import Check, Create, Delete
 from stoker.ha.leadership import Leadership

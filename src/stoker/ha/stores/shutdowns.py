@@ -10,8 +10,8 @@ from enum import StrEnum
 from stoker.core.errors import CorruptContent, NoSuchKey, VersionMismatch
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids
-from stoker.core.results import Millis
 from stoker.core.states import ApplicationStatus
+from stoker.core.values import Millis
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Op, Put, Versioned
 from stoker.ha.leadership import Leadership

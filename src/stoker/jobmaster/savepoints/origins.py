@@ -12,12 +12,12 @@ from stoker.core.checkpoints import (
     CheckpointEntry,
     CheckpointKind,
     CheckpointStatus,
-    Millis,
     RestoredFrom,
 )
 from stoker.core.errors import StokerError, StorageUnavailable
 from stoker.core.graph import JobGraph
 from stoker.core.regions import regions_of
+from stoker.core.values import Millis
 from stoker.gateways.job import JobEnd
 from stoker.jobmaster.savepoints.operations import artifacts_of, installed_spark
 from stoker.savepoints.locations import SavepointLocation, SavepointServices, locate

@@ -2,12 +2,11 @@
 
 import msgspec
 
-from stoker.core.checkpoints import Millis
 from stoker.core.errors import NotFound
 from stoker.core.failpoints import failpoint
-from stoker.core.graph import Value
 from stoker.core.ids import JobId
 from stoker.core.json_text import decode_value
+from stoker.core.values import Millis, Value
 from stoker.storage.contract import Storage
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from stoker.core.graph import Value
+from stoker.core.values import Value
 
 MARK = "STOKER_LOCAL_CLUSTER"
 """Environment variable that every process of a local cluster inherits: its directory."""

@@ -11,8 +11,13 @@ from stoker.api.applications import (
     ApplicationOverview,
     Applications,
 )
-from stoker.core.results import JobDetails, JobSummary, Millis, summary_of
+from stoker.core.results import (
+    JobDetails,
+    JobSummary,
+    summary_of,
+)
 from stoker.core.states import JobStatus
+from stoker.core.values import Millis
 from stoker.rest.jobs.exception_views import stack_trace
 from stoker.rest.jobs.job_views import job_overview
 from stoker.rest.jobs.times import duration, end_time

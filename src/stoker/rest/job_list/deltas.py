@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stoker.core.ids import JobId, SessionId
-from stoker.core.results import JobSummary, Millis
+from stoker.core.results import (
+    JobSummary,
+)
+from stoker.core.values import Millis
 from stoker.rest.job_list.rows import ListedJob, ListedJobs, listed, place_of
 
 if TYPE_CHECKING:

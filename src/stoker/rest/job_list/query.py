@@ -6,8 +6,11 @@ from typing import Any
 
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import JobType
-from stoker.core.results import JobSummary, Millis
+from stoker.core.results import (
+    JobSummary,
+)
 from stoker.core.states import JobStatus
+from stoker.core.values import Millis
 
 MAX_LIMIT = 10_000
 

@@ -11,7 +11,10 @@ from itertools import groupby
 
 import msgspec
 
-from stoker.core.results import JobSummary, Millis
+from stoker.core.results import (
+    JobSummary,
+)
+from stoker.core.values import Millis
 from stoker.rest.jobs.job_views import job_overview
 
 MOST_IN_A_BLOCK = 1000

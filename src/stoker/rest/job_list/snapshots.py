@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from stoker.aio.clock import WallClock
-from stoker.core.results import Millis
+from stoker.core.values import Millis
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest.http import compression
 from stoker.rest.job_list.deltas import JobList

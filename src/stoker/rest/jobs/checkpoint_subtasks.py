@@ -12,7 +12,10 @@ from stoker.api.checkpoints import (
 )
 from stoker.core.checkpoints import BatchFigures, CheckpointEntry
 from stoker.core.errors import NotFound
-from stoker.core.results import Millis, RegionDetails
+from stoker.core.results import (
+    RegionDetails,
+)
+from stoker.core.values import Millis
 from stoker.rest.jobs.checkpoint_summaries import summary_of
 from stoker.rest.jobs.checkpoint_views import is_complete, regions_of, size_of, task_checkpoint
 from stoker.rest.jobs.subtask_views import FoundVertex

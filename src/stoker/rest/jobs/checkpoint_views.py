@@ -24,7 +24,11 @@ from stoker.core.checkpoints import CheckpointEntry, CheckpointKind, CheckpointS
 from stoker.core.errors import NotFound
 from stoker.core.graph import JobType
 from stoker.core.ids import vertex_hex_id
-from stoker.core.results import JobDetails, Millis, RegionDetails
+from stoker.core.results import (
+    JobDetails,
+    RegionDetails,
+)
+from stoker.core.values import Millis
 from stoker.rest.jobs.checkpoint_summaries import summary_of
 from stoker.rest.jobs.times import duration
 from stoker.savepoints.options import Retention, SavepointOptions

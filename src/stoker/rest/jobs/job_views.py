@@ -18,8 +18,14 @@ from stoker.api.jobs import (
     QueueStatus,
     TaskCounts,
 )
-from stoker.core.results import Failure, JobDetails, JobResult, JobSummary, Millis
+from stoker.core.results import (
+    Failure,
+    JobDetails,
+    JobResult,
+    JobSummary,
+)
 from stoker.core.states import JobStatus
+from stoker.core.values import Millis
 from stoker.rest.flink.java_throwable import failure_cause
 from stoker.rest.jobs.exception_views import stack_trace
 from stoker.rest.jobs.plan_views import plan_of

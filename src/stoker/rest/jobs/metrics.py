@@ -6,8 +6,13 @@ Names of our own begin with `spark`: Flink has nothing like them.
 from collections.abc import Iterable, Mapping
 
 from stoker.core.graph import JobType
-from stoker.core.results import AttemptDetails, JobDetails, Millis, RegionDetails
+from stoker.core.results import (
+    AttemptDetails,
+    JobDetails,
+    RegionDetails,
+)
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.values import Millis
 from stoker.rest.jobs.stream_metrics import joint_stream_figures, stream_figures, watermark_of
 
 _TIME_IN = {

@@ -15,7 +15,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from stoker.core.checkpoints import BatchFigures
-from stoker.core.results import Millis, Progress, RegionDetails
+from stoker.core.results import (
+    Progress,
+    RegionDetails,
+)
+from stoker.core.values import Millis
 
 WATERMARK = "sparkWatermark"
 _SUMS = ("sparkRowsPerSecond", "sparkBatchRows", "sparkStateRows", "sparkStateBytes")

@@ -22,8 +22,14 @@ from stoker.api.vertices import (
 )
 from stoker.core.errors import NotFound
 from stoker.core.ids import vertex_hex_id
-from stoker.core.results import AttemptDetails, JobDetails, Millis, PlanVertex, RegionDetails
+from stoker.core.results import (
+    AttemptDetails,
+    JobDetails,
+    PlanVertex,
+    RegionDetails,
+)
 from stoker.core.states import ExecutionState
+from stoker.core.values import Millis
 from stoker.rest.jobs.aggregation import distribution
 from stoker.rest.jobs.times import duration
 from stoker.rest.jobs.vertex_views import (

@@ -1,7 +1,7 @@
 """Times as Flink's API writes them."""
 
 from stoker.api.jobs import NOT_ENDED
-from stoker.core.results import Millis
+from stoker.core.values import Millis
 
 
 def end_time(end: Millis | None) -> int:

@@ -4,8 +4,14 @@ from collections.abc import Iterable, Sequence
 
 from stoker.api.jobs import JobVertex, VertexMetrics
 from stoker.core.ids import vertex_hex_id
-from stoker.core.results import AttemptDetails, JobDetails, Millis, PlanVertex, RegionDetails
+from stoker.core.results import (
+    AttemptDetails,
+    JobDetails,
+    PlanVertex,
+    RegionDetails,
+)
 from stoker.core.states import ExecutionState
+from stoker.core.values import Millis
 from stoker.rest.jobs.times import duration
 from stoker.rest.programs.parts import with_parts
 

@@ -13,8 +13,11 @@ from pathlib import Path
 import msgspec
 
 from stoker.core.errors import InvalidInput, StokerError
-from stoker.core.graph import Program, Value
+from stoker.core.graph import (
+    Program,
+)
 from stoker.core.ids import JobId
+from stoker.core.values import Value
 from stoker.osproc.parent_death import tie_to_parent
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job

@@ -11,10 +11,9 @@ import msgspec
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.failpoints import failpoint
-from stoker.core.graph import Value
 from stoker.core.ids import Ids
 from stoker.core.json_text import decode_json
-from stoker.core.results import Millis
+from stoker.core.values import Millis, Value
 from stoker.storage.contract import Storage
 
 SUFFIXES = (".py", ".zip", ".whl", ".sql", ".yml", ".yaml")
