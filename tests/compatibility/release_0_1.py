@@ -48,8 +48,7 @@ from stoker.core.results import (
     RegionDetails,
 )
 from stoker.core.states import ApplicationStatus, ExecutionState, JobStatus
-from stoker.core.tokens import FencingToken
-from stoker.core.values import Value
+from stoker.core.values import FencingToken, Value
 from stoker.engine.region.materialize import _ManifestRecord
 from stoker.ha import keys
 from stoker.ha.election import Candidacy

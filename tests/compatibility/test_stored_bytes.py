@@ -20,10 +20,9 @@ from stoker.core.errors import CorruptContent
 from stoker.core.graph import (
     JobGraph,
 )
-from stoker.core.json_text import decode_value
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
-from stoker.core.values import Value
+from stoker.core.values import Value, decode_value
 from stoker.engine.region.materialize import _ManifestRecord
 from stoker.ha import keys
 from stoker.ha.coordinator import Create

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from contract.certificates import authority
 from stoker.core.errors import NotFound, StokerError
-from stoker.core.tokens import FencingToken
-from stoker.core.values import Value
+from stoker.core.values import FencingToken, Value
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.memory import MemoryNetwork
 from stoker.rpc.options import RpcOptions

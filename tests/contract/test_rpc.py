@@ -32,7 +32,7 @@ from stoker.core.errors import (
 )
 from stoker.core.ids import SessionId
 from stoker.core.options import ByteSize
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.service import PROTOCOL_VERSION
 

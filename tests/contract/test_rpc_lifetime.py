@@ -8,7 +8,7 @@ import pytest
 from contract.rpc_services import KINDS, Stock, StockGateway, nobody, services
 from stoker.core.errors import RecipientUnreachable
 from stoker.core.ids import SessionId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 
 
 @pytest.fixture(params=KINDS)

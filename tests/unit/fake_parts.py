@@ -3,7 +3,7 @@
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId, SessionId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import JobStatus
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.jobmaster import (
     AdmissionAnswer,
     Admitted,

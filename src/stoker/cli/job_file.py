@@ -16,8 +16,8 @@ from stoker.cli.options.flink import Spelled, refused_option
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind
 from stoker.core.ids import JobId, is_hex_id
+from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.options import read_pair
-from stoker.core.parallelism import SHUFFLE_PARTITIONS
 from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.demands import GivenDemands
 from stoker.pipeline.drafts import JobSettings

@@ -1,10 +1,11 @@
 """A group of commands about jobs in which a job alone means `trigger`, as Flink has it."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 import click
+
+from stoker.core.faults import closest
 
 TRIGGER = "trigger"
 _SURELY = 0.75
@@ -27,13 +28,13 @@ class JobGroup(click.Group):
         for place, argument in enumerate(args):
             if argument in self._also:
                 return [self._also[argument], *args[:place], *args[place + 1 :]]
-        close = difflib.get_close_matches(args[0], self.commands, n=1, cutoff=_SURELY)
-        if close and ctx.resilient_parsing:
+        meant = closest(args[0], self.commands, likeness=_SURELY)
+        if meant and ctx.resilient_parsing:
             # A shell completes what is typed after it; nobody wants to hear of errors.
             return args
-        if close:
+        if meant:
             raise click.UsageError(
-                f"there is no command '{args[0]}'; did you mean {close[0]}? A job of that name "
+                f"there is no command '{args[0]}'; did you mean {meant}? A job of that name "
                 f"goes after {TRIGGER}",
                 ctx,
             )

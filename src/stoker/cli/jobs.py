@@ -1,6 +1,5 @@
 """Which job is meant by what was typed."""
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import click
 from stoker.cli.options.invocation import typed_so_far
 from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound, StokerError
+from stoker.core.faults import suggestion
 from stoker.core.ids import JobId, is_hex_id
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def chosen(jobs: "Sequence[JobOverview]", wanted: str) -> JobId:
 
 
 def _hint(jobs: "Sequence[JobOverview]", wanted: str) -> str:
-    close = difflib.get_close_matches(wanted, {job.name for job in jobs}, n=1)
-    return f"did you mean {close[0]}?" if close else "stoker list --all shows the jobs"
+    return suggestion(wanted, {job.name for job in jobs}, "stoker list --all shows the jobs")
 
 
 def job_argument(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,11 +1,12 @@
 """A click group that imports a command's module when the command is used, not before."""
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
 
 import click
+
+from stoker.core.faults import suggestion
 
 
 class LazyGroup(click.Group):
@@ -30,7 +31,6 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._lazy and not args[0].startswith("-"):
-            closest = difflib.get_close_matches(args[0], self._lazy, n=1)
-            hint = f"did you mean {closest[0]}?" if closest else f"see {ctx.command_path} --help"
+            hint = suggestion(args[0], self._lazy, f"see {ctx.command_path} --help")
             raise click.UsageError(f"there is no command '{args[0]}'; {hint}", ctx)
         return super().resolve_command(ctx, args)

@@ -20,7 +20,7 @@ from stoker.core.errors import (
     TooLarge,
     Unavailable,
 )
-from stoker.core.json_text import decode_json
+from stoker.core.values import decode_json
 
 T = TypeVar("T")
 

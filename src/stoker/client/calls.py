@@ -28,10 +28,10 @@ from stoker.api.submission import JobSubmitted
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, RemoteError
 from stoker.core.ids import AttemptId, JobId, ResourceId, is_hex_id
-from stoker.core.json_text import decode_json
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
+from stoker.core.values import decode_json
 
 if TYPE_CHECKING:
     from stoker.savepoints.manifest import SavepointView

@@ -14,6 +14,7 @@ from stoker.config.sources import (
 from stoker.config.tree import OptionTree
 from stoker.config.values import allowed, parse
 from stoker.core.errors import InvalidOption
+from stoker.core.faults import suggestion
 
 SPARK_PREFIX = "spark."
 
@@ -82,8 +83,7 @@ def _spark_text(setting: Setting) -> str:
 def _typed(tree: OptionTree, setting: Setting) -> Any:
     option = tree.by_key.get(setting.key)
     if option is None:
-        closest = tree.closest_key(setting.key)
-        hint = f"did you mean {closest}?" if closest else "see the list of options"
+        hint = suggestion(setting.key, tree.by_key, "see the list of options")
         raise InvalidOption(
             f"{setting.place}: there is no option {setting.key}; {hint}", key=setting.key
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from stoker.config.tree import VARIABLE_PREFIX, OptionTree
 from stoker.config.values import Raw
 from stoker.core.errors import InvalidOption
+from stoker.core.faults import suggestion
 from stoker.core.options import read_pair
 
 FILE_NAME = "stoker.yml"
@@ -64,8 +65,7 @@ def settings_in_environment(environment: Mapping[str, str], tree: OptionTree) ->
 
 
 def _unknown_variable(variable: str, tree: OptionTree) -> str:
-    closest = tree.closest_variable(variable)
-    hint = f"did you mean {closest}?" if closest else "unset it, or see the list of options"
+    hint = suggestion(variable, tree.by_variable, "unset it, or see the list of options")
     return f"environment variable {variable} names no option; {hint}"
 
 

@@ -1,7 +1,6 @@
 """The option tree: every option of every part, by its key."""
 
 import dataclasses
-import difflib
 import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -91,14 +90,3 @@ class OptionTree:
         """Whether a mapping under this key is one value, not a step towards longer keys."""
         option = self.by_key.get(key)
         return option is not None and takes_pairs(option.type)
-
-    def closest_key(self, key: str) -> str | None:
-        return _closest(key, self.by_key)
-
-    def closest_variable(self, variable: str) -> str | None:
-        return _closest(variable, self.by_variable)
-
-
-def _closest(wrong: str, names: Iterable[str]) -> str | None:
-    matches = difflib.get_close_matches(wrong, list(names), n=1, cutoff=0.6)
-    return matches[0] if matches else None

@@ -1,11 +1,11 @@
 """A job graph as text for people and as JSON for tools."""
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from stoker.core.errors import InvalidJobGraph
 from stoker.core.graph import (
     FormatRead,
     FormatWrite,
@@ -14,15 +14,16 @@ from stoker.core.graph import (
     PythonFunction,
     Sink,
     Source,
+    Sql,
     SqlScript,
     Transform,
     Vertex,
+    engine_of,
     inputs_of,
     is_materialized,
 )
-from stoker.core.json_text import decode_json
-from stoker.core.plan import description_of, kind_of
-from stoker.core.regions import Region, regions_of
+from stoker.core.regions import Region, regions_of, topological
+from stoker.core.results import PlanVertex
 
 _SECRET = re.compile(r"password|secret|token|credential|access\.?key|api\.?key", re.IGNORECASE)
 _WIDEST_TEXT = 90
@@ -32,13 +33,6 @@ def to_json(graph: JobGraph, *, indent: int | None = None) -> bytes:
     """The whole graph; the bytes of functions as base64. Secrets are in it as they are."""
     encoded = msgspec.json.encode(graph)
     return encoded if indent is None else msgspec.json.format(encoded, indent=indent)
-
-
-def from_json(data: bytes | str) -> JobGraph:
-    try:
-        return decode_json(data, JobGraph)
-    except msgspec.DecodeError as error:
-        raise InvalidJobGraph([f"graph: it is not a job graph in JSON: {error}"]) from error
 
 
 def describe(graph: JobGraph) -> str:
@@ -157,3 +151,59 @@ def _size(size: int) -> str:
     if size < 1024:
         return f"{size} bytes"
     return f"{size / 1024:.1f} KiB" if size < 2**20 else f"{size / 2**20:.1f} MiB"
+
+
+def plan_of(graph: JobGraph) -> tuple[PlanVertex, ...]:
+    return tuple(
+        PlanVertex(
+            name=vertex.name,
+            kind=kind_of(vertex),
+            inputs=inputs_of(vertex),
+            description=description_of(vertex),
+        )
+        for vertex in topological(graph)
+    )
+
+
+def engine_text(graph: JobGraph) -> str:
+    """The job's engine, and why if it was chosen automatically."""
+    reason = f": {graph.engine_reason}" if graph.engine_reason else ""
+    return f"{engine_of(graph)}{reason}"
+
+
+def kind_of(vertex: Vertex) -> str:
+    match vertex:
+        case Source():
+            return "source"
+        case Transform():
+            return "transform"
+        case Sink():
+            return "sink"
+        case SqlScript():
+            return "script"
+        case Program():
+            return "program"
+
+
+def description_of(vertex: Vertex) -> str:
+    match vertex:
+        case Source(read=work) | Transform(compute=work) | Sink(write=work):
+            return _work(work)
+        case SqlScript(statements=statements):
+            return f"{len(statements)} SQL statement{'s' if len(statements) != 1 else ''}"
+        case Program(script=script, arguments=arguments):
+            return shlex.join([script, *arguments])
+
+
+def _work(work: FormatRead | FormatWrite | Sql | PythonFunction) -> str:
+    match work:
+        case (
+            FormatRead(format=name, path=path, table=table)
+            | FormatWrite(format=name, path=path, table=table)
+        ):
+            place = table or path
+            return f"{name} {place}" if place else name
+        case Sql(query=query):
+            return " ".join(query.split())
+        case PythonFunction(name=name):
+            return f"{name}()"

@@ -38,9 +38,7 @@ StokerError
 ├── HandshakeFailed             500  protocol version or gateway mismatch
 ├── RemoteError                 500  a foreign exception that crossed a wire
 ├── StartupFailed               500  port in use, no Java, bad directory
-├── JobFailed                   500  a job that was waited for did not finish
-└── TaskFailed                  500  the user's code, Spark, or the process that ran it
-    └── UserCodeMismatch             the other end has other versions
+└── JobFailed                   500  a job that was waited for did not finish
 """
 
 from typing import Any, ClassVar
@@ -242,12 +240,4 @@ class StartupFailed(StokerError):
 
 
 class JobFailed(StokerError):
-    pass
-
-
-class TaskFailed(StokerError):
-    pass
-
-
-class UserCodeMismatch(TaskFailed):
     pass

@@ -1,4 +1,4 @@
-"""A fault in what a user wrote: where it is, what is wrong, what to do."""
+"""Faults in what a user wrote, and suggestions for a mistyped word."""
 
 import difflib
 from collections.abc import Iterable
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
+    """One thing that is wrong: where, what, and what to do about it."""
+
     place: str
     problem: str
     remedy: str
@@ -22,10 +24,16 @@ def closest(word: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
     return by_folded[found[0]] if found else None
 
 
+def suggestion(word: str, known: Iterable[str], otherwise: str) -> str:
+    """`did you mean …?` with the likeliest known word; `otherwise` when none is near."""
+    near = closest(word, known)
+    return f"did you mean {near}?" if near else otherwise
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A remedy: the likeliest known word, or all of them when none is near."""
     candidates = list(known)
-    suggestion = closest(word, candidates)
-    if suggestion is not None:
-        return f"did you mean '{suggestion}'?"
+    near = closest(word, candidates)
+    if near is not None:
+        return f"did you mean '{near}'?"
     return f"known are: {', '.join(sorted(candidates))}" if candidates else "there are none"

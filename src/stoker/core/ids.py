@@ -1,4 +1,4 @@
-"""Typed identifiers and the one place that makes new ones."""
+"""Typed identifiers, the one place that makes new ones, and names that are safe as file names."""
 
 import hashlib
 import random
@@ -13,11 +13,11 @@ RegionId = NewType("RegionId", str)
 AttemptId = NewType("AttemptId", str)
 AllocationId = NewType("AllocationId", str)
 SessionId = NewType("SessionId", str)
-"""Fresh for every grant of leadership; half of a fencing token."""
+"""New for every grant of leadership; half of a fencing token."""
 ResourceId = NewType("ResourceId", str)
-"""Names a process (master or task executor); may outlive a restart when configured."""
+"""Names a process (master or task executor). A configured one survives a restart."""
 InstanceId = NewType("InstanceId", str)
-"""One life of a task executor process: a restart has another one."""
+"""One run of a task executor process: after a restart it has another one."""
 BlobKey = NewType("BlobKey", str)
 
 _HEX_ID = re.compile(r"[0-9a-f]{32}")
@@ -28,12 +28,12 @@ def is_hex_id(text: str) -> bool:
 
 
 def vertex_hex_id(job_id: JobId, vertex: str) -> str:
-    """The 32-digit form under which REST shows a vertex, stable for a job and a name."""
+    """32-digit id of a vertex in REST answers, always the same for a job and a vertex name."""
     return hashlib.sha256(f"{job_id}/{vertex}".encode()).hexdigest()[:32]
 
 
 class Ids:
-    """Source of new identifiers. Seeded in simulations, so that a run can be repeated."""
+    """Source of new identifiers. A simulation seeds it, so that a run can be repeated."""
 
     def __init__(self, randomness: random.Random | None = None) -> None:
         self.random: random.Random = randomness or random.SystemRandom()
@@ -61,3 +61,14 @@ class Ids:
 
     def nonce(self) -> str:
         return self._hex()
+
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def safe_name(name: str) -> str:
+    """Directory name for a vertex; two vertices never share one."""
+    cleaned = _UNSAFE.sub("_", name)
+    if cleaned == name:
+        return name
+    return f"{cleaned}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,8 +1,17 @@
-"""Values: the base of everything that crosses a wire or a disk, and how stored JSON is read."""
+"""Values: what crosses a wire or a disk, and how stored JSON is read.
 
-from typing import dataclass_transform
+Releases read each other's bytes: a rolling upgrade mixes them on the wire, and records outlive the
+release that wrote them. So a field of a `Value` is never renamed, and a new one has a default.
+"""
+
+from typing import TypeVar, dataclass_transform
 
 import msgspec
+
+from stoker.core.errors import CorruptContent
+from stoker.core.ids import SessionId
+
+T = TypeVar("T")
 
 Millis = int
 """Milliseconds since 1970, UTC."""
@@ -10,4 +19,40 @@ Millis = int
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True, kw_only=True):
-    """Immutable record. Never rename a field, and give new fields defaults: old bytes must load."""
+    """Base of all records. Never rename a field, and give new fields defaults."""
+
+
+def decode_json(content: bytes | str, kind: type[T]) -> T:
+    """Raise `msgspec.DecodeError` for every fault of the content.
+
+    msgspec itself raises other errors for a string that is not UTF-8 and for brackets nested
+    without end. A caller that forgets one of them lets a single damaged byte crash it.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"it is not UTF-8 ({error.reason})") from error
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deeply") from error
+
+
+def decode_value(content: bytes, kind: type[T], where: str) -> T:
+    """Decode the record stored at `where`; raise CorruptContent when that is impossible."""
+    try:
+        return decode_json(content, kind)
+    except msgspec.DecodeError as error:
+        raise CorruptContent(f"{where} cannot be understood: {error}", where=where) from error
+
+
+class FencingToken(Value, order=False):
+    """Proof of leadership that a leader sends with each call.
+
+    A receiver remembers the highest epoch it has seen. It refuses a lower one, adopts a higher one,
+    and within the same epoch accepts only the same session.
+    """
+
+    epoch: int
+    session: SessionId
+
+    def __str__(self) -> str:
+        return f"{self.epoch}:{self.session[:8]}"

@@ -23,7 +23,7 @@ from stoker.core.ids import AttemptId, BlobKey, JobId, ResourceId, SessionId
 from stoker.core.replacements import Replacement, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails, JobResult
 from stoker.core.states import ApplicationStatus, JobStatus
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.dispatcher.attached_clients import AttachedClients
 from stoker.dispatcher.attempt_logs import AttemptLogReader
 from stoker.dispatcher.ended_jobs import EndedJobs

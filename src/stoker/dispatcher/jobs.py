@@ -15,9 +15,9 @@ from stoker.aio.latest import Latest
 from stoker.aio.log_context import bind_log_fields
 from stoker.aio.retry import Backoff
 from stoker.aio.scope import TaskScope
+from stoker.core.description import plan_of
 from stoker.core.errors import CorruptContent, Fenced, KeyExists, SessionExpired, StokerError
 from stoker.core.ids import JobId
-from stoker.core.plan import plan_of
 from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
 from stoker.core.states import JobStatus
 from stoker.dispatcher.cleanup import CleanupStep, clean_up, retries_of

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stoker.aio.clock import WallClock
-from stoker.core.demand import slots_wanted
 from stoker.core.errors import InvalidInput
 from stoker.core.faults import did_you_mean
 from stoker.core.graph import DEFAULT_QUEUE, JobGraph
 from stoker.core.ids import JobId
+from stoker.core.regions import slots_wanted
 from stoker.dispatcher.options import QueueOptions
 from stoker.dispatcher.queue_order import (
     Plan,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.core.parallelism import SHUFFLE_PARTITIONS
+from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.engine.options import EngineOptions
 
 STARTED_MARK = "Spark Connect server started at: "

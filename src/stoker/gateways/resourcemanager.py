@@ -7,8 +7,7 @@ from stoker.core.graph import (
 )
 from stoker.core.ids import AllocationId, InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
-from stoker.core.tokens import FencingToken
-from stoker.core.values import Value
+from stoker.core.values import FencingToken, Value
 
 RESOURCE_MANAGER = "resource_manager"
 

@@ -6,8 +6,7 @@ from stoker.core.graph import (
     JobGraph,
 )
 from stoker.core.ids import AllocationId, AttemptId, JobId, RegionId
-from stoker.core.tokens import FencingToken
-from stoker.core.values import Value
+from stoker.core.values import FencingToken, Value
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.resourcemanager import SlotReport
 

@@ -26,7 +26,7 @@ from stoker.core.errors import (
 )
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, ResourceId, SessionId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.ha import keys
 from stoker.ha.coordinator import (
     Check,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stoker.core.ids import ResourceId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.ha.coordinator import Coordinator, Op
 from stoker.ha.grant import Grant
 from stoker.ha.publication import Publication

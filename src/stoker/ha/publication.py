@@ -10,7 +10,7 @@ from stoker.aio.latest import Latest
 from stoker.core.errors import Conflict, LeadershipLost, NotFound, SessionExpired, Unavailable
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import ResourceId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Op, Put, Versioned, Watch
 from stoker.ha.grant import Grant

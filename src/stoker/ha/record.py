@@ -5,8 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from stoker.core.errors import CorruptContent
-from stoker.core.json_text import decode_value
-from stoker.core.values import Value
+from stoker.core.values import Value, decode_value
 
 RECORD_VERSION = 1
 

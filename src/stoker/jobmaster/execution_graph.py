@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from stoker.core.description import engine_text, plan_of
 from stoker.core.graph import JobGraph, RestartPolicy
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, RegionId
-from stoker.core.plan import engine_text, plan_of
 from stoker.core.regions import regions_of
 from stoker.core.results import (
     AttemptOutcome,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from stoker.core.errors import StokerError
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.taskexecutor import TaskExecutorGateway
 from stoker.heartbeat.monitor import Liveness

@@ -4,8 +4,8 @@ import asyncio
 import logging
 from datetime import timedelta
 
-from stoker.core.demand import slots_together
 from stoker.core.errors import StokerError
+from stoker.core.regions import slots_together
 from stoker.core.results import Failure
 from stoker.gateways.resourcemanager import (
     Declined,

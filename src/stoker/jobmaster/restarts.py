@@ -5,7 +5,7 @@ from typing import Protocol
 
 from stoker.core.errors import InvalidOption
 from stoker.core.graph import RestartPolicy
-from stoker.core.restart_keys import RESTART_STRATEGIES
+from stoker.core.job_options import RESTART_STRATEGIES
 
 
 class RestartStrategy(Protocol):

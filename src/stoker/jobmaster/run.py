@@ -14,11 +14,10 @@ import msgspec
 from stoker.aio.latest import Latest
 from stoker.aio.log_context import bind_log_fields
 from stoker.core.checkpoints import RestoredFrom, SavepointRequest, SavepointTaken
+from stoker.core.description import engine_text, plan_of
 from stoker.core.errors import CannotTakeSavepoint, InvalidOption, StokerError
 from stoker.core.graph import JobGraph, RestartPolicy
-from stoker.core.parallelism import with_cluster_overrides
-from stoker.core.plan import engine_text, plan_of
-from stoker.core.restart_keys import policy_by_keys
+from stoker.core.job_options import policy_by_keys, with_cluster_overrides
 from stoker.core.results import Failure, FailureRecord, JobDetails
 from stoker.core.states import JobStatus
 from stoker.gateways.job import JobEnd, JobToRun, RunningJob

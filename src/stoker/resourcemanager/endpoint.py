@@ -11,7 +11,7 @@ from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, StokerError
 from stoker.core.ids import InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.jobmaster import JobMasterGateway
 from stoker.gateways.resourcemanager import (
     RESOURCE_MANAGER,

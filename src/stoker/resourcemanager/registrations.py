@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from stoker.core.ids import JobId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.jobmaster import JobMasterGateway
 from stoker.gateways.resourcemanager import (
     JobMasterRegistration,

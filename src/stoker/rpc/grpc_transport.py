@@ -12,7 +12,7 @@ import grpc
 
 from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.rpc import proxy
 from stoker.rpc.conversation import Answering, give_up, message_limit
 from stoker.rpc.grpc_peers import GrpcPeers

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from stoker.aio.latest import Latest
 from stoker.core.errors import RecipientUnreachable
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.rpc import proxy
 from stoker.rpc.host import EndpointHost
 from stoker.rpc.options import RpcOptions

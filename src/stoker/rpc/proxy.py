@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Protocol, TypeVar, cast
 
 from stoker.core.errors import CallTimedOut, RecipientUnreachable
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.rpc.interface import Method, read_interface
 from stoker.rpc.wire import Greeting, decode_reply, encode_call, encode_greeting, split_address
 

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from datetime import timedelta
 from typing import ClassVar, Protocol, TypeVar
 
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 
 G = TypeVar("G")
 

@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 
 from stoker.core.errors import InvalidInput, RemoteError, TooLarge
-from stoker.core.tokens import FencingToken
-from stoker.core.values import Value
+from stoker.core.values import FencingToken, Value
 from stoker.rpc.failure import Failure, describe, restore, summarize
 from stoker.rpc.interface import Method
 

@@ -22,7 +22,7 @@ from stoker.core.graph import (
     Transform,
     Vertex,
 )
-from stoker.core.parallelism import SHUFFLE_PARTITIONS
+from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.regions import Region, regions_of
 from stoker.savepoints.logs import PROVIDER
 from stoker.savepoints.manifest import SavedQuery, SavepointManifest

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.core.errors import CorruptContent
-from stoker.core.parallelism import SHUFFLE_PARTITIONS
+from stoker.core.job_options import SHUFFLE_PARTITIONS
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 

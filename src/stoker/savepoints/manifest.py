@@ -11,8 +11,7 @@ from stoker.core.graph import (
     JobGraph,
 )
 from stoker.core.ids import JobId, RegionId
-from stoker.core.json_text import decode_json
-from stoker.core.values import Millis, Value
+from stoker.core.values import Millis, Value, decode_json
 
 MANIFEST = "manifest.json"
 GRAPH = "graph.json"

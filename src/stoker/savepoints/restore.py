@@ -13,8 +13,7 @@ from stoker.core.graph import (
     JobGraph,
 )
 from stoker.core.ids import JobId
-from stoker.core.json_text import decode_value
-from stoker.core.values import Millis, Value
+from stoker.core.values import Millis, Value, decode_value
 from stoker.savepoints.compatibility import Compatibility, compare
 from stoker.savepoints.copying import checksum, copy_file, for_all
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest

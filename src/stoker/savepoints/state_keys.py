@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stoker.core.json_text import decode_json
-from stoker.core.values import Value
+from stoker.core.values import Value, decode_json
 
 Keys = tuple[str, ...]
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from stoker.core.errors import CorruptContent, NotFound, SavepointFailed, StokerError
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph
-from stoker.core.ids import JobId, RegionId
-from stoker.core.names import safe_name
+from stoker.core.ids import JobId, RegionId, safe_name
 from stoker.core.values import Millis
 from stoker.savepoints.copying import checksum, copy_file, for_all
 from stoker.savepoints.layout import (

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.core.errors import InvalidInput, InvalidOption, NotFound
-from stoker.core.json_text import decode_json
-from stoker.core.values import Value
+from stoker.core.values import Value, decode_json
 from stoker.security.roles import Role
 
 VERSION = 1

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import NotFound, Unavailable
 from stoker.core.ids import AllocationId, AttemptId, JobId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.jobmaster import job_component
 from stoker.gateways.resourcemanager import SlotReport, TaskExecutorRegistration

@@ -18,7 +18,7 @@ from stoker.core.failpoints import failpoint
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import ExecutionState
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.jobmaster import (
     AttemptReport,
     JobMasterGateway,

@@ -8,7 +8,7 @@ from functools import partial
 
 from stoker.aio.latest import Latest
 from stoker.core.errors import Conflict, FencingTokenMismatch, StokerError
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.resourcemanager import (
     Declined,
     Registered,

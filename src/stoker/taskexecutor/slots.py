@@ -19,7 +19,7 @@ import msgspec
 from stoker.core.errors import Conflict, NotFound
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import AllocationId, JobId
-from stoker.core.json_text import decode_json
+from stoker.core.values import decode_json
 from stoker.gateways.resourcemanager import SlotReport, SlotStatus
 
 

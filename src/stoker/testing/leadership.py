@@ -1,7 +1,7 @@
 """A leadership without an election, for tests of what stands on one."""
 
 from stoker.core.ids import Ids, ResourceId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.ha import keys
 from stoker.ha.coordinator import Coordinator, Create, Put
 from stoker.ha.grant import Grant

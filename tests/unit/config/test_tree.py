@@ -9,6 +9,7 @@ import pytest
 import stoker
 from stoker.config.options import ALL
 from stoker.config.tree import OptionTree, variable_of
+from stoker.core.faults import closest
 from stoker.core.options import option
 
 
@@ -58,8 +59,8 @@ def test_a_field_that_no_text_can_set_is_refused() -> None:
 
 def test_the_nearest_name_is_suggested_and_a_far_one_is_not() -> None:
     tree = OptionTree([Doors])
-    assert tree.closest_key("house.door") == "house.doors"
-    assert tree.closest_key("quite.different") is None
+    assert closest("house.door", tree.by_key) == "house.doors"
+    assert closest("quite.different", tree.by_key) is None
 
 
 def test_all_options_of_stoker_make_one_tree_with_a_meaning_for_each() -> None:

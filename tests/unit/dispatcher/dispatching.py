@@ -15,9 +15,9 @@ from stoker.aio.scope import TaskScope
 from stoker.blob.content import inline
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
+from stoker.core.description import plan_of
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, ResourceId
-from stoker.core.plan import plan_of
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.dispatcher.options import DispatcherOptions

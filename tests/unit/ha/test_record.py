@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from builders import build_graph
 from stoker.core.errors import CorruptContent
 from stoker.core.graph import JobGraph
-from stoker.core.json_text import decode_value
+from stoker.core.values import decode_value
 from stoker.ha.record import decode_record, encode
 from stoker.ha.stores.job_graphs import JobRecord
 

@@ -10,7 +10,7 @@ import pytest
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import SessionExpired
 from stoker.core.ids import Ids, ResourceId, SessionId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Put
 from stoker.ha.memory import MemoryCoordination

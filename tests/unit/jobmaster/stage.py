@@ -13,7 +13,7 @@ from stoker.core.errors import NotFound
 from stoker.core.graph import RestartPolicy
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, JobId, ResourceId
 from stoker.core.states import JobStatus
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.jobmaster import (
     Admitted,
     HeldAttempt,

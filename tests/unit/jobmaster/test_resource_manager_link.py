@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from stoker.core.errors import Unavailable
 from stoker.core.ids import AllocationId, InstanceId
 from stoker.core.states import ExecutionState
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.resourcemanager import (
     JobMasterRegistration,
     Registered,

@@ -13,7 +13,7 @@ import pytest
 from stoker.core.errors import FencingTokenMismatch, NotFound, RecipientUnreachable
 from stoker.core.ids import Ids, InstanceId, ResourceId, SessionId
 from stoker.core.states import JobStatus
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.gateways.resourcemanager import (
     Declined,
     JobMasterRegistration,

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from stoker.core.ids import JobId, SessionId
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.resourcemanager.registrations import JobLeaders
 
 JOB = JobId("1" * 32)

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidInput, RemoteError, TooLarge
-from stoker.core.tokens import FencingToken
-from stoker.core.values import Value
+from stoker.core.values import FencingToken, Value
 from stoker.rpc.interface import read_interface
 from stoker.rpc.wire import (
     Call,

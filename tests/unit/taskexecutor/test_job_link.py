@@ -11,7 +11,7 @@ import pytest
 from stoker.core.graph import JobType
 from stoker.core.ids import AllocationId, SessionId
 from stoker.core.states import ExecutionState
-from stoker.core.tokens import FencingToken
+from stoker.core.values import FencingToken
 from stoker.taskexecutor import job_link
 from stoker.taskexecutor.job_link import JobLink, MasterHandshake
 from unit.fake_parts import JOB, FakeMaster

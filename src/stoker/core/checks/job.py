@@ -8,13 +8,17 @@ from collections.abc import Iterator
 import msgspec
 
 from stoker.core.checks.structure import place_of
-from stoker.core.demand import slots_together
 from stoker.core.faults import Fault, did_you_mean
 from stoker.core.graph import GRAPH_VERSION, EngineKind, JobGraph, RestartPolicy, engine_of
 from stoker.core.ids import is_hex_id
-from stoker.core.parallelism import DEFAULT as DEFAULT_PARALLELISM
-from stoker.core.parallelism import OVERRIDES, parse_overrides
-from stoker.core.restart_keys import RESTART_STRATEGIES, policy_by_keys
+from stoker.core.job_options import (
+    DEFAULT_PARALLELISM,
+    PARALLELISM_OVERRIDES,
+    RESTART_STRATEGIES,
+    parse_overrides,
+    policy_by_keys,
+)
+from stoker.core.regions import slots_together
 
 LONGEST_JOB_NAME = 200
 HIGHEST_PRIORITY = 1000
@@ -120,7 +124,7 @@ def _key_faults(graph: JobGraph) -> Iterator[Fault]:
     try:
         if (policy := policy_by_keys(graph.configuration)) is not None:
             yield from restart_faults(policy)
-        overrides = parse_overrides(graph.configuration.get(OVERRIDES, ""))
+        overrides = parse_overrides(graph.configuration.get(PARALLELISM_OVERRIDES, ""))
         int(graph.configuration.get(DEFAULT_PARALLELISM, "1"))
     except ValueError as error:
         yield Fault("configuration", str(error), "correct the value")
@@ -129,7 +133,7 @@ def _key_faults(graph: JobGraph) -> Iterator[Fault]:
     for unknown in sorted(overrides.keys() - set(names)):
         yield Fault(
             "configuration",
-            f"{OVERRIDES} names '{unknown}', which is no vertex",
+            f"{PARALLELISM_OVERRIDES} names '{unknown}', which is no vertex",
             did_you_mean(unknown, names),
         )
 

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from stoker.core.description import kind_of
 from stoker.core.faults import Fault, did_you_mean
 from stoker.core.graph import (
     JobGraph,
@@ -15,7 +16,6 @@ from stoker.core.graph import (
     Vertex,
     inputs_of,
 )
-from stoker.core.plan import kind_of
 
 RESERVED_NAMES = frozenset({"spark", "params"})
 """Parameters of user functions that are not edges."""

@@ -22,7 +22,7 @@ from stoker.core.errors import (
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import JobId
-from stoker.core.parallelism import SHUFFLE_PARTITIONS
+from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.dispatcher.replacements.decide import (

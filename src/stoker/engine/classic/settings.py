@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from stoker.core.checks.job import is_static_setting
-from stoker.core.parallelism import SHUFFLE_PARTITIONS
+from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import ServerFiles, spark_properties

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from stoker.core.names import safe_name
+from stoker.core.ids import safe_name
 
 __all__ = [
     "SparkDirectory",

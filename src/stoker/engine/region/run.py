@@ -18,8 +18,8 @@ from stoker.core.graph import (
     Transform,
     Vertex,
 )
+from stoker.core.job_options import SHUFFLE_PARTITIONS, shuffle_partitions
 from stoker.core.manifests import Manifest
-from stoker.core.parallelism import SHUFFLE_PARTITIONS, shuffle_partitions
 from stoker.core.results import Progress
 from stoker.engine.failures import CannotRun, shortened
 from stoker.engine.output.publish import Publisher, publisher_for

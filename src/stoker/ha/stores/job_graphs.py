@@ -21,8 +21,7 @@ from stoker.core.errors import (
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, is_hex_id
-from stoker.core.json_text import decode_value
-from stoker.core.values import Millis
+from stoker.core.values import Millis, decode_value
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Op
 from stoker.ha.leadership import Leadership

@@ -6,8 +6,8 @@ from stoker.core.errors import CorruptContent, NoSuchKey, NotFound, StorageUnava
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
-from stoker.core.json_text import decode_value
 from stoker.core.replacements import Replacement
+from stoker.core.values import decode_value
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Put
 from stoker.ha.leadership import Leadership

@@ -5,8 +5,7 @@ import msgspec
 from stoker.core.errors import NotFound
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import JobId
-from stoker.core.json_text import decode_value
-from stoker.core.values import Millis, Value
+from stoker.core.values import Millis, Value, decode_value
 from stoker.storage.contract import Storage
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.core.errors import StartupFailed
-from stoker.core.json_text import decode_json
-from stoker.core.values import Value
+from stoker.core.values import Value, decode_json
 from stoker.processes.local.cluster_process import ProcessRecord
 
 STATE_FILE = "cluster.json"

@@ -16,7 +16,12 @@ from stoker.api.vertices import ParallelismBounds, VertexRequirements
 from stoker.core.errors import Conflict, InvalidInput, JobAlreadyEnded
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId, vertex_hex_id
-from stoker.core.parallelism import DEFAULT, OVERRIDES, SHUFFLE_PARTITIONS, shuffle_partitions
+from stoker.core.job_options import (
+    DEFAULT_PARALLELISM,
+    PARALLELISM_OVERRIDES,
+    SHUFFLE_PARTITIONS,
+    shuffle_partitions,
+)
 from stoker.core.replacements import ReplacementKind, ReplacementPhase, ReplacementRequest
 from stoker.core.results import JobDetails
 from stoker.gateways.dispatcher import DispatcherGateway
@@ -133,8 +138,8 @@ def _check_can_change(job: JobDetails) -> None:
         )
     if any(shuffle_partitions(job.configuration, each.vertices) for each in job.regions):
         raise Conflict(
-            f"{OVERRIDES} or {DEFAULT} in the configuration of job {job.job_id} says how it is "
-            "divided; stoker upgrade replaces it by a version that says otherwise"
+            f"{PARALLELISM_OVERRIDES} or {DEFAULT_PARALLELISM} in the configuration of job "
+            f"{job.job_id} sets its parallelism; change it there, with stoker upgrade"
         )
 
 

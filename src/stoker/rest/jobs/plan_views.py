@@ -5,9 +5,9 @@ import html
 import msgspec
 
 from stoker.api.jobs import Plan, PlanAnswer, PlanInput, PlanNode
+from stoker.core.description import plan_of as vertices_of
 from stoker.core.graph import JobGraph
 from stoker.core.ids import AttemptId, vertex_hex_id
-from stoker.core.plan import plan_of as vertices_of
 from stoker.core.regions import regions_of
 from stoker.core.results import AttemptDetails, JobDetails, PlanVertex, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus

@@ -16,8 +16,8 @@ import msgspec
 from stoker.core.errors import InvalidInput, StorageUnavailable
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId
-from stoker.core.json_text import decode_json
-from stoker.core.parallelism import SHUFFLE_PARTITIONS
+from stoker.core.job_options import SHUFFLE_PARTITIONS
+from stoker.core.values import decode_json
 from stoker.pipeline.demands import GivenDemands, with_demands
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.compiler import (

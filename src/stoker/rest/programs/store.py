@@ -12,8 +12,7 @@ from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids
-from stoker.core.json_text import decode_json
-from stoker.core.values import Millis, Value
+from stoker.core.values import Millis, Value, decode_json
 from stoker.storage.contract import Storage
 
 SUFFIXES = (".py", ".zip", ".whl", ".sql", ".yml", ".yaml")

@@ -6,7 +6,7 @@ import msgspec
 from litestar import Request
 
 from stoker.core.errors import InvalidInput
-from stoker.core.json_text import decode_json
+from stoker.core.values import decode_json
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from litestar.params import PathParameter, SkipValidation
 
 from stoker.core.errors import InvalidInput
 from stoker.core.ids import JobId, is_hex_id
-from stoker.core.json_text import decode_json
 from stoker.core.states import JobStatus
+from stoker.core.values import decode_json
 from stoker.rest.services import RestServices
 
 Services = NamedDependency[SkipValidation[RestServices]]

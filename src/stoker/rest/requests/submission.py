@@ -20,7 +20,7 @@ from stoker.core.errors import (
 )
 from stoker.core.graph import GRAPH_VERSION, JobGraph
 from stoker.core.ids import is_hex_id
-from stoker.core.json_text import decode_json
+from stoker.core.values import decode_json
 from stoker.gateways.dispatcher import DispatcherGateway, Submitted
 from stoker.rest.requests.artifacts import match_artifacts
 from stoker.rest.requests.parameters import Services

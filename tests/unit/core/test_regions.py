@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from builders import build_graph
 from stoker.core.checks.validation import faults_of
-from stoker.core.demand import slots_together, slots_wanted
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql, Transform
-from stoker.core.regions import Region, regions_of
+from stoker.core.regions import Region, regions_of, slots_together, slots_wanted
 
 READ, WRITE = FormatRead(format="parquet", path="/in"), FormatWrite(format="noop")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stoker.core.parallelism import (
-    OVERRIDES,
+from stoker.core.job_options import (
+    PARALLELISM_OVERRIDES,
     parse_overrides,
     shuffle_partitions,
     with_cluster_overrides,
@@ -11,7 +11,7 @@ from stoker.core.parallelism import (
 
 
 def test_the_override_nearest_to_the_end_of_a_region_counts() -> None:
-    job = {OVERRIDES: "raw: 2, total:8"}
+    job = {PARALLELISM_OVERRIDES: "raw: 2, total:8"}
     assert shuffle_partitions(job, ("raw", "total", "out")) == 8
     assert shuffle_partitions(job, ("raw", "out")) == 2
     assert shuffle_partitions(job, ("other",)) is None
@@ -19,8 +19,8 @@ def test_the_override_nearest_to_the_end_of_a_region_counts() -> None:
 
 
 def test_the_jobs_own_overrides_win_over_the_clusters() -> None:
-    merged = with_cluster_overrides({OVERRIDES: "a:1"}, {"a": "5", "b": "6"})
-    assert parse_overrides(merged[OVERRIDES]) == {"a": 1, "b": 6}
+    merged = with_cluster_overrides({PARALLELISM_OVERRIDES: "a:1"}, {"a": "5", "b": "6"})
+    assert parse_overrides(merged[PARALLELISM_OVERRIDES]) == {"a": 1, "b": 6}
     assert with_cluster_overrides({"k": "v"}, {}) == {"k": "v"}
 
 
