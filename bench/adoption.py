@@ -17,7 +17,7 @@ from typing import Any
 from bench.http_polling import first_answer, leader_and_others
 from bench.measure import Sample, Verdict
 from stoker import Pipeline
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids
 from stoker.processes.local.cluster import LocalCluster

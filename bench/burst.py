@@ -9,7 +9,7 @@ from bench.cluster import whole_cluster
 from bench.measure import Sample, Verdict, rounds
 from bench.sessions import another, bare_session
 from bench.small_job import ten_rows
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 
 JOBS = 50

@@ -23,7 +23,7 @@ from bench import adoption
 from bench.http_polling import first_answer, leader_and_others
 from bench.measure import Sample, Verdict
 from stoker import Pipeline
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids, JobId
 from stoker.core.results import AttemptDetails
 from stoker.core.states import JobStatus

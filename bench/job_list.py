@@ -22,7 +22,7 @@ from bench.ended_jobs import record_ended_jobs
 from bench.measure import Verdict
 from bench.steady_requests import Question, answers_within
 from stoker import Pipeline
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids
 from stoker.processes.local.cluster import LocalCluster

@@ -16,7 +16,7 @@ from bench.measure import Sample, Verdict, processor_seconds, rounds
 from bench.memory import is_zygote
 from bench.sessions import bare_session
 from stoker import Pipeline
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 from stoker.osproc.process_tree import children_of, descendants_of, program_of
 from stoker.processes.local.cluster import LocalCluster

@@ -6,7 +6,7 @@ from pathlib import Path
 from bench.cluster import whole_cluster
 from bench.measure import Sample, Verdict
 from stoker import Pipeline
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.graph import RestartPolicy
 from stoker.core.ids import Ids
 from stoker.core.states import ExecutionState, JobStatus

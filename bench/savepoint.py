@@ -16,7 +16,7 @@ import pyarrow.parquet
 from bench.cluster import whole_cluster
 from bench.measure import Sample, Verdict, milliseconds
 from stoker import Pipeline
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids, JobId
 from stoker.core.results import JobDetails
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from bench.cluster import whole_cluster
 from bench.measure import Sample, Verdict, alternate, rounds
 from stoker import Pipeline
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 
 ROUNDS = rounds(30)

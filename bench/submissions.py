@@ -19,7 +19,7 @@ from time import perf_counter
 
 from bench.measure import Sample, Verdict, processor_seconds
 from bench.raw_submissions import small_job
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 from stoker.processes.local.cluster import LocalCluster
 

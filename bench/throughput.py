@@ -16,7 +16,7 @@ from bench.cluster import whole_cluster
 from bench.measure import Sample, Verdict, rounds
 from bench.sessions import bare_session
 from stoker import Pipeline
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids
 
 MEGABYTES = int(os.environ.get("STOKER_BENCH_MEGABYTES", "2000"))

@@ -1,23 +1,24 @@
 """Stoker: a highly available job service for PySpark."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Pipeline", "__version__", "connect"]
+__all__ = ["Pipeline", "__version__", "connect", "connect_async"]
 
 if TYPE_CHECKING:
-    from stoker.client.connecting import connect
+    from stoker.client.connect import connect, connect_async
     from stoker.pipeline import Pipeline
+
+_HOMES = {
+    "Pipeline": "stoker.pipeline",
+    "connect": "stoker.client.connect",
+    "connect_async": "stoker.client.connect",
+}
+"""Loaded on first use, so that `stoker list` does not pay for the authoring API."""
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on demand, so that `stoker list` does not pay for the authoring API.
-    if name == "Pipeline":
-        from stoker.pipeline import Pipeline  # noqa: PLC0415
-
-        return Pipeline
-    if name == "connect":
-        from stoker.client.connecting import connect  # noqa: PLC0415
-
-        return connect
-    raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

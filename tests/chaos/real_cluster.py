@@ -11,8 +11,8 @@ from pathlib import Path
 
 from chaos.cables import CabledCluster, Cables
 from chaos.zookeeper_log import ZooKeeperLog
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import StokerError
 from stoker.core.failpoints import ENVIRONMENT_VARIABLE
 from stoker.processes.local.cluster import LocalCluster

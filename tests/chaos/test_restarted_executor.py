@@ -7,7 +7,7 @@ import pytest
 
 from chaos.real_cluster import eventually, real_cluster
 from chaos.workload import ROWS, batch_job, rows_in
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import Ids, JobId
 from stoker.core.results import AttemptDetails
 from stoker.core.states import ExecutionState, JobStatus

@@ -1,4 +1,4 @@
-"""`stoker.connect()` and `stoker.aio.connect()`: a cluster and its jobs as objects."""
+"""`stoker.connect()` and `stoker.connect_async()`: a cluster and its jobs as objects."""
 
 import asyncio
 import inspect
@@ -9,7 +9,6 @@ from types import ModuleType
 import pytest
 
 import stoker
-import stoker.aio
 from contract.rest_cluster import (
     FAILED,
     FINISHED,
@@ -20,10 +19,10 @@ from contract.rest_cluster import (
     new_graph,
 )
 from stoker.client.async_cluster import AsyncCluster, AsyncJob
+from stoker.client.asynchronous import AsyncClient
+from stoker.client.blocking import BlockingClient
 from stoker.client.cluster import Cluster, Job
 from stoker.client.source import load, load_sql
-from stoker.client.transport_async import StokerClient
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import CallTimedOut, InvalidInput, JobFailed
 from stoker.core.graph import SqlScript
@@ -59,7 +58,7 @@ async def test_a_graph_is_submitted_and_followed() -> None:
 
 
 async def test_the_same_with_an_event_loop() -> None:
-    async with Master().serving() as url, stoker.aio.connect(url) as cluster:
+    async with Master().serving() as url, stoker.connect_async(url) as cluster:
         job = await cluster.submit(new_graph())
         assert job.id == NEW
         assert await cluster.job(FINISHED).wait() is JobStatus.FINISHED
@@ -67,7 +66,7 @@ async def test_the_same_with_an_event_loop() -> None:
 
 
 async def test_a_result_is_given_or_its_failure_raised() -> None:
-    async with Master().serving() as url, stoker.aio.connect(url) as cluster:
+    async with Master().serving() as url, stoker.connect_async(url) as cluster:
         assert (await cluster.job(FINISHED).result()).status is JobStatus.FINISHED
         with pytest.raises(JobFailed, match="AnalysisException") as caught:
             await cluster.job(FAILED).result()
@@ -80,7 +79,7 @@ async def test_waiting_has_an_end() -> None:
     async with Master().serving() as url:
         with pytest.raises(CallTimedOut, match="is still RUNNING"):
             await asyncio.to_thread(stoker.connect(url).job(RUNNING).wait, 0.2)
-        async with stoker.aio.connect(url) as cluster:
+        async with stoker.connect_async(url) as cluster:
             with pytest.raises(CallTimedOut, match="has not ended"):
                 await cluster.job(RUNNING).wait(0.2)
 
@@ -124,7 +123,7 @@ async def test_a_widget_follows_a_job_until_its_end(
 ) -> None:
     notebook = Notebook(monkeypatch)
     master = Master()
-    async with master.serving() as url, stoker.aio.connect(url) as cluster:
+    async with master.serving() as url, stoker.connect_async(url) as cluster:
         if kind == "async":
             showing = asyncio.create_task(cluster.job(RUNNING).show())
         else:
@@ -157,7 +156,7 @@ class Saving(DispatcherInMemory):
 
 async def test_a_job_is_saved_and_stopped() -> None:
     saving = Saving()
-    async with Master(dispatcher=saving).serving() as url, stoker.aio.connect(url) as cluster:
+    async with Master(dispatcher=saving).serving() as url, stoker.connect_async(url) as cluster:
         job = stoker.connect(url).job(RUNNING)
         assert await cluster.job(RUNNING).savepoint("/saved") == "/saved/one"
         assert await cluster.job(RUNNING).stop(limit_seconds=3) == "/saved/one"
@@ -181,7 +180,7 @@ async def test_sql_is_a_job_without_a_file() -> None:
     assert isinstance(vertex, SqlScript)
     assert len(vertex.statements) == 2
     assert (graph.name, graph.configuration["spark.sql.ansi.enabled"]) == ("numbers", "true")
-    async with master.serving() as url, stoker.aio.connect(url) as cluster:
+    async with master.serving() as url, stoker.connect_async(url) as cluster:
         job = await cluster.sql(script, name="numbers")
         again = await asyncio.to_thread(stoker.connect(url).sql, script)
         assert {master.dispatcher.graphs[each.id].name for each in (job, again)} == {
@@ -195,7 +194,7 @@ async def test_sql_is_a_job_without_a_file() -> None:
 def test_every_name_of_the_client_is_typed() -> None:
     """With the mark that tells a type checker so."""
     assert (Path(stoker.__file__).parent / "py.typed").is_file()
-    for kind in (Cluster, Job, AsyncCluster, AsyncJob, BlockingClient, StokerClient):
+    for kind in (Cluster, Job, AsyncCluster, AsyncJob, BlockingClient, AsyncClient):
         for name, method in inspect.getmembers(kind, inspect.isfunction):
             if name.startswith("_"):
                 continue
@@ -223,7 +222,7 @@ async def test_a_pipeline_object_is_submitted() -> None:
     pipeline = stoker.Pipeline("copy", parameters={"day": "today"})
     pipeline.source("numbers", format="json", path="in/")
     pipeline.sink("numbers", format="json", path="out/")
-    async with master.serving() as url, stoker.aio.connect(url) as cluster:
+    async with master.serving() as url, stoker.connect_async(url) as cluster:
         job = await cluster.submit(pipeline, params={"day": "2026-11-01"}, name="renamed")
         assert master.dispatcher.graphs[job.id].name == "renamed"
 
@@ -238,7 +237,7 @@ def test_any_script_is_a_job(tmp_path: Path) -> None:
 
 async def test_the_cluster_is_asked_for_what_is_said_beside_the_job() -> None:
     master = Master()
-    async with master.serving() as url, stoker.aio.connect(url) as cluster:
+    async with master.serving() as url, stoker.connect_async(url) as cluster:
         job = await cluster.submit(new_graph(), queue="nightly", priority=7)
         graph = master.dispatcher.graphs[job.id]
         assert (graph.queue, graph.priority) == ("nightly", 7)

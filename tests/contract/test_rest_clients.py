@@ -25,9 +25,9 @@ from contract.rest_cluster import (
     Master,
     new_graph,
 )
+from stoker.client.asynchronous import AsyncClient
+from stoker.client.blocking import OPERATION_POLL_SECONDS, BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_async import StokerClient
-from stoker.client.transport_blocking import OPERATION_POLL_SECONDS, BlockingClient
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import (
     CallTimedOut,
@@ -90,7 +90,7 @@ async def client(
         with BlockingClient(url, options, sleep=naps) as blocking:
             yield InThread(blocking)
     else:
-        async with StokerClient(url, options, sleep=naps.awaited) as awaiting:
+        async with AsyncClient(url, options, sleep=naps.awaited) as awaiting:
             yield awaiting
 
 
@@ -108,7 +108,7 @@ def test_both_clients_have_the_same_surface() -> None:
             if not name.startswith("_")
         }
 
-    assert surface(BlockingClient) == surface(StokerClient)
+    assert surface(BlockingClient) == surface(AsyncClient)
 
 
 async def test_every_question_is_answered(kind: str) -> None:

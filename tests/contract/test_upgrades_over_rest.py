@@ -10,9 +10,9 @@ import pytest
 
 from contract.rest_cluster import FINISHED, NEW, RUNNING, Master, new_graph
 from stoker.api.replacements import ReplacementState
+from stoker.client.asynchronous import AsyncClient
+from stoker.client.blocking import BlockingClient
 from stoker.client.calls import Replacing
-from stoker.client.transport_async import StokerClient
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import Artifact, ArtifactKind
 from stoker.core.replacements import ReplacementKind, ReplacementPhase
@@ -32,7 +32,7 @@ async def test_an_upgrade_is_triggered_with_its_files_and_followed_to_its_end(tm
     digest = hashlib.sha256(content).hexdigest()
     artifact = Artifact(name="lib.whl", kind=ArtifactKind.WHEEL, sha256=digest, size=len(content))
     master = Master()
-    async with master.serving() as url, StokerClient(url) as client:
+    async with master.serving() as url, AsyncClient(url) as client:
         trigger_id = await client.begin_upgrade(
             RUNNING, new_graph(artifacts=(artifact,)), {digest: file}
         )
@@ -68,7 +68,7 @@ async def test_the_same_without_an_event_loop():
 
 
 async def test_what_makes_no_sense_is_refused_in_words():
-    async with Master().serving() as url, StokerClient(url) as client:
+    async with Master().serving() as url, AsyncClient(url) as client:
         with pytest.raises(NotFound):
             await client.replacement(FINISHED, "f" * 32)
         with pytest.raises(NotFound):

@@ -15,9 +15,9 @@ from stoker.api.jobs import JobExecutionResult
 from stoker.api.savepoints import outcome_of
 from stoker.api.versions import API, refused_client, refused_server
 from stoker.client import calls
+from stoker.client.asynchronous import AsyncClient
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_async import StokerClient
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import AccessDenied, InvalidInput
 from stoker.core.ids import JobId
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
@@ -133,7 +133,7 @@ async def test_a_client_tells_that_a_master_is_too_old_for_it(kind: str) -> None
             if kind == "blocking":
                 await asyncio.to_thread(BlockingClient(url).jobs)
             else:
-                async with StokerClient(url) as client:
+                async with AsyncClient(url) as client:
                     await client.jobs()
     (request,) = asked
     assert f"stoker-client: {__version__} api/{API}".encode() in request.lower()

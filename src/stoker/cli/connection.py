@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from stoker.cli.options.invocation import Invocation
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import Unavailable
 from stoker.processes.local.cluster_state import default_directory, read_state, urls_of
 

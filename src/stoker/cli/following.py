@@ -5,7 +5,7 @@ from enum import Enum, auto
 
 from stoker.cli.display import Display
 from stoker.cli.options.attachment import Beat, detached
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.errors import Conflict
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails

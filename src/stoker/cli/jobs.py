@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stoker.cli.options.invocation import typed_so_far
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound, StokerError
 from stoker.core.faults import suggestion
 from stoker.core.ids import JobId, is_hex_id

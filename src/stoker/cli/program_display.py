@@ -3,7 +3,7 @@
 import sys
 
 from stoker.cli.display import Display
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.errors import NotFound, StokerError
 from stoker.core.graph import JobGraph, Program
 from stoker.core.ids import AttemptId, JobId

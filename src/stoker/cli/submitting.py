@@ -1,6 +1,6 @@
 """A loaded job on its way to a master."""
 
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import JobId
 from stoker.pipeline.building import LoadedJob
 

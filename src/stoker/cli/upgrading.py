@@ -9,7 +9,7 @@ from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation
 from stoker.cli.output import echo_value
 from stoker.cli.terminal import say
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.ids import JobId
 from stoker.core.replacements import ReplacementPhase
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from stoker.api.cluster import Overview
 from stoker.api.jobs import ExceptionHistory, JobOverview
+from stoker.client.asynchronous import AsyncClient
 from stoker.client.calls import Replacing
 from stoker.client.cluster import POLL_SECONDS
 from stoker.client.ending import failure_of, replaced_by
-from stoker.client.html import job_html
 from stoker.client.log_reading import LogReading
+from stoker.client.progress import job_html
 from stoker.client.source import load, load_sql
-from stoker.client.transport_async import StokerClient
 from stoker.core.errors import CallTimedOut
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class AsyncCluster:
-    """Made by `stoker.aio.connect()`; connections stay open until the end of its context."""
+    """Made by `stoker.connect_async()`; connections stay open until the end of its context."""
 
-    def __init__(self, client: StokerClient) -> None:
+    def __init__(self, client: AsyncClient) -> None:
         self.client = client
 
     async def __aenter__(self) -> Self:
@@ -86,7 +86,7 @@ class AsyncCluster:
 
 
 class AsyncJob:
-    def __init__(self, client: StokerClient, job_id: JobId) -> None:
+    def __init__(self, client: AsyncClient, job_id: JobId) -> None:
         self._client = client
         self.id = job_id
 

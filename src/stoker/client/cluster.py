@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from stoker.api.cluster import Overview
 from stoker.api.jobs import ExceptionHistory, JobOverview
+from stoker.client.blocking import BlockingClient
 from stoker.client.calls import Replacing
 from stoker.client.ending import failure_of, replaced_by
-from stoker.client.html import job_html
 from stoker.client.log_reading import LogReading
+from stoker.client.progress import job_html
 from stoker.client.source import load, load_sql
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import CallTimedOut
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId

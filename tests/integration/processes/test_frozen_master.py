@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from integration.processes.separate_processes import PATIENCE, process_of, url_of
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import Unavailable
 
 

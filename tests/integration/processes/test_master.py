@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from contract.rest_cluster import new_graph
-from stoker.client.transport_async import StokerClient
+from stoker.client.asynchronous import AsyncClient
 from stoker.config.configuration import Configuration
 from stoker.config.load import configuration_from
 from stoker.config.options import ALL
@@ -64,7 +64,7 @@ async def test_a_master_that_is_up_has_all_its_services_and_leads(tmp_path: Path
         address = json.loads((tmp_path / "work" / "one" / "master.json").read_text())
         assert address["rest_url"] == one.rest_url
         assert address["rpc_address"] == one.rpc_address
-        async with StokerClient(one.rest_url) as client:
+        async with AsyncClient(one.rest_url) as client:
             assert (await client.overview()).taskmanagers == 0
             assert (await client.submit(waiting_job())).job_id == waiting_job().job_id
     assert not (tmp_path / "work" / "one" / "master.json").exists()
@@ -88,13 +88,13 @@ async def test_a_master_that_is_closed_keeps_its_jobs_for_the_next(tmp_path: Pat
     """ENTRY-03, DISP-14, CLEAN-02, JMR-05"""
     job = waiting_job()
     async with asyncio.timeout(PATIENCE):
-        async with running_master(configured(tmp_path)) as one, StokerClient(one.rest_url) as http:
+        async with running_master(configured(tmp_path)) as one, AsyncClient(one.rest_url) as http:
             await http.submit(job)
         observer = await records_of(tmp_path)
         assert await observer.read(keys.job(job.job_id)) is not None
         assert await observer.read(keys.result(job.job_id)) is None
         await observer.close()
-        async with running_master(configured(tmp_path)) as two, StokerClient(two.rest_url) as http:
+        async with running_master(configured(tmp_path)) as two, AsyncClient(two.rest_url) as http:
             assert not (await http.status(job.job_id)).globally_terminal
             await http.cancel(job.job_id)
             assert await http.wait(job.job_id) is JobStatus.CANCELED
@@ -107,12 +107,12 @@ async def test_a_newer_master_joins_and_takes_over_from_the_older(
     job = waiting_job()
     async with asyncio.timeout(PATIENCE), AsyncExitStack() as old:
         one = await old.enter_async_context(running_master(configured(tmp_path, "old")))
-        async with StokerClient(one.rest_url) as client:
+        async with AsyncClient(one.rest_url) as client:
             await client.submit(job)
         monkeypatch.setattr(master, "__version__", "99.0.0")
         async with (
             running_master(configured(tmp_path, "new")) as two,
-            StokerClient(f"{two.rest_url},{one.rest_url}") as both,
+            AsyncClient(f"{two.rest_url},{one.rest_url}") as both,
         ):
             assert not (await both.status(job.job_id)).globally_terminal
             await old.aclose()

@@ -11,7 +11,7 @@ from integration.processes.separate_processes import (
     process_of,
     url_of,
 )
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId
 from stoker.core.states import JobStatus

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from contract.certificates import authority
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import AccessDenied
 from stoker.processes.local.cluster import LocalCluster, quick
 from stoker.security.roles import Role

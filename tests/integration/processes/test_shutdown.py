@@ -10,8 +10,8 @@ import pytest
 from contract.rest_cluster import new_graph
 from integration.processes.separate_processes import PATIENCE, process_of, url_of
 from stoker.api.cluster import Overview
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.failpoints import KILLED
 from stoker.core.graph import JobGraph, ResourceProfile

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builders import build_graph, eventually
-from stoker.client.transport_async import StokerClient
+from stoker.client.asynchronous import AsyncClient
 from stoker.config.load import configuration_from
 from stoker.config.options import ALL
 from stoker.config.sources import settings_on_command_line
@@ -43,7 +43,7 @@ def graph(seconds: float = 0.1, **more: object) -> JobGraph:
     return build_graph(job_id=Ids().job(), configuration={"fake.seconds": str(seconds)}, **more)
 
 
-async def is_running(client: StokerClient, job_id: JobId) -> bool:
+async def is_running(client: AsyncClient, job_id: JobId) -> bool:
     """Its task is; there are no regions to see before its master has begun."""
     regions = (await client.job(job_id)).regions
     return [region.current.state for region in regions] == [ExecutionState.RUNNING]
@@ -76,7 +76,7 @@ def watched(tmp_path: Path) -> Watched:
 
 
 @pytest.fixture
-async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StokerClient]:
+async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AsyncClient]:
     original = local_provider._command
 
     def light_command(*arguments: object) -> list[str]:
@@ -91,14 +91,14 @@ async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     }
     texts = [f"{key}={value}" for key, value in settings.items()]
     configuration = configuration_from(OptionTree(ALL), settings_on_command_line(texts))
-    async with running_master(configuration) as master, StokerClient(master.rest_url) as client:
+    async with running_master(configuration) as master, AsyncClient(master.rest_url) as client:
         yield client
     assert watched.look() == [], "nothing is left when the master has ended"
 
 
 @pytest.mark.timeout(240)
 async def test_executors_come_with_the_need_and_go_with_it(
-    client: StokerClient, watched: Watched
+    client: AsyncClient, watched: Watched
 ) -> None:
     """RM-18, SM-03, SM-11, SM-13"""
     assert watched.look() == []
@@ -122,7 +122,7 @@ async def test_executors_come_with_the_need_and_go_with_it(
 
 @pytest.mark.timeout(240)
 async def test_one_that_is_killed_is_noticed_and_replaced(
-    client: StokerClient, watched: Watched
+    client: AsyncClient, watched: Watched
 ) -> None:
     """RM-12, RM-18"""
     again = RestartPolicy(strategy="fixed-delay", attempts=5, delay_seconds=0.1)
@@ -141,7 +141,7 @@ async def test_one_that_is_killed_is_noticed_and_replaced(
 
 @pytest.mark.timeout(240)
 async def test_a_job_that_nothing_could_serve_fails_with_the_reason(
-    client: StokerClient, watched: Watched
+    client: AsyncClient, watched: Watched
 ) -> None:
     """POOL-06, RM-16"""
     submitted = await client.submit(graph(profile=ResourceProfile(cores=4096)))
@@ -153,7 +153,7 @@ async def test_a_job_that_nothing_could_serve_fails_with_the_reason(
 
 @pytest.mark.timeout(240)
 async def test_a_drained_one_finishes_its_task_and_ends(
-    client: StokerClient, watched: Watched
+    client: AsyncClient, watched: Watched
 ) -> None:
     submitted = await client.submit(graph(seconds=3))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builders import wait_until
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.graph import FormatWrite, JobGraph, ResourceProfile, Sink, Source, Sql
 from stoker.core.ids import Ids
 from stoker.core.states import JobStatus

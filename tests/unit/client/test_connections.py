@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import NotFound
 
 ANSWER = b'{"jobs": []}'

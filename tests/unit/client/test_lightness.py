@@ -15,7 +15,7 @@ def loaded_by(module: str) -> set[str]:
 
 
 def test_the_blocking_client_loads_no_heavy_library() -> None:
-    assert loaded_by("stoker.client.transport_blocking").isdisjoint(HEAVY)
+    assert loaded_by("stoker.client.blocking").isdisjoint(HEAVY)
 
 
 HTTPX = {"httpx", "httpcore", "h11", "anyio", "certifi", "idna", "sniffio", "typing_extensions"}
@@ -35,10 +35,10 @@ sys.meta_path.insert(0, Absent())
 for name in [each for each in sys.modules if each.partition(".")[0] in absent]:
     del sys.modules[name]
 __import__(sys.argv[1])
-import stoker, stoker.aio
+import stoker
 print(stoker.connect("http://127.0.0.1:1").job("1" * 32))
 if "httpx" in sys.argv:
-    print(stoker.aio.connect("http://127.0.0.1:1").job("2" * 32))
+    print(stoker.connect_async("http://127.0.0.1:1").job("2" * 32))
 """
 
 

@@ -12,8 +12,8 @@ from stoker.cli.output import echo_value
 from stoker.cli.steps import steps
 from stoker.cli.tables import shown_table
 from stoker.cli.terminal import say
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_blocking import BlockingClient
 from stoker.config.processes import ClusterOptions
 from stoker.core.errors import StokerError
 from stoker.processes.local.cluster import LocalCluster, quick

@@ -12,7 +12,7 @@ from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.tables import shown_table
 from stoker.cli.words import duration_text, moment_text
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.errors import NotFound
 from stoker.core.states import JobStatus
 

@@ -8,7 +8,7 @@ from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.words import moment_text
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.ids import JobId, is_hex_id
 

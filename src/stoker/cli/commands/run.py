@@ -19,7 +19,7 @@ from stoker.cli.own_cluster import cluster_for_command
 from stoker.cli.program_display import ProgramDisplay, is_program
 from stoker.cli.submitting import submit
 from stoker.cli.terminal import ask_about_interrupt, display_for_errors, say
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, Unavailable
 from stoker.core.graph import JobGraph, Restore, engine_of
 from stoker.core.ids import JobId

@@ -12,8 +12,8 @@ from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import echo_value
 from stoker.cli.terminal import say
+from stoker.client.blocking import BlockingClient
 from stoker.client.masters import parse_masters
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import InvalidInput
 from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import default_directory

@@ -13,7 +13,7 @@ from stoker.cli.following import LOOK_SECONDS, Following, Wish
 from stoker.cli.live_display import LiveDisplay
 from stoker.cli.submitting import submit
 from stoker.cli.words import duration_text
-from stoker.client.transport_blocking import BlockingClient
+from stoker.client.blocking import BlockingClient
 from stoker.core.errors import StokerError
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stoker.cli.options.invocation import Invocation
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 

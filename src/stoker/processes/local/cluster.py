@@ -17,8 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
+from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
-from stoker.client.transport_blocking import BlockingClient
 from stoker.core.errors import Conflict, StartupFailed, StokerError
 from stoker.osproc.parent_death import tethered
 from stoker.processes.local.cluster_log import reason_in

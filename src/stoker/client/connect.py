@@ -1,4 +1,4 @@
-"""`stoker.connect()` and `stoker.aio.connect()`."""
+"""`stoker.connect()` and `stoker.connect_async()`."""
 
 import os
 from dataclasses import replace
@@ -27,7 +27,7 @@ def connect(
     $STOKER_CLIENT_TOKEN; `authorities` is the file of those who sign for https:// masters.
     """
     # The blocking client is there already; httpx would only cost time here.
-    from stoker.client.transport_blocking import BlockingClient  # noqa: PLC0415
+    from stoker.client.blocking import BlockingClient  # noqa: PLC0415
 
     return Cluster(BlockingClient(_masters(masters), _options(token, authorities, options)))
 
@@ -39,11 +39,11 @@ def connect_async(
     authorities: str | Path | None = None,
     options: ClientOptions | None = None,
 ) -> "AsyncCluster":
-    """As `stoker.connect`, for programs with an event loop: `async with stoker.aio.connect()`."""
+    """As `stoker.connect`, for programs with an event loop: `async with stoker.connect_async()`."""
     from stoker.client.async_cluster import AsyncCluster  # noqa: PLC0415
-    from stoker.client.transport_async import StokerClient  # noqa: PLC0415
+    from stoker.client.asynchronous import AsyncClient  # noqa: PLC0415
 
-    return AsyncCluster(StokerClient(_masters(masters), _options(token, authorities, options)))
+    return AsyncCluster(AsyncClient(_masters(masters), _options(token, authorities, options)))
 
 
 def _masters(named: str | None) -> str:

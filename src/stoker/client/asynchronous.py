@@ -57,7 +57,7 @@ OPERATION_POLL_SECONDS = 0.2
 AsyncSleep = Callable[[float], Awaitable[None]]
 
 
-class StokerClient:
+class AsyncClient:
     """Speaks to the masters named by one or more URLs, separated by commas.
 
     An async context manager: connections are kept open until its end.
