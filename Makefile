@@ -29,10 +29,6 @@ demo: $(STAMP) ## a local cluster runs a batch and a streaming pipeline, then cl
 test: $(STAMP) ## all tests
 	$(PYTEST) $(SUITES)
 
-.PHONY: test-failed
-test-failed: $(STAMP) ## those that failed in the last run, once more
-	$(PYTEST) --last-failed --last-failed-no-failures none $(SUITES)
-
 .PHONY: check
 check: lint types layers ## style, types, layers, unit and simulation tests: under two minutes
 	STOKER_SEEDS=15 $(PYTEST) -n 2 $(QUICK)
@@ -93,6 +89,11 @@ docs: $(STAMP) ## write the generated reference pages
 	$(BIN)/python -m stoker.config.reference docs/reference/configuration.md
 	$(BIN)/python -m stoker.cli.reference docs/reference/cli.md
 	$(BIN)/python -m stoker.rest.openapi.reference docs/reference/rest.md
+	$(BIN)/python scripts/python_reference.py docs/reference/python.md
+
+.PHONY: site
+site: $(STAMP) ## the documentation as a web site, in site/ (SERVE=1: at http://127.0.0.1:8000)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(if $(SERVE),serve,build --quiet --strict)
 
 .PHONY: lock
 lock: $(STAMP) ## resolve pyproject.toml into requirements/ again (UPGRADE=1: newer versions)
