@@ -51,8 +51,8 @@ class EngineOptions:
     )
     runner_tasks: int = option(
         "runner.tasks",
-        "How many tasks a runner process may take, one after the other, if they bring no code of"
-        " their own that could leave anything in it; 1: each task has a process of its own",
+        "How many tasks a runner process may run, one after the other, if none of them can leave"
+        " anything in it; 1 switches all reuse of sessions and processes off",
         100,
     )
     replenish_delay: timedelta = option(

@@ -38,8 +38,8 @@ SWEPT = frozenset(
 
 NAMED = {
     "materialized.": "integration/engine/test_exactly_once.py",
-    "state-plan.": "unit/engine/streams/test_state_plan_file.py",
-    "sink-log.": "unit/engine/streams/test_sink_check.py",
+    "state-plan.": "unit/engine/streams/test_saved_state.py",
+    "sink-log.": "unit/engine/streams/test_sink_position.py",
     "environment.before-publishing": "integration/engine/test_python_environments.py",
     "environment.after-publishing": "integration/engine/test_python_environments.py",
     "provider.": "chaos/test_deaths_of_owners.py",

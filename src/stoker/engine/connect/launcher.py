@@ -141,12 +141,15 @@ class RunnerMaker:
         pool = self._scheduler_pool(process)
         templates = self._templates_at(server) if session_id is None else None
         template = templates.of(pool) if templates is not None else ""
+        shares_sessions = self._options.runner_tasks > 1
         prepare = Prepare(
             url=server.url(session),
             ui=server.ui,
             scheduler_pool=pool,
-            template=template,
-            template_is_new=templates is not None and templates.is_new(template),
+            template=template if shares_sessions else "",
+            template_is_new=shares_sessions
+            and templates is not None
+            and templates.is_new(template),
             warm=warm,
             first=templates is not None and templates.is_first(template),
             tell_version=not self._spark_version,

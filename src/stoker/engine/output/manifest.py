@@ -31,7 +31,7 @@ def manifest_of(
     )
 
 
-def faults_of(files: OutputFiles, manifest: Manifest, *, checksums: bool) -> Iterable[str]:
+def differences_from(files: OutputFiles, manifest: Manifest, *, checksums: bool) -> Iterable[str]:
     """What is wrong with the directory, in words; nothing when it is as it was written."""
     sizes = files.sizes(manifest.directory)
     for file in manifest.files:

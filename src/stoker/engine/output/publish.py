@@ -64,7 +64,7 @@ class Publisher:
         region = hashlib.sha256(task.region.id.encode()).hexdigest()[:8]
         self._prefix = f"{_STAGED}{task.graph.job_id}-{region}-"
 
-    def finish_earlier(self) -> Manifest | None:
+    def finish_earlier_attempt(self) -> Manifest | None:
         """Complete what an earlier attempt decided; None when no attempt got so far."""
         with _uninterrupted():
             decided = asyncio.run(self._decisions.read(self._task.region.id))

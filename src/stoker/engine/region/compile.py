@@ -1,7 +1,8 @@
-"""A region of the job graph as Spark DataFrames, each vertex from those before it."""
+"""Compile a region of the job graph to Spark DataFrames, each vertex from its inputs."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -27,7 +28,7 @@ _MARKER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
 
 
 def arguments_of(query: str, parameters: Mapping[str, str]) -> dict[str, str]:
-    """The job parameters that a query names as `:name`; they arrive as strings, cast as needed."""
+    """The job parameters that a query names as `:name`; all are strings."""
     named = set(_MARKER.findall(query))
     return {name: value for name, value in parameters.items() if name in named}
 
@@ -48,10 +49,10 @@ class RegionCompiler:
         self._frames: dict[str, DataFrame] = {}
         self._functions: dict[str, Callable[..., Any]] = {}
         self.views: set[str] = set()
-        """In the session, by which queries read their inputs."""
+        """Temporary views in the session, by which queries read their inputs."""
 
     def load_functions(self) -> None:
-        """Load every function first, so that nothing runs when one of them is broken."""
+        """Load every function, so that nothing runs when one of them is broken."""
         for vertex in map(self._graph.vertex, self._region.vertices):
             match vertex:
                 case (
@@ -69,7 +70,7 @@ class RegionCompiler:
         return self._functions[vertex]
 
     def frame(self, name: str) -> DataFrame:
-        """The DataFrame of a vertex, built once, from what it reads."""
+        """The DataFrame of a vertex, built once."""
         if name not in self._frames:
             self._frames[name] = self._build(name)
         return self._frames[name]
@@ -93,7 +94,9 @@ class RegionCompiler:
             case Transform(compute=PythonFunction() as function):
                 return self._call(name, function)
             case _:
-                raise CannotRun("NoSuchFrame", f"{name} writes and gives no DataFrame to others")
+                raise CannotRun(
+                    "NoSuchFrame", f"{name} is a sink and has no DataFrame for others to read"
+                )
 
     def _read(self, read: FormatRead, *, streaming: bool) -> DataFrame:
         reader = self._session.readStream if streaming else self._session.read
@@ -107,7 +110,7 @@ class RegionCompiler:
     def _call(self, name: str, function: PythonFunction) -> DataFrame:
         arguments = [self._argument(name, parameter) for parameter in function.parameters]
         frame = self._functions[name](*arguments)
-        # Of its class: to ask the frame itself whether it is a stream is a call to the server.
+        # The class is asked: `frame.isStreaming` would be a call to the server.
         if not all(hasattr(type(frame), name) for name in ("isStreaming", "writeStream")):
             raise CannotRun(
                 "NotADataFrame",
@@ -138,37 +141,32 @@ def _described(value: object) -> str:
     return f"a {type(value).__module__}.{type(value).__qualname__}"
 
 
-class Mismatch:
-    """Explains Spark's refusal when the frame is a stream and the region is not, or the reverse.
+@contextmanager
+def explained_mismatch(frame: DataFrame, name: str, *, streaming: bool) -> Iterator[None]:
+    """Explain Spark's refusal when the frame is a stream and the region is not, or the reverse.
 
     Asking beforehand would cost every task a round trip.
     """
-
-    def __init__(self, frame: DataFrame, name: str, *, streaming: bool) -> None:
-        self._frame = frame
-        self._name = name
-        self._streaming = streaming
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, AnalysisException) or self._is_as_planned():
-            return
-        if self._streaming:
+    try:
+        yield
+    except AnalysisException as error:
+        if _is_stream(frame, otherwise=streaming) == streaming:
+            raise
+        if streaming:
             message = (
-                f"{self._name} has a trigger or a streaming source, but what it writes is a batch "
+                f"{name} has a trigger or a streaming source, but what it writes is a batch "
                 "DataFrame; read with spark.readStream, or remove the trigger and streaming=True"
             )
         else:
             message = (
-                f"{self._name} runs as batch, but what it writes is a stream; mark the source "
+                f"{name} runs as batch, but what it writes is a stream; mark the source "
                 "with streaming=True or give the sink a trigger"
             )
         raise CannotRun("StreamingMismatch", message) from error
 
-    def _is_as_planned(self) -> bool:
-        try:
-            return bool(self._frame.isStreaming) == self._streaming
-        except AnalysisException:
-            return True
+
+def _is_stream(frame: DataFrame, *, otherwise: bool) -> bool:
+    try:
+        return bool(frame.isStreaming)
+    except AnalysisException:
+        return otherwise

@@ -1,4 +1,4 @@
-"""Making a runner fit for a job: versions compared, files in place, functions loaded."""
+"""Prepare a runner for a job: compare versions, place files, load functions."""
 
 import importlib
 import importlib.metadata
@@ -42,7 +42,7 @@ def check_versions(environment: Environment | None) -> None:
 def _installed_version(library: str) -> str | None:
     loaded = getattr(sys.modules.get(library), "__version__", None)
     if loaded is not None:
-        # What is in use counts, and to look it up takes longer than a small function runs.
+        # The loaded version counts, and looking it up takes longer than a small function runs.
         return str(loaded)
     try:
         return importlib.metadata.version(library)
@@ -57,7 +57,7 @@ def _major(version: str) -> str:
 def load_function(function: PythonFunction, vertex: str) -> Callable[..., Any]:
     try:
         loaded = cloudpickle.loads(function.payload)
-    # Unpickling runs imports and the user's own module code: anything can come out of it.
+    # Unpickling imports modules and runs the user's module code, which may raise anything.
     except Exception as error:
         hint = ""
         if isinstance(error, ModuleNotFoundError):
@@ -83,7 +83,7 @@ def load_function(function: PythonFunction, vertex: str) -> Callable[..., Any]:
 def place_artifacts(
     session: Any, artifacts: Iterable[Artifact], files: Mapping[str, str], directory: Path
 ) -> None:
-    """Give the job's files to runner and workers, under the names that the job knows them by."""
+    """Give the job's files to the runner and its workers, under the names the job uses."""
     for artifact in artifacts:
         source = files.get(artifact.name)
         if source is None:
@@ -93,7 +93,7 @@ def place_artifacts(
                 _add_python(session, _link(source, directory / "python", artifact.name))
             case ArtifactKind.WHEEL:
                 _refuse_compiled(artifact.name, source)
-                # Workers import from .zip but do not know .whl, which is the same format.
+                # A wheel is a zip archive, but workers import only from files named .zip.
                 _add_python(session, _link(source, directory / "python", artifact.name + ".zip"))
             case ArtifactKind.FILE:
                 session.addArtifacts(str(_link(source, directory, artifact.name)), file=True)

@@ -1,4 +1,4 @@
-"""Where the results and checkpoints of regions stand."""
+"""Directories of materialized results and of checkpoints."""
 
 import re
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from stoker.core.ids import safe_name
 
 __all__ = [
     "SparkDirectory",
-    "checkpoint_place",
+    "checkpoint_directory",
+    "directory_below",
     "local_path",
-    "materialized_place",
-    "place_below",
+    "materialized_directory",
     "safe_name",
 ]
 
@@ -22,32 +22,32 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 @dataclass(frozen=True, kw_only=True)
 class SparkDirectory:
     url: str
-    """As Spark takes it."""
+    """In the form that Spark reads."""
     local: Path | None
-    """The same as a path, when it is on this machine's file system."""
+    """The same directory as a path; None if it is not on this machine's file system."""
 
 
-def place_below(root: str, name: str) -> SparkDirectory:
+def directory_below(root: str, name: str) -> SparkDirectory:
     parts = urlsplit(root)
     if parts.scheme == "":
         return SparkDirectory(url=f"{root.rstrip('/')}/{name}", local=Path(root) / name)
     if parts.scheme == "file":
         local = Path(unquote(parts.path)) / name
-        # Spark takes a percent sign for itself, not for the beginning of an escape.
+        # Spark reads a percent sign literally, not as an escape.
         return SparkDirectory(url=f"file://{local}", local=local)
     return SparkDirectory(url=f"{root.rstrip('/')}/{name}", local=None)
 
 
 def local_path(path: str) -> Path | None:
-    """A path as Spark takes it, when it is of this machine's file system."""
+    """A path in Spark's form as a local path; None if it is not on this machine's file system."""
     if path.startswith("file:"):
         return Path("/" + path.removeprefix("file:").lstrip("/"))
     return None if _SCHEME.match(path) else Path(path)
 
 
-def materialized_place(root: str, vertex: str) -> SparkDirectory:
-    return place_below(root, safe_name(vertex))
+def materialized_directory(root: str, vertex: str) -> SparkDirectory:
+    return directory_below(root, safe_name(vertex))
 
 
-def checkpoint_place(root: str, region: str) -> SparkDirectory:
-    return place_below(root, safe_name(region))
+def checkpoint_directory(root: str, region: str) -> SparkDirectory:
+    return directory_below(root, safe_name(region))

@@ -1,7 +1,8 @@
-"""Results of materialized vertices: written once, with a manifest, and read by other regions.
+"""Results of materialized vertices: written by one region, read by others.
 
-Each attempt writes into a directory of its own; a manifest that is created once says which
-directory is the result. Nothing is moved, so that it holds on every file system.
+A result may be read only if it is complete, and two attempts may write at the same time. So each
+attempt writes into its own directory, and a manifest, created once and after the content, decides
+which directory is the result. Nothing is moved, so this is safe on every file system.
 """
 
 import asyncio
@@ -12,8 +13,8 @@ from stoker.core.failpoints import failpoint
 from stoker.core.ids import AttemptId
 from stoker.core.manifests import Manifest
 from stoker.engine.output.files import OutputFiles, files_of
-from stoker.engine.output.manifest import faults_of, manifest_of
-from stoker.engine.region.locations import materialized_place, place_below, safe_name
+from stoker.engine.output.manifest import differences_from, manifest_of
+from stoker.engine.region.locations import directory_below, materialized_directory, safe_name
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.storage.open import open_storage
 
@@ -21,7 +22,7 @@ _MANIFEST = "manifest.json"
 
 
 class ResultDamaged(StokerError):
-    """What a finished region had written is not there any more as it was."""
+    """The files of a finished region are missing or changed."""
 
     def __init__(self, vertex: str, faults: list[str]) -> None:
         super().__init__(
@@ -42,7 +43,7 @@ class MaterializedResults:
         self._storage = open_storage(root)
 
     def reuse(self, vertex: str) -> Manifest | None:
-        """What an earlier attempt recorded, if it is whole to the last byte; else it is dropped."""
+        """The recorded result if it is intact to the last byte; otherwise the record is deleted."""
         try:
             manifest = self._recorded(vertex)
         except CorruptContent:
@@ -50,13 +51,13 @@ class MaterializedResults:
             return None
         if manifest is None:
             return None
-        if any(faults_of(_files(manifest.directory), manifest, checksums=True)):
+        if any(differences_from(_files(manifest.directory), manifest, checksums=True)):
             asyncio.run(self._storage.delete(_name(vertex)))
             return None
         return manifest
 
     def write(self, vertex: str, attempt: AttemptId, write: Callable[[str], None]) -> Manifest:
-        place = place_below(self._root, f"{safe_name(vertex)}/{attempt}")
+        place = directory_below(self._root, f"{safe_name(vertex)}/{attempt}")
         failpoint("materialized.before-content")
         write(place.url)
         manifest = manifest_of(_files(place.url), place.url, attempt, checksums=True)
@@ -66,21 +67,21 @@ class MaterializedResults:
         return recorded
 
     def directory_of(self, vertex: str) -> str:
-        """Where to read the result; ResultDamaged when files are missing or cut short."""
+        """The directory of the result; raises ResultDamaged if files are missing or cut short."""
         try:
             manifest = self._recorded(vertex)
         except CorruptContent as error:
             raise ResultDamaged(vertex, [error.message]) from error
         if manifest is None:
             return self._directory_without_manifest(vertex)
-        faults = list(faults_of(_files(manifest.directory), manifest, checksums=False))
+        faults = list(differences_from(_files(manifest.directory), manifest, checksums=False))
         if faults:
             raise ResultDamaged(vertex, faults)
         return manifest.directory
 
     def _directory_without_manifest(self, vertex: str) -> str:
-        """Release 0.1 wrote the files of the result right here."""
-        place = materialized_place(self._root, vertex)
+        """Release 0.1 wrote the result without a manifest, directly into the vertex's directory."""
+        place = materialized_directory(self._root, vertex)
         names = _files(place.url).sizes(place.url)
         if not any(name.endswith(".parquet") and "/" not in name for name in names):
             raise ResultDamaged(vertex, [f"{place.url} has no manifest"])

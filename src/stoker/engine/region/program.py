@@ -1,4 +1,4 @@
-"""Running a script as `python script.py arguments` would, in a process that is already there."""
+"""Run a script as `python script.py arguments` would, in a process that already runs."""
 
 import os
 import sys
@@ -16,12 +16,12 @@ from stoker.engine.failures import CannotRun, failure_of
 from stoker.engine.protocol import RunTask
 
 EXIT_CODE = "exit-code"
-"""Label of a failure: the code with which the program ended, as a shell would show it."""
+"""Label of a failure: the program's exit code, as a shell shows it."""
 _UNCAUGHT = 1
 
 
 def enter(directory: str | None, otherwise: Path, environment: Mapping[str, str]) -> str:
-    """Goes to the program's working directory, sets its variables; the directory it is in."""
+    """Set the program's environment, enter its working directory, and return that directory."""
     os.environ.update(environment)
     wanted = Path(directory) if directory is not None else otherwise
     if not (wanted.is_dir() and os.access(wanted, os.X_OK)):
@@ -32,11 +32,11 @@ def enter(directory: str | None, otherwise: Path, environment: Mapping[str, str]
 
 
 def execute(script: str, arguments: Sequence[str]) -> None:
-    """Runs it as the main module. What it raises comes out, SystemExit among it."""
+    """Run the script as the main module; whatever it raises, SystemExit included, propagates."""
     main = ModuleType("__main__")
     main.__file__ = script
     main.__dict__["__builtins__"] = __builtins__
-    # Not taken back: its threads, its exit handlers and pickle still need it afterwards.
+    # Not undone: the script's threads, exit handlers and pickle still need the module later.
     sys.modules["__main__"] = main
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).parent))
@@ -48,25 +48,25 @@ def execute(script: str, arguments: Sequence[str]) -> None:
 
 
 def exit_code_of(error: SystemExit) -> int:
-    """What Python makes of the argument of sys.exit()."""
+    """The exit code that Python derives from the argument of sys.exit()."""
     if error.code is None:
         return 0
     return error.code & 0xFF if isinstance(error.code, int) else 1
 
 
-def failure_of_exit(code: int, said: object = None) -> Failure:
-    reason = f": {said}" if isinstance(said, str) else ""
+def failure_of_exit(code: int, reason: object = None) -> Failure:
+    suffix = f": {reason}" if isinstance(reason, str) else ""
     return Failure(
         error="ProgramFailed",
-        message=f"the program ended with exit code {code}{reason}",
+        message=f"the program ended with exit code {code}{suffix}",
         labels={EXIT_CODE: str(code)},
     )
 
 
 def failure_of_death(ending: str, code: int, hint: str = "") -> Failure:
-    """For one that ended its own process, or was killed: `code` as a shell shows it."""
+    """For a program that ended its own process or was killed; `code` as a shell shows it."""
     if code == 0:
-        # Success cannot be claimed for what it may have begun at a server that others share.
+        # Work that it started at the shared server may be unfinished, so this is no success.
         return failure_of_exit(_UNCAUGHT, "it ended its own process; let it return, or sys.exit()")
     if not ending.startswith("killed"):
         return failure_of_exit(code)
@@ -78,14 +78,14 @@ def failure_of_death(ending: str, code: int, hint: str = "") -> Failure:
 
 
 def failure_of_error(error: BaseException) -> Failure:
-    """For what nobody in the program caught."""
+    """For an exception that the program did not catch."""
     failure = failure_of(error)
     labels = {**failure.labels, EXIT_CODE: str(_UNCAUGHT)}
     return msgspec.structs.replace(failure, labels=labels)
 
 
 def print_uncaught(error: BaseException, script: str) -> None:
-    """The traceback as Python shows it, beginning at the script's own first line."""
+    """Print the traceback as Python does, starting in the script itself."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != script:
         trace = trace.tb_next
@@ -94,13 +94,13 @@ def print_uncaught(error: BaseException, script: str) -> None:
 
 
 class ProgramFailed(StokerError):
-    def __init__(self, code: int, said: object) -> None:
-        super().__init__(failure_of_exit(code, said).message)
+    def __init__(self, code: int, reason: object) -> None:
+        super().__init__(failure_of_exit(code, reason).message)
         self.labels = {EXIT_CODE: str(code)}
 
 
 def run_on_connect(program: Program, task: RunTask) -> None:
-    """Raises what the program raises; ProgramFailed when it exits with another code than 0."""
+    """Run a program in the runner's session; raises ProgramFailed if its exit code is not 0."""
     directory = Path(task.directory)
     enter(program.directory, directory / "work", program.environment)
     try:

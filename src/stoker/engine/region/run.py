@@ -1,12 +1,23 @@
-"""Running a compiled region: writing a result, materializing a vertex, or a streaming query."""
+"""One attempt of one region in Spark: what happens to a task, in order.
+
+1. If an earlier attempt has already written the result, finish its publication and stop. Nothing
+   may be computed twice once it is decided that an output counts.
+2. Choose the session: shared with other tasks or dedicated. Before that, none of the task's
+   settings, files or code may reach Spark.
+3. Place the job's files, then load all of its functions, so that nothing runs when one is broken.
+4. Build the DataFrame of the region's end from its inputs (`RegionCompiler`).
+5. Act once: write the sink, materialize the vertex, run the script or program, or start the
+   streaming query and follow it to its end.
+
+An attempt that takes over a running stream from a dead runner does only the last half of step 5.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_never
 
-import grpc
 import msgspec
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 
 from stoker.core.graph import (
     FormatWrite,
@@ -24,13 +35,17 @@ from stoker.core.results import Progress
 from stoker.engine.failures import CannotRun, shortened
 from stoker.engine.output.publish import Publisher, publisher_for
 from stoker.engine.protocol import RunTask
-from stoker.engine.region.compile import DataFrame, Mismatch, RegionCompiler, Session, run_sql
+from stoker.engine.region.compile import (
+    DataFrame,
+    RegionCompiler,
+    Session,
+    explained_mismatch,
+    run_sql,
+)
 from stoker.engine.region.environment import check_versions, place_artifacts
-from stoker.engine.region.locations import checkpoint_place
+from stoker.engine.region.locations import checkpoint_directory
 from stoker.engine.region.materialize import MaterializedResults
 from stoker.engine.region.program import run_on_connect
-from stoker.engine.reuse.functions import only_describes_a_query
-from stoker.engine.reuse.isolation import Isolation, changes_session, isolation_of
 from stoker.engine.reuse.session_policy import SessionPolicy
 from stoker.engine.runner.one_call import single_call
 from stoker.engine.streams.boundary import StartQuery, StreamRun, guarded
@@ -40,50 +55,50 @@ from stoker.engine.streams.saved_state import check_state_keys, keep_state_plan
 from stoker.engine.streams.sink_position import (
     check_remote_position,
     check_sink_position,
-    within_reach,
+    explained_file_system,
 )
 from stoker.engine.streams.watch import find_stream
 
 Report = Callable[[Progress], None]
 
-_SHOWN_STATEMENT = 500
+_LONGEST_STATEMENT = 500
+"""Characters of a failed SQL statement that its failure quotes."""
 
 
 class RegionExecution:
-    """One attempt of one region, in the session of its runner."""
-
     def __init__(
         self,
         session: Session,
-        ground: SessionPolicy,
+        policy: SessionPolicy,
         task: RunTask,
         report: Report,
         entered_running: Callable[[], None],
     ) -> None:
         self._session = session
-        self._ground = ground
+        self._policy = policy
         self._task = task
         self._report = report
         self._entered_running = entered_running
         self._counts: dict[str, tuple[int, int, int]] = {}
-        """Of each Spark operation: tasks, tasks done, bytes read."""
+        """Tasks, finished tasks and bytes read of each stage of each Spark operation."""
         self.progress = Progress()
         self.query: Any = None
         """The streaming query, once it has started."""
         self._control = StreamControl(Path(task.directory))
         self._results = MaterializedResults(task.materialized_root)
         self._publisher: Publisher | None = None
-        """Of a batch sink whose output is files."""
+        """Set for a batch sink that writes files."""
         self._compiler: RegionCompiler | None = None
+        """None until the functions are about to be loaded."""
 
     def run(self) -> None:
         task = self._task
         if task.resumed is not None:
-            self._watch(find_stream(self._session, task.resumed), task.resumed)
+            self._follow(find_stream(self._session, task.resumed), task.resumed)
             return
-        if self._is_written_already():
+        if self._finish_earlier_attempt():
             return
-        self._ground.choose(isolation_of(task), self._apply_configuration)
+        self._policy.select(task, self._apply_settings)
         place_artifacts(self._session, task.graph.artifacts, task.artifacts, Path(task.directory))
         compiler = RegionCompiler(self._session, task.graph, task.region, self._results)
         self._compiler = compiler
@@ -105,70 +120,47 @@ class RegionExecution:
                 if task.region.streaming:
                     self._run_stream(end, frame, compiler)
                 else:
-                    self._run_batch(end, frame, compiler)
+                    self._write_batch(end, frame, compiler)
             case _:
                 assert_never(end)
 
     @property
-    def left_nothing(self) -> bool:
-        """After success: no code has run here that could have left anything in this process."""
-        return (
-            self._compiler is not None
-            and isolation_of(self._task) is not Isolation.OWN
-            and not self._ground.may_have_workers
-            and all(map(only_describes_a_query, self._compiler.functions))
-        )
+    def leaves_process_clean(self) -> bool:
+        """After success: whether the process may run another task."""
+        functions = self._compiler.functions if self._compiler is not None else ()
+        return self._policy.leaves_process_clean(functions)
 
-    def give_session_back(self) -> bool:
-        """Beside `left_nothing`: whether no setting, view or table of the task is left in it."""
-        vertices = map(self._task.graph.vertex, self._task.region.vertices)
-        if self._settings or self._ground.has_named_tables or any(map(changes_session, vertices)):
-            return False
-        self._session.clearProgressHandlers()
-        try:
-            for view in self._compiler.views if self._compiler is not None else ():
-                self._session.catalog.dropTempView(view)
-        except (PySparkException, grpc.RpcError):
-            return False
-        return True
-
-    def _is_written_already(self) -> bool:
-        """An earlier attempt came so far that nothing has to be computed again."""
-        end = self._task.graph.vertex(self._task.region.id)
-        written: Manifest | None = None
-        if not self._task.region.streaming:
-            match end:
-                case Sink():
-                    self._publisher = publisher_for(self._task, end)
-                    written = self._publisher.finish_earlier() if self._publisher else None
-                case Source() | Transform():
-                    written = self._results.reuse(end.name)
-        if written is not None:
-            self._entered_running()
-            self._note(written)
-        return written is not None
-
-    def _note(self, written: Manifest) -> None:
-        self.progress = msgspec.structs.replace(
-            self.progress, rows_written=written.rows, bytes_written=written.size
-        )
+    def empty_session(self) -> bool:
+        """After success, in a clean process: whether the next task may have the session too."""
+        views = self._compiler.views if self._compiler is not None else ()
+        has_settings = bool(_session_settings(self._task))
+        return self._policy.empty_session(self._session, views, has_settings=has_settings)
 
     def final_progress(self) -> Progress:
-        """After success: Spark does not always tell of the last tasks before it is done."""
+        """After success: Spark does not always report the last tasks before it is done."""
         return msgspec.structs.replace(self.progress, tasks_done=self.progress.tasks_total)
 
-    @property
-    def _settings(self) -> dict[str, str]:
-        """That the task makes in its session."""
-        configuration = self._task.graph.configuration
-        settings = {key: value for key, value in configuration.items() if key.startswith("spark.")}
-        partitions = shuffle_partitions(configuration, self._task.region.vertices)
-        if partitions is not None:
-            settings[SHUFFLE_PARTITIONS] = str(partitions)
-        return settings
+    # Before anything runs
 
-    def _apply_configuration(self) -> None:
-        for key, value in self._settings.items():
+    def _finish_earlier_attempt(self) -> bool:
+        """Whether an earlier attempt got far enough that nothing has to be computed again."""
+        if self._task.region.streaming:
+            return False
+        end = self._task.graph.vertex(self._task.region.id)
+        written: Manifest | None = None
+        match end:
+            case Sink():
+                self._publisher = publisher_for(self._task, end)
+                written = self._publisher.finish_earlier_attempt() if self._publisher else None
+            case Source() | Transform():
+                written = self._results.reuse(end.name)
+        if written is not None:
+            self._entered_running()
+            self._add_written(written)
+        return written is not None
+
+    def _apply_settings(self) -> None:
+        for key, value in _session_settings(self._task).items():
             try:
                 self._session.conf.set(key, value)
             except AnalysisException as error:
@@ -183,6 +175,8 @@ class RegionExecution:
                     "cannot change; remove it from the job's configuration, or set it for the "
                     "task executors in taskmanager.spark.properties",
                 ) from error
+
+    # Batch
 
     def _begin_batch(self) -> None:
         self._session.registerProgressHandler(self._on_progress)
@@ -204,15 +198,23 @@ class RegionExecution:
             bytes_read=sum(size for _, _, size in counts),
         )
         if changed != self.progress:
-            self.progress = changed
-            self._report(changed)
+            self._set_progress(changed)
+
+    def _set_progress(self, progress: Progress) -> None:
+        self.progress = progress
+        self._report(progress)
+
+    def _add_written(self, written: Manifest) -> None:
+        self.progress = msgspec.structs.replace(
+            self.progress, rows_written=written.rows, bytes_written=written.size
+        )
 
     def _run_script(self, script: SqlScript) -> None:
         for number, statement in enumerate(script.statements, start=1):
             try:
                 run_sql(self._session, statement, self._task.graph.parameters)
             except Exception as error:
-                text = shortened(statement.strip())[:_SHOWN_STATEMENT]
+                text = shortened(statement.strip())[:_LONGEST_STATEMENT]
                 error.add_note(
                     f"statement {number} of {len(script.statements)} in {script.name}: {text}"
                 )
@@ -226,20 +228,20 @@ class RegionExecution:
                 "remove the mark, or read the source without streaming=True",
             )
         frame = compiler.frame(name)
-        self._ground.settle(frame)
+        self._policy.before_action(frame)
         self._begin_batch()
 
         def write(directory: str) -> None:
-            with self._ground.writing():
+            with self._policy.during_write():
                 frame.write.parquet(directory)
 
-        with Mismatch(frame, name, streaming=False):
-            self._note(self._results.write(name, self._task.attempt, write))
+        with explained_mismatch(frame, name, streaming=False):
+            self._add_written(self._results.write(name, self._task.attempt, write))
 
-    def _run_batch(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
-        self._ground.settle(frame)
+    def _write_batch(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
+        self._policy.before_action(frame)
         self._begin_batch()
-        with Mismatch(frame, sink.name, streaming=False):
+        with explained_mismatch(frame, sink.name, streaming=False):
             match sink.write:
                 case PythonFunction():
                     compiler.function(sink.name)(frame)
@@ -248,7 +250,7 @@ class RegionExecution:
                 case FormatWrite() as write if self._publisher is not None:
                     self._publish(self._publisher, write, frame)
                 case FormatWrite() as write:
-                    with self._ground.writing():
+                    with self._policy.during_write():
                         _write(sink, write, frame)
 
     def _publish(self, publisher: Publisher, write: FormatWrite, frame: DataFrame) -> None:
@@ -258,15 +260,15 @@ class RegionExecution:
             writer = frame.write.mode("error").options(**options)
             if write.partition_by:
                 writer = writer.partitionBy(*write.partition_by)
-            with self._ground.writing():
+            with self._policy.during_write():
                 writer.format(write.format).save(directory)
 
         manifest = publisher.publish(stage, by_partition=self._replaces_by_partition(write))
         if manifest is not None:
-            self._note(manifest)
+            self._add_written(manifest)
 
     def _replaces_by_partition(self, write: FormatWrite) -> bool:
-        """Spark's setting of that name, which an option of the sink overrides."""
+        """Spark's partitionOverwriteMode; an option of the sink wins over the setting."""
         if not write.partition_by:
             return False
         options = {key.lower(): value for key, value in write.options.items()}
@@ -275,39 +277,30 @@ class RegionExecution:
         )
         return str(mode).lower() == "dynamic"
 
+    # Streams
+
     def _run_stream(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
-        checkpoint = checkpoint_place(self._task.checkpoint_root, sink.name)
+        checkpoint = checkpoint_directory(self._task.checkpoint_root, sink.name)
         check_sink_position(sink, checkpoint)
-        with within_reach(checkpoint), Mismatch(frame, sink.name, streaming=True):
-            restored = self._task.graph.restore is not None
-            if restored:
+        with (
+            explained_file_system(checkpoint),
+            explained_mismatch(frame, sink.name, streaming=True),
+        ):
+            is_restored = self._task.graph.restore is not None
+            if is_restored:
                 check_remote_position(self._session, sink, checkpoint)
                 check_state_keys(sink.name, frame, checkpoint)
-            keep_state_plan(sink.name, frame, checkpoint, restored=restored)
+            keep_state_plan(sink.name, frame, checkpoint, is_restored=is_restored)
             choose_file_manager(self._session, checkpoint)
             writer = frame.writeStream.queryName(sink.name).option(
                 "checkpointLocation", checkpoint.url
             )
             if sink.mode is not None:
                 writer = writer.outputMode(sink.mode)
-            writer = _triggered(writer, sink.trigger)
+            writer = _with_trigger(writer, sink.trigger)
             query = self._start(sink, writer, compiler)
         self._entered_running()
-        self._watch(query, start=lambda: self._start(sink, writer, compiler))
-
-    def _watch(
-        self, query: Any, known: Progress | None = None, start: StartQuery | None = None
-    ) -> None:
-        self.query = query
-        end = self._task.graph.vertex(self._task.region.id)
-        is_guarded = isinstance(end, Sink) and isinstance(end.write, PythonFunction)
-        stream = StreamRun(self._control, self._progressed, start, is_guarded=is_guarded)
-        with single_call(self._session.client):
-            stream.follow(query, known)
-
-    def _progressed(self, progress: Progress) -> None:
-        self.progress = progress
-        self._report(progress)
+        self._follow(query, start=lambda: self._start(sink, writer, compiler))
 
     def _start(self, sink: Sink, writer: Any, compiler: RegionCompiler) -> Any:
         match sink.write:
@@ -323,11 +316,32 @@ class RegionExecution:
                 writer = writer.format(write.format)
                 return writer.start(write.path) if write.path is not None else writer.start()
 
+    def _follow(
+        self, query: Any, known: Progress | None = None, start: StartQuery | None = None
+    ) -> None:
+        """Watch the query to its end. `known` is its progress so far when it was taken over."""
+        self.query = query
+        end = self._task.graph.vertex(self._task.region.id)
+        is_guarded = isinstance(end, Sink) and isinstance(end.write, PythonFunction)
+        stream = StreamRun(self._control, self._set_progress, start, is_guarded=is_guarded)
+        with single_call(self._session.client):
+            stream.follow(query, known)
+
+
+def _session_settings(task: RunTask) -> dict[str, str]:
+    """Settings that the task makes in its session."""
+    configuration = task.graph.configuration
+    settings = {key: value for key, value in configuration.items() if key.startswith("spark.")}
+    partitions = shuffle_partitions(configuration, task.region.vertices)
+    if partitions is not None:
+        settings[SHUFFLE_PARTITIONS] = str(partitions)
+    return settings
+
 
 def _write(sink: Sink, write: FormatWrite, frame: DataFrame) -> None:
-    # Spark's noop has no meaning for "must not exist yet" and refuses that mode.
+    # Spark's noop format refuses the mode "must not exist yet".
     mode = sink.mode or ("append" if write.format == "noop" else "errorifexists")
-    # Over Spark Connect, PySpark knows this mode by its short name only.
+    # Over Spark Connect, PySpark knows this mode only by its short name.
     mode = "error" if mode == "errorifexists" else mode
     writer = frame.write.mode(mode).options(**write.options)
     if write.partition_by:
@@ -340,7 +354,7 @@ def _write(sink: Sink, write: FormatWrite, frame: DataFrame) -> None:
         writer.format(write.format).save()
 
 
-def _triggered(writer: Any, trigger: str | None) -> Any:
+def _with_trigger(writer: Any, trigger: str | None) -> Any:
     match trigger:
         case None:
             return writer

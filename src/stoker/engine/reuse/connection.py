@@ -1,4 +1,4 @@
-"""The line of a runner to its Spark server, over which one session may follow another."""
+"""The runner's connection to its Spark server, over which one session can follow another."""
 
 from typing import Any
 
@@ -14,35 +14,35 @@ class ServerConnection:
         self._channel: Any = None
 
     def open(self, url: str) -> Any:
-        """The first session opens the line, those after it take what is there."""
+        """A new session; the first opens the connection, later ones use it."""
         session: Any
         if self._channel is None:
             session = SparkSession.builder.remote(url).create()
             self._channel = session.client._channel
         else:
-            over = _OpenLine(url, self._channel)
-            session = ConnectSession.builder.channelBuilder(over).create()
+            builder = _ExistingChannel(url, self._channel)
+            session = ConnectSession.builder.channelBuilder(builder).create()
         skip_compression_question(session.client)
         return session
 
-    def let_go(self, session: Any) -> None:
-        """Of one that has ended: nobody is given it any more, and it leaves the line open."""
-        # PySpark closes its channel when Python clears it away.
-        session.client._channel = _NoLine()
+    def release(self, session: Any) -> None:
+        """Detach an ended session: PySpark no longer hands it out, nor closes the connection."""
+        # PySpark closes a client's channel when Python collects the client.
+        session.client._channel = _NoChannel()
         sessions: Any = ConnectSession
         sessions._default_session = None
         sessions._active_session.session = None
 
 
-class _NoLine:
+class _NoChannel:
     def close(self) -> None:
         pass
 
 
-class _OpenLine(DefaultChannelBuilder):
+class _ExistingChannel(DefaultChannelBuilder):
     def __init__(self, url: str, channel: Any) -> None:
         super().__init__(url)
-        self._open = channel
+        self._existing = channel
 
     def toChannel(self) -> Any:
-        return self._open
+        return self._existing

@@ -1,9 +1,10 @@
-"""Which tasks may share the driver's classes with those of other jobs. Pure.
+"""How far a task's session is isolated from those of other jobs.
 
-Spark can give each session a class loader, files and Python workers of its own. That is what keeps
-the dependencies of two jobs apart; but then each session also compiles its queries anew, which
-takes longer than a small one needs to run. A task that brings neither files nor Python code to
-Spark has nothing to be kept apart, and does without a loader of its own.
+Spark can give each session its own class loader, which keeps the dependencies of two jobs apart.
+The price: Spark compiles a query once for each loader, which takes longer than a small query runs.
+A task that brings neither files nor code to Spark has nothing to keep apart and can share a loader.
+
+Invariant: a task shares only if everything in it is known to be harmless.
 """
 
 import enum
@@ -28,9 +29,9 @@ from stoker.engine.reuse.sql import calls_only_spark, relations_in
 
 class Isolation(enum.Enum):
     SHARED = "shared"
-    OPEN = "open"
-    """Its own code runs first, and its plan will tell."""
-    OWN = "own"
+    UNDECIDED = "undecided"
+    """The job's own code has to run first; then the plan that it makes decides."""
+    DEDICATED = "dedicated"
 
 
 class TaskDescription(Protocol):
@@ -45,8 +46,8 @@ class TaskDescription(Protocol):
 _FORMATS = frozenset(
     {"avro", "binaryfile", "console", "csv", "jdbc", "json", "noop", "orc", "parquet", "text"}
 )
-"""Spark's own; another name may be that of a data source in Python."""
-_BEGINNINGS = re.compile(
+"""Formats built into Spark; another name may be a data source written in Python."""
+_HARMLESS_STATEMENTS = re.compile(
     r"\s*\(*\s*(select|with|values|from|table|insert|truncate|delete|update|merge|show|describe|"
     r"explain|use|(create|create\s+or\s+replace|drop)\s+((global\s+)?temp(orary)?\s+)?"
     r"(table|view|database|schema))\b",
@@ -57,46 +58,48 @@ _SUSPICIOUS = re.compile(
     r"transform|try_reflect|using)\b",
     re.IGNORECASE,
 )
-"""Words of statements that bring code to Spark, or call it; that they also stand in others costs
-those a little time."""
+"""Words of statements that bring code to Spark or call it.
+
+Harmless statements that contain such a word only lose a little time.
+"""
 
 
 def isolation_of(task: TaskDescription) -> Isolation:
-    """Before anything of the task has run."""
+    """Decide before anything of the task runs."""
     graph, region = task.graph, task.region
     if region.streaming or graph.artifacts or task.python_path:
-        # A stream outlives its runner, so what it may turn out to need later counts as well.
-        return Isolation.OWN
-    needs = {_needs(graph.vertex(name)) for name in region.vertices}
-    if Isolation.OWN in needs:
-        return Isolation.OWN
-    return Isolation.OPEN if Isolation.OPEN in needs else Isolation.SHARED
+        # A stream outlives its runner, so what it needs later counts as well.
+        return Isolation.DEDICATED
+    needs = {_isolation_of_vertex(graph.vertex(name)) for name in region.vertices}
+    if Isolation.DEDICATED in needs:
+        return Isolation.DEDICATED
+    return Isolation.UNDECIDED if Isolation.UNDECIDED in needs else Isolation.SHARED
 
 
-def _needs(vertex: Vertex) -> Isolation:
+def _isolation_of_vertex(vertex: Vertex) -> Isolation:
     match vertex:
         case Source(read=PythonFunction()) | Transform(compute=PythonFunction()):
-            return Isolation.OPEN
+            return Isolation.UNDECIDED
         case Source(read=FormatRead() as read):
-            return _if(is_builtin_format(read.format) or read.table is not None)
+            return _shared_if(is_builtin_format(read.format) or read.table is not None)
         case Source(read=Sql() as sql) | Transform(compute=Sql() as sql):
-            return _if(is_code_free_sql(sql.query))
+            return _shared_if(is_code_free_sql(sql.query))
         case Sink(write=FormatWrite() as write):
-            return _if(is_builtin_format(write.format) or write.table is not None)
+            return _shared_if(is_builtin_format(write.format) or write.table is not None)
         case SqlScript():
-            return _if(all(map(is_code_free_sql, vertex.statements)))
+            return _shared_if(all(map(is_code_free_sql, vertex.statements)))
         case _:
-            # Programs, sinks that are functions, and whatever is new.
-            return Isolation.OWN
+            # Programs, Python sinks, and kinds of vertices that are added later.
+            return Isolation.DEDICATED
 
 
 def changes_session(vertex: Vertex) -> bool:
-    """Whether something of it may stay there, in what Spark keeps for a session.
+    """Whether the vertex may leave something in its session that the next task would see.
 
-    SQL may make views, or choose a database. A table that was read or written by its name stays
-    known with the files that it had then, and whoever reads it next must not get those. Not so the
-    frames that a query reads by their names, which are views that end with the task. Of what Python
-    functions describe, the plan tells.
+    SQL may create views or choose a database. A session remembers a table that was read or written
+    by name, with the files of that moment, and must not serve these to a later task. Queries that
+    read the job's own frames leave nothing: those are views, and are dropped with the task. For
+    Python functions the plan of the action decides (`names_a_table`).
     """
     match vertex:
         case Source(read=FormatRead(table=None)) | Sink(write=FormatWrite(table=None)):
@@ -112,8 +115,8 @@ def changes_session(vertex: Vertex) -> bool:
             return True
 
 
-def _if(plain: bool) -> Isolation:
-    return Isolation.SHARED if plain else Isolation.OWN
+def _shared_if(is_harmless: bool) -> Isolation:
+    return Isolation.SHARED if is_harmless else Isolation.DEDICATED
 
 
 def is_builtin_format(name: str | None) -> bool:
@@ -121,7 +124,7 @@ def is_builtin_format(name: str | None) -> bool:
 
 
 def is_code_free_sql(text: str) -> bool:
-    return bool(_BEGINNINGS.match(text)) and is_code_free_expression(text)
+    return bool(_HARMLESS_STATEMENTS.match(text)) and is_code_free_expression(text)
 
 
 def is_code_free_expression(text: str) -> bool:

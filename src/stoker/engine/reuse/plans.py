@@ -1,4 +1,7 @@
-"""Whether a plan for Spark Connect runs inside of Spark alone, without code of the job. Pure."""
+"""Whether a Spark Connect plan runs inside Spark alone, without code of the job.
+
+An allow-list of protobuf messages: a later version of Spark may add messages that bring code.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,9 +13,8 @@ _SUSPICIOUS_FUNCTIONS = frozenset({"java_method", "reflect", "try_reflect"})
 
 
 def runs_inside_spark(plan: Any) -> bool:
-    """Of Spark Connect's messages: only what is known to run inside of Spark alone."""
     name = plan.DESCRIPTOR.full_name.removeprefix("spark.connect.")
-    if name not in _PLAIN_MESSAGES and not name.startswith("DataType"):
+    if name not in _HARMLESS_MESSAGES and not name.startswith("DataType"):
         return False
     match name:
         case "DataType.UDT":
@@ -23,21 +25,21 @@ def runs_inside_spark(plan: Any) -> bool:
             return False
         case "Expression.ExpressionString" if not is_code_free_expression(plan.expression):
             return False
-    return all(runs_inside_spark(part) for part in _parts_of(plan))
+    return all(runs_inside_spark(part) for part in _nested_in(plan))
 
 
 def names_a_table(plan: Any) -> bool:
-    """Also one that a query in an expression may name, or a function that is not Spark's own."""
+    """Whether the plan names a table, or has an expression that may name one."""
     match plan.DESCRIPTOR.full_name.removeprefix("spark.connect."):
         case "Read.NamedTable":
             return True
         case "Expression.ExpressionString" if not names_no_relation(plan.expression):
             return True
-    return any(map(names_a_table, _parts_of(plan)))
+    return any(map(names_a_table, _nested_in(plan)))
 
 
-def _parts_of(message: Any) -> Iterable[Any]:
-    """The messages in it. By what they are: to ask for a field's options costs a small query."""
+def _nested_in(message: Any) -> Iterable[Any]:
+    """The messages nested in it, found by type: asking for a field's options is slow."""
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
@@ -48,7 +50,7 @@ def _parts_of(message: Any) -> Iterable[Any]:
             yield from (part for part in parts if hasattr(part, "DESCRIPTOR"))
 
 
-_PLAIN_MESSAGES = frozenset(
+_HARMLESS_MESSAGES = frozenset(
     [
         "Plan",
         "Relation",
@@ -115,4 +117,4 @@ _PLAIN_MESSAGES = frozenset(
         "Expression.UnresolvedNamedLambdaVariable",
     ]
 )
-"""Everything else may bring code along, now or in a later version of Spark."""
+"""Messages that cannot carry code."""

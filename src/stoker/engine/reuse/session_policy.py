@@ -1,47 +1,72 @@
-"""What a task stands on: a session that it shares with others as far as it may, or a given one."""
+"""What becomes of a task's Spark session: the one interface of reuse.
 
-from collections.abc import Callable
+A task's work asks its policy before and after it touches Spark. `DedicatedSession` is the policy
+without reuse; `SharedSession` is the one with it.
+"""
+
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from stoker.engine.reuse.isolation import Isolation
+from stoker.engine.reuse.isolation import TaskDescription
 
 
 class SessionPolicy(Protocol):
     @property
     def may_have_workers(self) -> bool:
-        """Python workers at the server that are the session's alone, and end with it."""
+        """Whether the server may run Python workers for this session, which end with it."""
         ...
 
-    @property
-    def has_named_tables(self) -> bool:
-        """The plan of a function of the task reads some, which the session may remember."""
+    def select(self, task: TaskDescription, apply_settings: Callable[[], None]) -> None:
+        """Choose the session before anything of the task runs.
+
+        `apply_settings` makes the task's settings in the session. It is called again if the task
+        moves to another session.
+        """
         ...
 
-    def choose(self, sharing: Isolation, set_up: Callable[[], None]) -> None:
-        """`set_up` makes the task's settings in its session; called again in another one."""
+    def before_action(self, frame: Any) -> None:
+        """Called before the task's one action, which runs on this frame."""
         ...
 
-    def settle(self, frame: Any) -> None:
-        """Before the one action of the task, on this frame."""
+    def during_write(self) -> AbstractContextManager[None]:
+        """Surrounds the action if its answer carries no data."""
         ...
 
-    def writing(self) -> AbstractContextManager[None]:
-        """Around that action, if its answer has no data."""
+    def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
+        """After success: whether the process may run another task.
+
+        `functions` are the job's own that have run in the process.
+        """
+        ...
+
+    def empty_session(self, session: Any, views: Iterable[str], *, has_settings: bool) -> bool:
+        """After success, in a clean process: whether the next task may have the session too.
+
+        Drops the task's views. `has_settings` tells whether the task changed settings.
+        """
         ...
 
 
 class DedicatedSession:
-    """A driver's own, or that of a runner which died: it stays as it is."""
+    """No reuse: a driver's only session, one taken over from a dead runner, or reuse switched off.
+
+    Session and process end with the task.
+    """
 
     may_have_workers = True
-    has_named_tables = True
 
-    def choose(self, sharing: Isolation, set_up: Callable[[], None]) -> None:
-        set_up()
+    def select(self, task: TaskDescription, apply_settings: Callable[[], None]) -> None:
+        apply_settings()
 
-    def settle(self, frame: Any) -> None:
+    def before_action(self, frame: Any) -> None:
         pass
 
-    def writing(self) -> AbstractContextManager[None]:
+    def during_write(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
+        return False
+
+    def empty_session(self, session: Any, views: Iterable[str], *, has_settings: bool) -> bool:
+        return False

@@ -1,137 +1,170 @@
-"""A session that shares what it can with those of other jobs, until its task needs its own."""
+"""A session that shares the driver's classes with those of other jobs, until its task must not.
+
+What a Python function of the job will do is unknown until it has run. While isolation is
+UNDECIDED, none of its calls may reach the server in the shared session: the first call that could
+bring code or change the session moves the task into a dedicated session, then goes through. If no
+such call is made, the plan of the task's one action decides.
+"""
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
+import grpc
+from pyspark.errors import PySparkException
 from pyspark.sql.connect.client import SparkConnectClient
 
-from stoker.engine.reuse.isolation import Isolation
+from stoker.engine.reuse.functions import only_describes_a_query
+from stoker.engine.reuse.isolation import (
+    Isolation,
+    TaskDescription,
+    changes_session,
+    isolation_of,
+)
 from stoker.engine.reuse.plans import names_a_table, runs_inside_spark
 from stoker.engine.reuse.templates import dedicated_template, restart_as_copy
 from stoker.engine.runner.one_call import single_call
 from stoker.osproc.process_tree import children_of
 
-_BRINGS_SOMETHING = frozenset(
+_CALLS_THAT_CHANGE_THE_SESSION = frozenset(
     {"AddArtifacts", "AnalyzePlan", "ArtifactStatus", "CloneSession", "Config", "ExecutePlan"}
 )
-"""Calls after which the session is not as it was, or in which code of the job may run."""
+"""Calls that change the session, or in which code of the job may run."""
 
 
 class SharedSession:
-    """`template`: the session that it is a copy of, and shares the driver's classes with.
-
-    While nothing is decided, the task's own code may say nothing to the server in the shared
-    session: its first word brings it into one of its own.
-    """
+    """Session policy with reuse. `template` is the session that this one is a copy of."""
 
     def __init__(self, client: Any, template: str) -> None:
         self._client = client
         self._template = template
-        self._once = threading.RLock()
-        self._is_open = False
-        self._is_own = False
+        self._lock = threading.RLock()
+        self._task: TaskDescription | None = None
+        """None until `select`."""
+        self._is_undecided = False
+        self._is_dedicated = False
         self._has_named_tables = False
+        """The plan of a function names a table, which the session may remember."""
         self._stubs: dict[Any, Any] = {}
-        """Of those who speak to the server, while what they say is watched."""
-        self._threads: frozenset[threading.Thread] = frozenset()
-        """Those that were there before the task's code."""
-        self._set_up: Callable[[], None] = lambda: None
-        self._unnotice: Callable[[], None] = lambda: None
+        """The stubs of everything that calls the server, while their calls are watched."""
+        self._threads_before: frozenset[threading.Thread] = frozenset()
+        """Threads that existed before the task's code ran."""
+        self._apply_settings: Callable[[], None] = lambda: None
+        self._unwatch_new_clients: Callable[[], None] = lambda: None
 
     @property
     def may_have_workers(self) -> bool:
-        """Whoever shares it has brought no code."""
-        return self._is_own
+        return self._is_dedicated
 
-    @property
-    def has_named_tables(self) -> bool:
-        return self._has_named_tables
-
-    def choose(self, sharing: Isolation, set_up: Callable[[], None]) -> None:
-        if sharing is Isolation.OWN:
-            self._begin_own()
-        set_up()
-        if sharing is Isolation.OPEN:
-            self._set_up = set_up
+    def select(self, task: TaskDescription, apply_settings: Callable[[], None]) -> None:
+        self._task = task
+        isolation = isolation_of(task)
+        if isolation is Isolation.DEDICATED:
+            self._start_dedicated()
+        apply_settings()
+        if isolation is Isolation.UNDECIDED:
+            self._apply_settings = apply_settings
             self._watch()
 
-    def settle(self, frame: Any) -> None:
-        with self._once:
-            if not self._is_open:
+    def before_action(self, frame: Any) -> None:
+        with self._lock:
+            if not self._is_undecided:
                 return
             plan = frame._plan.to_proto(self._client)
-            plain = self._is_alone() and runs_inside_spark(plan)
+            is_harmless = self._is_alone() and runs_inside_spark(plan)
             self._has_named_tables = names_a_table(plan)
-            # To make the plan may have been the first word.
-            if self._is_open and not plain:
-                self._need_own()
-            elif self._is_open:
+            # Building the plan may itself have called the server, which decides.
+            if self._is_undecided and not is_harmless:
+                self._move_to_dedicated()
+            elif self._is_undecided:
                 self._unwatch()
 
-    def writing(self) -> AbstractContextManager[None]:
+    def during_write(self) -> AbstractContextManager[None]:
         return single_call(self._client)
 
+    def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
+        return (
+            self._task is not None
+            and not self._is_dedicated
+            and all(map(only_describes_a_query, functions))
+        )
+
+    def empty_session(self, session: Any, views: Iterable[str], *, has_settings: bool) -> bool:
+        assert self._task is not None
+        vertices = map(self._task.graph.vertex, self._task.region.vertices)
+        if has_settings or self._has_named_tables or any(map(changes_session, vertices)):
+            return False
+        session.clearProgressHandlers()
+        try:
+            for view in views:
+                session.catalog.dropTempView(view)
+        except (PySparkException, grpc.RpcError):
+            return False
+        return True
+
     def _is_alone(self) -> bool:
-        """Nothing that the task's code has started could speak to the server meanwhile."""
-        return self._threads.issuperset(threading.enumerate()) and not children_of(os.getpid())
+        """The task's code has left no thread or process that could still call the server."""
+        return self._threads_before.issuperset(threading.enumerate()) and not children_of(
+            os.getpid()
+        )
 
     def _watch(self) -> None:
-        self._is_open = True
-        self._threads = frozenset(threading.enumerate())
-        # Requests would name it, and it may not be the one that they reach.
+        self._is_undecided = True
+        self._threads_before = frozenset(threading.enumerate())
+        # Requests carry this id, and it would not match the session that they end up in.
         self._client._server_session_id = None
-        for speaker in (self._client, self._client._artifact_manager):
-            self._stubs[speaker] = speaker._stub
-            speaker._stub = _WatchedStub(speaker._stub, self._need_own)
-        self._unnotice = _when_another_client_is_made(self._need_own)
+        for caller in (self._client, self._client._artifact_manager):
+            self._stubs[caller] = caller._stub
+            caller._stub = _WatchedStub(caller._stub, self._move_to_dedicated)
+        self._unwatch_new_clients = _before_each_new_client(self._move_to_dedicated)
 
     def _unwatch(self) -> None:
-        self._is_open = False
-        for speaker, stub in self._stubs.items():
-            speaker._stub = stub
-        self._unnotice()
+        self._is_undecided = False
+        for caller, stub in self._stubs.items():
+            caller._stub = stub
+        self._unwatch_new_clients()
 
-    def _need_own(self) -> None:
-        with self._once:
-            if not self._is_open:
+    def _move_to_dedicated(self) -> None:
+        with self._lock:
+            if not self._is_undecided:
                 return
             self._unwatch()
-            self._begin_own()
-            self._set_up()
+            self._start_dedicated()
+            self._apply_settings()
             self._client._server_session_id = None
 
-    def _begin_own(self) -> None:
-        self._is_own = True
+    def _start_dedicated(self) -> None:
+        self._is_dedicated = True
         restart_as_copy(self._client, dedicated_template(self._template))
 
 
 class _WatchedStub:
-    def __init__(self, stub: Any, need_own: Callable[[], None]) -> None:
+    def __init__(self, stub: Any, before_change: Callable[[], None]) -> None:
         self._stub = stub
-        self._need_own = need_own
+        self._before_change = before_change
 
     def __getattr__(self, name: str) -> Any:
-        if name in _BRINGS_SOMETHING:
-            self._need_own()
+        if name in _CALLS_THAT_CHANGE_THE_SESSION:
+            self._before_change()
         return getattr(self._stub, name)
 
 
-def _when_another_client_is_made(act: Callable[[], None]) -> Callable[[], None]:
-    """For the same session, by the URL in the environment; nobody watches what that one says.
+def _before_each_new_client(act: Callable[[], None]) -> Callable[[], None]:
+    """Call `act` whenever a client is made; returns the function that undoes this.
 
-    Gives how to undo it.
+    The job's code can reach its session by the URL in the environment, with a client whose calls
+    nobody watches.
     """
-    made: Any = SparkConnectClient.__init__
+    original: Any = SparkConnectClient.__init__
 
-    def make(self: Any, *args: Any, **named: Any) -> None:
+    def initialize(self: Any, *args: Any, **named: Any) -> None:
         act()
-        made(self, *args, **named)
+        original(self, *args, **named)
 
     def undo() -> None:
-        SparkConnectClient.__init__ = made  # type: ignore[method-assign]
+        SparkConnectClient.__init__ = original  # type: ignore[method-assign]
 
-    SparkConnectClient.__init__ = make  # type: ignore[method-assign]
+    SparkConnectClient.__init__ = initialize  # type: ignore[method-assign]
     return undo

@@ -1,7 +1,7 @@
-"""Which tables and views a query in SQL names, if it calls nothing but Spark's own functions. Pure.
+"""Which tables and views a SQL query names, and whether it calls only Spark's own functions.
 
-No parser of SQL: it knows the plain forms of a query, and of everything else it says that it does
-not know. What it must never do is to overlook a name.
+This is no SQL parser. It understands the common forms of a query and answers "unknown" for
+everything else. The invariant: it never overlooks a name.
 """
 
 import re
@@ -21,25 +21,25 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_OTHER_WORDS = """
+_REFUSED_WORDS = """
     with recursive table identifier values stream insert into overwrite update delete merge
 """
-"""As words of their own, not as parts of a column's name: they make something else of the query."""
-_WORDS_BEFORE_BRACKETS = """
+"""Keywords that make the query something else than a plain SELECT."""
+_WORDS_BEFORE_A_BRACKET = """
     all and any as between by case cast distinct else escape exists extract filter from if in join
     like ilike rlike not on or over select some then try_cast using when where having limit offset
     union intersect except minus
 """
-"""What a bracket may follow that is no call."""
-_NO_FUNCTIONS_OF_SQL = """
+"""Keywords after which a bracket does not open a function call."""
+_NOT_SQL_FUNCTIONS = """
     arrow_udf arrow_udtf asc broadcast call_function call_udf col column desc expr lit pandas_udf
     udf udtf
 """
-"""By these names somebody may have made one."""
-_REFUSED = frozenset(_OTHER_WORDS.split())
-_BEFORE_BRACKETS = frozenset(_WORDS_BEFORE_BRACKETS.split())
+"""Python functions that are no SQL functions: a user may have registered one by that name."""
+_REFUSED = frozenset(_REFUSED_WORDS.split())
+_BEFORE_BRACKETS = frozenset(_WORDS_BEFORE_A_BRACKET.split())
 _FUNCTIONS = frozenset(filter(str.islower, pyspark.sql.functions.__all__)) - frozenset(
-    _NO_FUNCTIONS_OF_SQL.split()
+    _NOT_SQL_FUNCTIONS.split()
 )
 _JOINED = frozenset({"union", "intersect", "except", "minus"})
 _WITHOUT_COMMAS = frozenset({"where", "having", "limit", "offset"})
@@ -47,7 +47,7 @@ _WITH_BY = frozenset({"group", "order", "sort", "distribute", "cluster"})
 _KEYWORDS = _REFUSED | _BEFORE_BRACKETS | _WITH_BY
 _TABLE_FUNCTIONS = frozenset({"range"})
 _TYPES = frozenset({"char", "dec", "decimal", "numeric", "varchar", "values"})
-"""And rows that are written out, which are no call either."""
+"""Types with arguments, and `VALUES`: no function calls."""
 
 
 class _Unknown(Exception):
@@ -56,10 +56,10 @@ class _Unknown(Exception):
 
 class _Clause(Enum):
     FROM = "from"
-    """A comma is followed by another relation."""
+    """A comma precedes another relation."""
     LIST = "list"
     CONDITION = "condition"
-    """There are no commas in it."""
+    """Contains no commas."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ _END = _Token("end", "")
 
 
 def relations_in(query: str) -> frozenset[str] | None:
-    """In lower case, without those that the query defines itself; None if it cannot be told."""
+    """Names in lower case, without those the query defines itself; None if unknown."""
     try:
         return _Query(_tokens_of(query)).relations()
     except _Unknown:
@@ -90,7 +90,7 @@ def relations_in(query: str) -> frozenset[str] | None:
 
 
 def names_no_relation(expression: str) -> bool:
-    """Of an expression, which may have a query inside."""
+    """Whether an expression, which may contain a query, names no table or view."""
     try:
         return not _Query(_tokens_of(expression)).relations_of_expression()
     except _Unknown:
@@ -98,9 +98,9 @@ def names_no_relation(expression: str) -> bool:
 
 
 def calls_only_spark(text: str) -> bool:
-    """Of any statement or expression: no function that somebody may have made, with code of theirs.
+    """Whether a statement or expression calls no function that a user may have made.
 
-    Such a function can be permanent, and Spark brings its jar along wherever it is called.
+    Such a function can be permanent: Spark loads its jar wherever the function is called.
     """
     try:
         tokens = _tokens_of(text)
@@ -119,7 +119,7 @@ def _is_known(called: _Token) -> bool:
 
 
 def _tokens_of(query: str) -> list[_Token]:
-    # Which strings end where, and what Spark replaces before it reads, is for Spark to say.
+    # Escapes, variables and pipes: only Spark knows how it reads these.
     if any(sign in query for sign in ("\\", "$", "|>", "``")):
         raise _Unknown
     tokens: list[_Token] = []
@@ -172,7 +172,7 @@ class _Query:
         return token
 
     def _definitions(self) -> None:
-        """Each is known to those after it."""
+        """The common table expressions; each is visible to those after it."""
         another = True
         while another:
             self._take()
@@ -186,7 +186,7 @@ class _Query:
             another = self._next.is_sign(",")
 
     def _body(self) -> None:
-        """Up to the bracket that closes it, or the end."""
+        """Read up to the closing bracket, or to the end."""
         clause = _Clause.LIST
         while self._next is not _END and not self._next.is_sign(")"):
             token = self._take()
@@ -200,7 +200,7 @@ class _Query:
                 clause = self._clause_after(token, clause)
 
     def _is_field(self) -> bool:
-        """The last token: of `t.from`, where a keyword is none."""
+        """Whether the last token is a field as in `t.from`, and therefore no keyword."""
         if self._position < 3 or not self._tokens[self._position - 2].is_sign("."):
             return False
         before = self._tokens[self._position - 3]
@@ -218,7 +218,7 @@ class _Query:
             self._relation()
             return _Clause.FROM
         if word == "select" or word in _JOINED or word in _WITHOUT_COMMAS:
-            # Else it is a name that looks like a keyword.
+            # Otherwise it is a column named like a keyword.
             _expect(not self._next.is_sign(","))
             return _Clause.CONDITION if word in _WITHOUT_COMMAS else _Clause.LIST
         if word in _WITH_BY and clause is not _Clause.LIST:
@@ -248,7 +248,7 @@ class _Query:
             self._found.add(token.text)
 
     def _bracketed_relations(self) -> None:
-        """Such as `FROM (a JOIN b ON …)`."""
+        """Read `(a JOIN b ON …)` after FROM."""
         self._relation()
         clause = _Clause.FROM
         while not self._next.is_sign(")"):

@@ -1,11 +1,11 @@
-"""Sessions at the server that others begin as a copy of, with settings that they cannot make.
+"""Template sessions: every other session starts as a copy of one.
 
-What a session keeps apart from others is settled before its client can say anything, unless it is
-the copy of a session whose settings say so. There are two of them for each of Spark's pools: one
-whose copies share the driver's classes, and one whose copies have all of their own.
+How far a session is isolated is fixed before its client can make a call, unless the session is a
+copy of one with other settings. Each scheduler pool of Spark has two templates: copies of the first
+share the driver's class loader, copies of the second have their own (dedicated).
 
-Files are never shared: a task of a session without any of its own would be given those of all other
-sessions, and keep their jars for whoever comes after.
+Files are never shared: Spark would give a task in a session without files those of all other
+sessions, and their jars would stay in the process for later tasks.
 """
 
 import uuid
@@ -19,17 +19,17 @@ _POOL = "spark.scheduler.pool"
 
 
 def dedicated_template(template: str) -> str:
-    """The id of the other one of the two."""
+    """Id of the dedicated template that belongs to this shared one."""
     return str(uuid.uuid5(uuid.UUID(template), "own"))
 
 
 def make_templates(client: Any, template: str, scheduler_pool: str) -> None:
-    """Leaves them as they are when they are there."""
-    for session, own_classes in ((template, "false"), (dedicated_template(template), "true")):
+    """Create both templates of a pool; harmless if they exist."""
+    for session, has_own_loader in ((template, "false"), (dedicated_template(template), "true")):
         request = base_pb2.ConfigRequest(session_id=session, client_type=client._builder.userAgent)
         request.user_context.user_id = client._user_id
         settings = {
-            _OWN_CLASS_LOADER_ALWAYS: own_classes,
+            _OWN_CLASS_LOADER_ALWAYS: has_own_loader,
             _ISOLATION: "true",
             _POOL: scheduler_pool,
         }
@@ -39,7 +39,7 @@ def make_templates(client: Any, template: str, scheduler_pool: str) -> None:
 
 
 def begin_as_copy(client: Any, template: str) -> None:
-    """The session of this client, which has not asked for anything yet."""
+    """Create this client's session, before its first call, as a copy of the template."""
     request = base_pb2.CloneSessionRequest(
         session_id=template,
         new_session_id=client._session_id,
@@ -50,7 +50,7 @@ def begin_as_copy(client: Any, template: str) -> None:
 
 
 def restart_as_copy(client: Any, template: str) -> None:
-    """The same session under the same id, without anything that was in it."""
+    """Replace this client's session by a fresh copy of the template, under the same id."""
     request = base_pb2.ReleaseSessionRequest(
         session_id=client._session_id,
         client_type=client._builder.userAgent,
@@ -58,6 +58,6 @@ def restart_as_copy(client: Any, template: str) -> None:
     )
     request.user_context.user_id = client._user_id
     client._stub.ReleaseSession(request, metadata=client._builder.metadata())
-    # By which the server would notice that it is another one.
+    # The server would refuse requests that still name the released session.
     client._server_session_id = None
     begin_as_copy(client, template)

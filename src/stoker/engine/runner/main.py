@@ -67,18 +67,18 @@ def serve_as_runner(connection: socket.socket) -> None:
         # Meant for the zygote alone, not for what user code starts.
         os.environ.pop(setting, None)
     let_classic_udfs_run_on_connect()
-    end, line = RunnerEnd(connection), ServerConnection()
+    end, server = RunnerEnd(connection), ServerConnection()
     message = end.receive()
     while isinstance(message, Prepare):
-        message = _serve(end, line, message)
+        message = _serve(end, server, message)
     # Threads of user code do not keep the process.
     os._exit(0)
 
 
-def _serve(end: RunnerEnd, line: ServerConnection, prepare: Prepare) -> Prepare | None:
+def _serve(end: RunnerEnd, connection: ServerConnection, prepare: Prepare) -> Prepare | None:
     """One session and its tasks; gives the next session, if this process may have another."""
     try:
-        session = line.open(prepare.url)
+        session = connection.open(prepare.url)
         # Lets user code that asks for a session by getOrCreate() have this one.
         os.environ["SPARK_REMOTE"] = prepare.url
         _set_up(session, prepare)
@@ -96,7 +96,7 @@ def _serve(end: RunnerEnd, line: ServerConnection, prepare: Prepare) -> Prepare 
             case RunTask():
                 message = Runner(end, session, message, prepare).run()
             case Prepare():
-                line.let_go(session)
+                connection.release(session)
                 return message
             case Leave():
                 _leave(end, session)
@@ -155,13 +155,13 @@ class Runner:
         self._ending = threading.Lock()
         self._over = False
         self._next: queue.SimpleQueue[ToRunner] = queue.SimpleQueue()
-        self._ground = (
+        self._policy = (
             SharedSession(session.client, prepare.template)
             if prepare.template
             else DedicatedSession()
         )
         self._run = RegionExecution(
-            session, self._ground, task, self._report, self._entered_running
+            session, self._policy, task, self._report, self._entered_running
         )
 
     def run(self) -> ToRunner | None:
@@ -184,7 +184,7 @@ class Runner:
         if going_on is not None:
             self._wait_for_the_end(going_on)
         is_as_new = ended.state is ExecutionState.FINISHED and self._becomes_as_new()
-        if is_as_new and self._run.give_session_back():
+        if is_as_new and self._run.empty_session():
             self._end.send(SessionKept())
         elif (session_ended := self._end_session(is_as_new=is_as_new)) is not None:
             self._end.send(session_ended)
@@ -202,7 +202,7 @@ class Runner:
 
     def _becomes_as_new(self) -> bool:
         """What the task could not have changed is as it was; this is the rest."""
-        if not self._run.left_nothing or self._cancelled.is_set() or not self._lease.end():
+        if not self._run.leaves_process_clean or self._cancelled.is_set() or not self._lease.end():
             # Who cancels it, or a step of its lease, may be about to end this process.
             return False
         take_off(self._limits_before)
@@ -263,7 +263,7 @@ class Runner:
 
     def _close_session(self) -> str:
         """From now on nothing can begin in it; gives the mark of its workers."""
-        may_have_workers = self._ground.may_have_workers
+        may_have_workers = self._policy.may_have_workers
         # Not asked for without need: that looks at each thread of the server.
         workers = workers_of(self._session, self._server_pid) if may_have_workers else ""
         self._session.client.release_session()

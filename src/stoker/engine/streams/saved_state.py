@@ -1,4 +1,4 @@
-"""Whether a query that goes on from a savepoint would keep its state by the same columns.
+"""Whether a query that starts from a savepoint would keep its state by the same columns.
 
 Asked by the runner, since only Spark knows what a function of Python groups by.
 """
@@ -63,7 +63,7 @@ def saved_operators(checkpoint: Path) -> dict[int, KeyedOperator]:
 
 
 def keep_state_plan(
-    sink: str, frame: DataFrame, checkpoint: SparkDirectory, *, restored: bool
+    sink: str, frame: DataFrame, checkpoint: SparkDirectory, *, is_restored: bool
 ) -> None:
     """Where the checkpoint is on this machine's file system; elsewhere it cannot be kept.
 
@@ -73,7 +73,7 @@ def keep_state_plan(
         return
     path = checkpoint.local / STATE_PLAN
     before = _read(path)
-    if before is not None and not restored:
+    if before is not None and not is_restored:
         return
     now = state_plan(frame._explain_string(extended=True), pyspark.__version__)
     if before is not None:

@@ -213,7 +213,7 @@ def _files(session: Any, path: str) -> list[str]:
 
 
 @contextmanager
-def within_reach(checkpoint: SparkDirectory) -> Iterator[None]:
+def explained_file_system(checkpoint: SparkDirectory) -> Iterator[None]:
     """Explains Spark's refusal when it cannot reach the cluster's storage at all."""
     try:
         yield

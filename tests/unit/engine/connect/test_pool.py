@@ -151,6 +151,24 @@ async def spare(server: Server, *, is_warm: bool = True) -> "asyncio.Task[WarmRu
     return task
 
 
+def test_with_one_task_per_runner_no_session_is_a_copy_of_a_template() -> None:
+    async def main() -> None:
+        maker = RunnerMaker(
+            EngineOptions(runner_tasks=1),
+            cast(Any, Servers(Server())),
+            cast(Any, Zygotes(Zygote())),
+            Ids(),
+        )
+        runner: Any = await maker.make(warm=True)
+        (prepare,) = runner.process.heard
+        assert prepare.scheduler_pool
+        assert prepare.first
+        assert not prepare.template
+        assert not prepare.template_is_new
+
+    run_virtual(main())
+
+
 def test_sessions_begin_as_copies_of_one_template_for_each_pool() -> None:
     async def main() -> None:
         server, following = Server(), Server()

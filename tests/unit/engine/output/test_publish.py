@@ -75,7 +75,7 @@ class Lab:
 
     def attempt(self, *, by_partition: bool = False) -> None:
         publisher = self.publisher()
-        if publisher.finish_earlier() is None:
+        if publisher.finish_earlier_attempt() is None:
             publisher.publish(self.write, by_partition=by_partition)
 
     def crash(self, name: str, *, by_partition: bool) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stoker.engine.options import EngineOptions
 from stoker.engine.region.compile import arguments_of
-from stoker.engine.region.locations import materialized_place, safe_name
+from stoker.engine.region.locations import materialized_directory, safe_name
 from stoker.engine.server_config import ServerFiles, spark_properties
 
 
@@ -19,10 +19,10 @@ def test_different_vertices_never_share_a_directory(first: str, second: str) -> 
 
 
 def test_a_place_is_local_when_its_url_says_so() -> None:
-    assert materialized_place("file:///a%20b", "v").local == Path("/a b/v")
-    assert materialized_place("/a", "v").local == Path("/a/v")
-    assert materialized_place("s3://bucket/x/", "v").local is None
-    assert materialized_place("s3://bucket/x/", "v").url == "s3://bucket/x/v"
+    assert materialized_directory("file:///a%20b", "v").local == Path("/a b/v")
+    assert materialized_directory("/a", "v").local == Path("/a/v")
+    assert materialized_directory("s3://bucket/x/", "v").local is None
+    assert materialized_directory("s3://bucket/x/", "v").url == "s3://bucket/x/v"
 
 
 def test_a_query_gets_the_parameters_that_it_names() -> None:

@@ -1,4 +1,4 @@
-"""One session after the other over one line; nobody is at its other end."""
+"""Sessions follow each other over one connection, which has no server at its other end."""
 
 import uuid
 
@@ -13,18 +13,18 @@ def _url() -> str:
     return f"sc://localhost:1/;token=none;user_id=nobody;session_id={uuid.uuid4()}"
 
 
-def test_a_session_that_is_cleared_away_leaves_the_line_to_the_next(
+def test_a_released_session_leaves_the_connection_to_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # PySpark sets it for good.
+    # PySpark sets this variable and never unsets it.
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    line = ServerConnection()
-    first = line.open(_url())
+    connection = ServerConnection()
+    first = connection.open(_url())
     channel = first.client._channel
-    line.let_go(first)
+    connection.release(first)
     assert ConnectSession._get_default_session() is None
     first.client.close()
-    second = line.open(_url())
+    second = connection.open(_url())
     try:
         assert second.client._channel is channel
         assert second.session_id != first.session_id
@@ -32,5 +32,5 @@ def test_a_session_that_is_cleared_away_leaves_the_line_to_the_next(
         with pytest.raises(grpc.RpcError):
             channel.unary_unary("/nobody/Answers")(b"", timeout=5)
     finally:
-        line.let_go(second)
+        connection.release(second)
         channel.close()

@@ -64,27 +64,27 @@ def script(*statements: str) -> SqlScript:
             Isolation.SHARED,
         ),
         (task(script("CREATE TABLE t AS SELECT 1", "INSERT INTO t VALUES (2)")), Isolation.SHARED),
-        (task(BY_CODE, OUT), Isolation.OPEN),
+        (task(BY_CODE, OUT), Isolation.UNDECIDED),
         (
             task(
                 FILES,
                 Transform(name="totals", inputs=("rows",), compute=CODE),
                 OUT_OF_TOTALS,
             ),
-            Isolation.OPEN,
+            Isolation.UNDECIDED,
         ),
         # What it may need is not known, or is known to be its own.
-        (task(STREAM, OUT), Isolation.OWN),
-        (task(FILES, OUT, artifacts=(FILE,)), Isolation.OWN),
-        (task(BY_CODE, OUT, artifacts=(FILE,)), Isolation.OWN),
-        (task(BY_CODE, OUT, python_path=("/env",)), Isolation.OWN),
-        (task(FILES, Sink(name="out", input="rows", write=CODE)), Isolation.OWN),
+        (task(STREAM, OUT), Isolation.DEDICATED),
+        (task(FILES, OUT, artifacts=(FILE,)), Isolation.DEDICATED),
+        (task(BY_CODE, OUT, artifacts=(FILE,)), Isolation.DEDICATED),
+        (task(BY_CODE, OUT, python_path=("/env",)), Isolation.DEDICATED),
+        (task(FILES, Sink(name="out", input="rows", write=CODE)), Isolation.DEDICATED),
         (
             task(FILES, Sink(name="out", input="rows", write=FormatWrite(format="mine"))),
-            Isolation.OWN,
+            Isolation.DEDICATED,
         ),
-        (task(Source(name="rows", read=FormatRead(format="mine")), OUT), Isolation.OWN),
-        (task(script("SELECT 1", "ADD JAR '/mine.jar'")), Isolation.OWN),
+        (task(Source(name="rows", read=FormatRead(format="mine")), OUT), Isolation.DEDICATED),
+        (task(script("SELECT 1", "ADD JAR '/mine.jar'")), Isolation.DEDICATED),
         (
             task(
                 BY_CODE,
@@ -95,7 +95,7 @@ def script(*statements: str) -> SqlScript:
                 ),
                 OUT_OF_TOTALS,
             ),
-            Isolation.OWN,
+            Isolation.DEDICATED,
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_brings_no_code_to_spark_may_share(given: RunTask, expected: Isolat
 
 def test_a_program_has_its_own() -> None:
     program = Program(name="main", script="main.py")
-    assert isolation_of(task(program)) is Isolation.OWN
+    assert isolation_of(task(program)) is Isolation.DEDICATED
 
 
 @pytest.mark.parametrize(

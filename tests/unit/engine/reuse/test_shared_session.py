@@ -1,17 +1,22 @@
-"""A session that shares what it can, until its task needs its own."""
+"""A session is shared until its task needs a dedicated one."""
 
 import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.proto import base_pb2, relations_pb2
 
+from stoker.core.graph import FormatRead, FormatWrite, JobGraph, PythonFunction, Sink, Source
+from stoker.core.ids import JobId
+from stoker.core.regions import Region, regions_of
 from stoker.engine.reuse import shared_session
 from stoker.engine.reuse.isolation import Isolation
+from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.engine.reuse.shared_session import SharedSession
 from stoker.engine.reuse.templates import dedicated_template
 from stoker.osproc.process_tree import children_of
@@ -48,7 +53,7 @@ class ArtifactManager:
 
 
 class Client:
-    """As much of PySpark's as is touched."""
+    """The parts of PySpark's client that the session touches."""
 
     class _Builder:
         userAgent = "test"
@@ -81,8 +86,35 @@ class Frame:
         return base_pb2.Plan(root=self._root)
 
 
-OWN = ["ReleaseSession", f"CloneSession {dedicated_template(TEMPLATE)}"]
+DEDICATED = ["ReleaseSession", f"CloneSession {dedicated_template(TEMPLATE)}"]
 SETTINGS = ["Config"]
+
+
+class SparkSession:
+    def clearProgressHandlers(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    graph: JobGraph
+    region: Region
+    python_path: tuple[str, ...] = ()
+
+
+def task_of(source: Source, python_path: tuple[str, ...] = ()) -> Task:
+    sink = Sink(name="out", input="in", write=FormatWrite(format="noop"))
+    graph = JobGraph(job_id=JobId("1" * 32), name="job", vertices=(source, sink))
+    return Task(graph=graph, region=regions_of(graph)[0], python_path=python_path)
+
+
+FILES = Source(name="in", read=FormatRead(format="parquet", path="/in"))
+CODE = Source(name="in", read=PythonFunction(name="f", payload=b"", parameters=()))
+TASKS = {
+    Isolation.SHARED: task_of(FILES),
+    Isolation.UNDECIDED: task_of(CODE),
+    Isolation.DEDICATED: task_of(FILES, python_path=("/lib",)),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -95,117 +127,142 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     SparkConnectClient.__init__ = made  # type: ignore[method-assign]
 
 
-def test_files_that_code_adds_first_are_added_to_its_own_session() -> None:
-    session, client = begun(Isolation.OPEN)
+def test_files_that_the_code_adds_go_to_the_dedicated_session() -> None:
+    session, client = begun(Isolation.UNDECIDED)
     client._artifact_manager.add()
-    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, "AddArtifacts"]
+    assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS, "AddArtifacts"]
     assert session.may_have_workers
     assert client._artifact_manager._stub is client.stub
 
 
-def begun(sharing: Isolation) -> tuple[SharedSession, Client]:
+def begun(isolation: Isolation) -> tuple[SharedSession, Client]:
     client = Client()
     session = SharedSession(client, TEMPLATE)
-    session.choose(sharing, lambda: client.say("Config"))
+    session.select(TASKS[isolation], lambda: client.say("Config"))
     return session, client
 
 
-def test_what_shares_stays_and_what_needs_its_own_has_it_before_its_settings() -> None:
-    for sharing, calls in ((Isolation.SHARED, SETTINGS), (Isolation.OWN, [*OWN, *SETTINGS])):
-        session, client = begun(sharing)
-        session.settle(Frame(WITH_CODE))
+def test_a_dedicated_session_is_made_before_the_settings_and_a_shared_one_stays() -> None:
+    for isolation, calls in (
+        (Isolation.SHARED, SETTINGS),
+        (Isolation.DEDICATED, [*DEDICATED, *SETTINGS]),
+    ):
+        session, client = begun(isolation)
+        session.before_action(Frame(WITH_CODE))
         client.say("ExecutePlan")
         assert client.stub.calls == [*calls, "ExecutePlan"]
 
 
 @pytest.mark.parametrize(
-    ("sharing", "plan", "may_have"),
+    ("isolation", "plan", "may_have"),
     [
         (Isolation.SHARED, PLAIN, False),
-        (Isolation.OPEN, PLAIN, False),
-        (Isolation.OPEN, WITH_CODE, True),
-        (Isolation.OWN, PLAIN, True),
+        (Isolation.UNDECIDED, PLAIN, False),
+        (Isolation.UNDECIDED, WITH_CODE, True),
+        (Isolation.DEDICATED, PLAIN, True),
     ],
 )
-def test_only_one_of_its_own_may_have_workers(
-    sharing: Isolation, plan: relations_pb2.Relation, may_have: bool
+def test_only_a_dedicated_session_may_have_workers(
+    isolation: Isolation, plan: relations_pb2.Relation, may_have: bool
 ) -> None:
-    session, _ = begun(sharing)
-    session.settle(Frame(plan))
+    session, _ = begun(isolation)
+    session.before_action(Frame(plan))
     assert session.may_have_workers is may_have
 
 
-def test_an_open_one_is_shared_when_its_plan_is_plain() -> None:
-    session, client = begun(Isolation.OPEN)
-    session.settle(Frame(PLAIN))
+def test_an_undecided_session_stays_shared_when_the_plan_is_harmless() -> None:
+    session, client = begun(Isolation.UNDECIDED)
+    session.before_action(Frame(PLAIN))
     client.say("ExecutePlan")
     assert client.stub.calls == [*SETTINGS, "ExecutePlan"]
 
 
-def test_an_open_one_has_its_own_when_its_plan_has_code() -> None:
-    session, client = begun(Isolation.OPEN)
-    session.settle(Frame(WITH_CODE))
-    # Else the server would miss the session that it was.
+def test_an_undecided_session_becomes_dedicated_when_the_plan_has_code() -> None:
+    session, client = begun(Isolation.UNDECIDED)
+    session.before_action(Frame(WITH_CODE))
+    # The server would refuse requests that still name the previous session.
     assert client._server_session_id is None
     client.say("ExecutePlan")
-    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, "ExecutePlan"]
+    assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS, "ExecutePlan"]
 
 
 @pytest.mark.parametrize(
     "word",
     ["AddArtifacts", "AnalyzePlan", "ArtifactStatus", "CloneSession", "Config", "ExecutePlan"],
 )
-def test_the_first_word_of_the_task_s_code_brings_it_into_its_own(word: str) -> None:
-    session, client = begun(Isolation.OPEN)
+def test_the_first_call_of_the_code_moves_the_task_to_a_dedicated_session(word: str) -> None:
+    session, client = begun(Isolation.UNDECIDED)
     client.say(word)
     client.say(word)
-    session.settle(Frame(PLAIN))
-    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, word, word]
+    session.before_action(Frame(PLAIN))
+    assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS, word, word]
 
 
-def test_a_word_that_making_the_plan_takes_counts_too() -> None:
-    session, client = begun(Isolation.OPEN)
-    session.settle(Frame(PLAIN, says="AnalyzePlan"))
+def test_a_call_made_while_building_the_plan_counts_too() -> None:
+    session, client = begun(Isolation.UNDECIDED)
+    session.before_action(Frame(PLAIN, says="AnalyzePlan"))
     client.say("ExecutePlan")
-    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS, "AnalyzePlan", "ExecutePlan"]
+    assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS, "AnalyzePlan", "ExecutePlan"]
 
 
-def test_another_client_of_the_session_is_not_made_before_it_has_its_own() -> None:
-    _, client = begun(Isolation.OPEN)
+def test_making_another_client_moves_the_task_to_a_dedicated_session_first() -> None:
+    _, client = begun(Isolation.UNDECIDED)
     with pytest.raises(TypeError):
         SparkConnectClient(no_such_argument=1)  # type: ignore[call-arg]
-    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS]
+    assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS]
 
 
-def test_threads_and_processes_that_the_task_s_code_left_may_speak_later() -> None:
+def test_a_thread_or_process_left_by_the_code_makes_the_session_dedicated() -> None:
     over = threading.Event()
-    session, client = begun(Isolation.OPEN)
+    session, client = begun(Isolation.UNDECIDED)
     thread = threading.Thread(target=over.wait)
     thread.start()
     try:
-        session.settle(Frame(PLAIN))
+        session.before_action(Frame(PLAIN))
     finally:
         over.set()
         thread.join()
-    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS]
-    session, client = begun(Isolation.OPEN)
+    assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS]
+    session, client = begun(Isolation.UNDECIDED)
     with subprocess.Popen(["sleep", "60"]) as process:
-        session.settle(Frame(PLAIN))
+        session.before_action(Frame(PLAIN))
         process.kill()
-    assert client.stub.calls == [*SETTINGS, *OWN, *SETTINGS]
+    assert client.stub.calls == [*SETTINGS, *DEDICATED, *SETTINGS]
 
 
-def test_to_cancel_an_open_one_is_no_word_of_its_code() -> None:
-    _, client = begun(Isolation.OPEN)
+def test_a_cancellation_is_not_a_call_of_the_code() -> None:
+    _, client = begun(Isolation.UNDECIDED)
     client.say("Interrupt")
     assert client.stub.calls == [*SETTINGS, "Interrupt"]
 
 
 @pytest.mark.parametrize(("plan", "has"), [(PLAIN, False), (TABLE, True)])
-def test_tables_that_the_plan_names_may_be_remembered_by_the_session(
+def test_a_session_that_may_remember_a_table_is_not_reused(
     plan: relations_pb2.Relation, has: bool
 ) -> None:
-    session, _ = begun(Isolation.OPEN)
-    session.settle(Frame(plan))
+    session, _ = begun(Isolation.UNDECIDED)
+    session.before_action(Frame(plan))
     assert not session.may_have_workers
-    assert session.has_named_tables is has
+    assert session.empty_session(SparkSession(), (), has_settings=False) is not has
+
+
+def test_only_a_task_that_shared_its_session_leaves_the_process_clean() -> None:
+    assert not SharedSession(Client(), TEMPLATE).leaves_process_clean([])
+    assert begun(Isolation.SHARED)[0].leaves_process_clean([])
+    assert not begun(Isolation.DEDICATED)[0].leaves_process_clean([])
+
+
+def test_a_session_with_settings_of_its_task_is_not_reused() -> None:
+    session, _ = begun(Isolation.SHARED)
+    assert session.empty_session(SparkSession(), (), has_settings=False)
+    assert not session.empty_session(SparkSession(), (), has_settings=True)
+
+
+def test_a_dedicated_policy_reuses_nothing() -> None:
+    applied: list[bool] = []
+    policy = DedicatedSession()
+    policy.select(TASKS[Isolation.SHARED], lambda: applied.append(True))
+    assert applied == [True]
+    assert policy.may_have_workers
+    assert not policy.leaves_process_clean([])
+    assert not policy.empty_session(SparkSession(), (), has_settings=False)

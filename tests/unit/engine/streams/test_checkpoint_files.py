@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoker.engine.region.locations import checkpoint_place
+from stoker.engine.region.locations import checkpoint_directory
 from stoker.engine.streams.checkpoint_files import FILE_MANAGER, choose_file_manager
 
 
@@ -25,18 +25,18 @@ class FakeSession:
 @pytest.mark.parametrize("root", ["/storage/checkpoints", "file:///storage/checkpoints"])
 def test_a_directory_is_written_without_looking_for_links(root: str) -> None:
     session = FakeSession()
-    choose_file_manager(session, checkpoint_place(root, "out"))
+    choose_file_manager(session, checkpoint_directory(root, "out"))
     assert session.settings[FILE_MANAGER].endswith(".FileSystemBasedCheckpointFileManager")
 
 
 @pytest.mark.parametrize("root", ["hdfs://name/checkpoints", "s3a://bucket/checkpoints"])
 def test_other_stores_keep_the_way_that_spark_chooses(root: str) -> None:
     session = FakeSession()
-    choose_file_manager(session, checkpoint_place(root, "out"))
+    choose_file_manager(session, checkpoint_directory(root, "out"))
     assert session.settings == {}
 
 
 def test_whoever_has_chosen_keeps_his_choice() -> None:
     session = FakeSession(**{FILE_MANAGER: "org.example.Own"})
-    choose_file_manager(session, checkpoint_place("/storage/checkpoints", "out"))
+    choose_file_manager(session, checkpoint_directory("/storage/checkpoints", "out"))
     assert session.settings == {FILE_MANAGER: "org.example.Own"}

@@ -25,19 +25,19 @@ class Frame:
         return f"== Analyzed Logical Plan ==\n~Aggregate [{self.grouping}], [count(1)]\n"
 
 
-def keep(root: Path, frame: Any, *, restored: bool = False) -> None:
+def keep(root: Path, frame: Any, *, is_restored: bool = False) -> None:
     place = SparkDirectory(url=(root / "out").as_uri(), local=root / "out")
-    keep_state_plan("out", frame, place, restored=restored)
+    keep_state_plan("out", frame, place, is_restored=is_restored)
 
 
 def test_a_query_that_goes_on_with_another_grouping_is_refused(tmp_path: Path):
     keep(tmp_path, Frame("(n#1 % 3)"))
-    keep(tmp_path, Frame("(n#2 % 3)"), restored=True)
+    keep(tmp_path, Frame("(n#2 % 3)"), is_restored=True)
     with pytest.raises(CannotRun, match=r"out groups by \(n % 5\), and what was saved") as refused:
-        keep(tmp_path, Frame("(n#1 % 5)"), restored=True)
+        keep(tmp_path, Frame("(n#1 % 5)"), is_restored=True)
     assert refused.value.error == "IncompatibleState"
     # The refused one has left no trace.
-    keep(tmp_path, Frame("(n#1 % 3)"), restored=True)
+    keep(tmp_path, Frame("(n#1 % 3)"), is_restored=True)
 
 
 def test_a_restart_of_the_same_job_asks_nothing(tmp_path: Path):
@@ -48,14 +48,14 @@ def test_a_restart_of_the_same_job_asks_nothing(tmp_path: Path):
 
 
 def test_a_savepoint_of_an_earlier_release_has_no_plan_and_gets_one(tmp_path: Path):
-    keep(tmp_path, Frame("k#1"), restored=True)
+    keep(tmp_path, Frame("k#1"), is_restored=True)
     with pytest.raises(CannotRun):
-        keep(tmp_path, Frame("n#1"), restored=True)
+        keep(tmp_path, Frame("n#1"), is_restored=True)
 
 
 def test_a_checkpoint_that_only_spark_reaches_is_left_alone():
     frame = Frame("k#1")
-    keep_state_plan("out", frame, SparkDirectory(url="s3://c/out", local=None), restored=True)
+    keep_state_plan("out", frame, SparkDirectory(url="s3://c/out", local=None), is_restored=True)
     assert frame.asked == 0
 
 

@@ -16,9 +16,9 @@ from stoker.engine.region.locations import SparkDirectory
 from stoker.engine.streams.sink_position import (
     check_remote_position,
     check_sink_position,
+    explained_file_system,
     fill_log,
     pattern_above,
-    within_reach,
 )
 
 
@@ -287,14 +287,14 @@ MISSING = 'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem fo
 
 def test_a_store_that_spark_cannot_reach_is_told_with_what_it_needs():
     ways_out = r"spark\.hadoop\.fs\.s3\.impl.*storageDir"
-    with pytest.raises(CannotRun, match=ways_out) as refused, within_reach(CHECKPOINT):
+    with pytest.raises(CannotRun, match=ways_out) as refused, explained_file_system(CHECKPOINT):
         raise SparkRuntimeException(MISSING)
     assert refused.value.error == "NoSuchFileSystem"
 
 
 def test_other_troubles_are_told_as_they_are():
-    with pytest.raises(SparkRuntimeException, match="no disk"), within_reach(CHECKPOINT):
+    with pytest.raises(SparkRuntimeException, match="no disk"), explained_file_system(CHECKPOINT):
         raise SparkRuntimeException("no disk")
     local = SparkDirectory(url="file:///c", local=Path("/c"))
-    with pytest.raises(SparkRuntimeException, match="No FileSystem"), within_reach(local):
+    with pytest.raises(SparkRuntimeException, match="No FileSystem"), explained_file_system(local):
         raise SparkRuntimeException(MISSING)
