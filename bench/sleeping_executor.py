@@ -13,7 +13,7 @@ from stoker.blob.cache import BlobCache
 from stoker.blob.options import BlobOptions
 from stoker.core.ids import Ids, ResourceId
 from stoker.ha.embedded.coordinator import EmbeddedCoordinator
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.storage.open import open_storage
 from stoker.taskexecutor.options import TaskExecutorOptions

@@ -21,7 +21,7 @@ from stoker.core.states import ExecutionState, JobStatus
 MASTER, EXECUTOR = "master-1", "task-executor-1"
 
 OF_EXECUTORS = {name for name in FAILPOINTS if name.startswith(("slots.", "task.", "outcomes."))}
-OF_CANCELS = {name for name in FAILPOINTS if name.startswith(("wishes.", "cancel."))}
+OF_CANCELS = {name for name in FAILPOINTS if name.startswith(("cancellations.", "cancel."))}
 AT_RETENTION = {name for name in FAILPOINTS if "pruning" in name}
 
 FIRST_ARMED = "outcomes.after-content"

@@ -55,13 +55,12 @@ from stoker.ha.election import Candidacy
 from stoker.ha.masters import MasterRecord
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.stores.attempts import AttemptRecord
-from stoker.ha.stores.cancellations import Wish, WishRecord
+from stoker.ha.stores.cancellations import CancellationRecord, JobRequest
 from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
 from stoker.ha.stores.job_results import ResultRecord
-from stoker.ha.stores.outcomes import _OutcomeRecord
-from stoker.ha.stores.publications import _PublicationRecord
 from stoker.ha.stores.replacements import ReplacementRecord
-from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
+from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStage
+from stoker.ha.stores.storage_records import _OutcomeRecord, _PublicationRecord
 
 BATCH = JobId("1" * 32)
 STREAM = JobId("2" * 32)
@@ -309,10 +308,12 @@ COORDINATOR: dict[str, Value] = {
         job_id=BATCH, nonce=BATCH[::-1]
     ),
     keys.SHUTDOWN: ShutdownRecord(
-        nonce="d" * 32, status=ApplicationStatus.SUCCEEDED, at=NOW, stage=Stage.OVER
+        nonce="d" * 32, status=ApplicationStatus.SUCCEEDED, at=NOW, stage=ShutdownStage.OVER
     ),
     keys.replacement(FAILED, "e" * 32): ReplacementRecord(plan=REPLACEMENT),
-    keys.wish(STREAM): WishRecord(job_id=STREAM, wish=Wish.CANCEL, at=NOW, nonce="b" * 32),
+    keys.cancellation(STREAM): CancellationRecord(
+        job_id=STREAM, wish=JobRequest.CANCEL, at=NOW, nonce="b" * 32
+    ),
     keys.result(FAILED): ResultRecord(
         result=RESULT,
         dirty=False,

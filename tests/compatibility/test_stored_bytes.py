@@ -31,13 +31,12 @@ from stoker.ha.masters import MasterRecord
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.attempts import AttemptRecord
-from stoker.ha.stores.cancellations import WishRecord
+from stoker.ha.stores.cancellations import CancellationRecord
 from stoker.ha.stores.job_graphs import IdempotencyRecord, JobRecord, graph_digest
 from stoker.ha.stores.job_results import ResultRecord, _AcceptedJob
-from stoker.ha.stores.outcomes import _OutcomeRecord
-from stoker.ha.stores.publications import _PublicationRecord
 from stoker.ha.stores.replacements import ReplacementRecord
 from stoker.ha.stores.shutdowns import ShutdownRecord
+from stoker.ha.stores.storage_records import _OutcomeRecord, _PublicationRecord
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
 
@@ -48,7 +47,7 @@ AT_COORDINATOR: dict[str, type[StoredRecord]] = {
     "jobs": JobRecord,
     "idempotency": IdempotencyRecord,
     "results": ResultRecord,
-    "wishes": WishRecord,
+    "wishes": CancellationRecord,
     "attempts": AttemptRecord,
     "leader": LeaderAddress,
     "election": Candidacy,

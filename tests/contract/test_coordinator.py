@@ -40,11 +40,13 @@ async def open_session(
     if request.param == "zookeeper":
         urls["zookeeper"] = request.getfixturevalue("zookeeper_url")
 
-    async def open_another(*, lasting: bool = False) -> Coordinator:
+    async def open_another(*, auto_renewing: bool = False) -> Coordinator:
         if request.param == "memory":
-            session: Coordinator = coordination.session(lasting=lasting)
+            session: Coordinator = coordination.session(auto_renewing=auto_renewing)
         else:
-            session = await open_coordinator(urls[request.param], ids=ids, lasting=lasting)
+            session = await open_coordinator(
+                urls[request.param], ids=ids, auto_renewing=auto_renewing
+            )
         opened.append(session)
         return session
 
@@ -217,7 +219,7 @@ async def test_a_watch_fires_only_for_its_key(one: Coordinator, other: Coordinat
     await one.read("b", watch=of_another)
     await other.commit([Create("b", b""), Create("a0", b""), Create("a/b", b"")])
     await fires(of_another)
-    assert not watch.fired
+    assert not watch.has_fired
 
 
 async def test_a_watch_of_children_fires_when_they_come_and_go(
@@ -239,7 +241,7 @@ async def test_a_watch_of_children_does_not_fire_when_a_value_changes(
     await one.read("jobs/a", watch=of_value)
     await other.commit([Put("jobs/a", b"new")])
     await fires(of_value)
-    assert not of_children.fired
+    assert not of_children.has_fired
 
 
 async def test_an_ephemeral_key_names_its_session(one: Coordinator, other: Coordinator):
@@ -286,7 +288,7 @@ async def test_a_closed_session_is_lost_and_does_nothing_more(one: Coordinator):
     await one.close()
     await one.close()
     assert await waiting is ConnectionState.LOST
-    assert watch.fired
+    assert watch.has_fired
     for call in (one.read("a"), one.children("a"), one.commit([]), one.sync()):
         with pytest.raises(SessionExpired):
             await call
@@ -332,16 +334,16 @@ async def test_contact_is_recent_while_connected(one: Coordinator):
     assert asked <= one.last_contact <= loop.time()
 
 
-async def test_a_lasting_coordinator_does_all_but_own_keys(open_session: OpenSession):
-    lasting = await open_session(lasting=True)
-    assert await lasting.commit([Create("a", b"1")]) == [0]
+async def test_an_auto_renewing_coordinator_does_everything_but_own_keys(open_session: OpenSession):
+    auto_renewing = await open_session(auto_renewing=True)
+    assert await auto_renewing.commit([Create("a", b"1")]) == [0]
     with pytest.raises(InvalidInput, match="session"):
-        await lasting.commit([Create("mine", b"", ephemeral=True)])
-    assert await lasting.read("mine") is None
-    await lasting.close()
-    assert lasting.state is ConnectionState.LOST
+        await auto_renewing.commit([Create("mine", b"", ephemeral=True)])
+    assert await auto_renewing.read("mine") is None
+    await auto_renewing.close()
+    assert auto_renewing.state is ConnectionState.LOST
     with pytest.raises(SessionExpired):
-        await lasting.read("a")
+        await auto_renewing.read("a")
 
 
 @pytest.mark.parametrize("url", ["nosuch://host", "directory", "embedded://relative", ""])

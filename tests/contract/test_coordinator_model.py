@@ -109,12 +109,12 @@ class TwoDrivers(RuleBasedStateMachine):
 
     async def watches_agree(self) -> None:
         for expected, watch in self.watches:
-            if expected.fired:
+            if expected.has_fired:
                 async with asyncio.timeout(2):
                     await watch.wait()
             elif self.fires_only_for_changes:
-                assert not watch.fired
-        self.watches = [pair for pair in self.watches if not pair[0].fired]
+                assert not watch.has_fired
+        self.watches = [pair for pair in self.watches if not pair[0].has_fired]
 
     def teardown(self) -> None:
         for session in (*self.memory, *self.real):

@@ -25,12 +25,11 @@ from stoker.ha.leadership import Leadership
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.open import open_coordinator
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
-from stoker.ha.stores.cancellations import Wish, WishStore
-from stoker.ha.stores.job_graphs import Conflicts, JobGraphStore, SameAgain, Stored, StoredJob
-from stoker.ha.stores.job_results import JobResultStore, ResultRecord
-from stoker.ha.stores.outcomes import OutcomeStore
-from stoker.ha.stores.shutdowns import ShutdownStore, Stage
-from stoker.ha.stores.unreadable import Unreadable
+from stoker.ha.stores.cancellations import CancellationStore, JobRequest
+from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, JobGraphStore, Stored, StoredJob
+from stoker.ha.stores.job_results import JobResultStore, ResultRecord, UnreadableJob
+from stoker.ha.stores.shutdowns import ShutdownStage, ShutdownStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.storage.contract import Storage
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_storage
@@ -53,8 +52,8 @@ class Stores:
         return JobResultStore(self.leadership, self.storage, self.ids)
 
     @property
-    def wishes(self) -> WishStore:
-        return WishStore(self.leadership, self.ids)
+    def cancellations(self) -> CancellationStore:
+        return CancellationStore(self.leadership, self.ids)
 
     @property
     def attempts(self) -> AttemptStore:
@@ -131,7 +130,7 @@ async def test_the_same_job_again_is_answered_with_the_first(stores: Stores):
     first = await stores.graphs.put(graph, submitted_at=5)
     again = await stores.graphs.put(graph, submitted_at=9)
     assert isinstance(first, Stored)
-    assert again == SameAgain(job_id=graph.job_id, record=first.record)
+    assert again == AlreadyAccepted(job_id=graph.job_id, record=first.record)
     assert await stores.storage.list("jobs") == [first.record.pointer]
 
 
@@ -141,7 +140,7 @@ async def test_another_job_of_the_same_id_conflicts(stores: Stores):
     await stores.graphs.put(graph, submitted_at=5)
     other = msgspec.structs.replace(graph, name="another")
     outcome = await stores.graphs.put(other, submitted_at=5)
-    assert outcome == Conflicts(job_id=graph.job_id, ended=False)
+    assert outcome == IdInUse(job_id=graph.job_id, ended=False)
     [stored] = await stores.graphs.read_all()
     assert isinstance(stored, StoredJob)
     assert stored.graph == graph
@@ -152,7 +151,7 @@ async def test_an_idempotency_key_is_answered_with_the_first_job(stores: Stores)
     second = graph_of(stores.ids, key="every/day 2026-11-01")
     await stores.graphs.put(first, submitted_at=5)
     outcome = await stores.graphs.put(second, submitted_at=6)
-    assert isinstance(outcome, SameAgain)
+    assert isinstance(outcome, AlreadyAccepted)
     assert outcome.job_id == first.job_id
     assert len(await stores.graphs.read_all()) == 1
 
@@ -181,7 +180,7 @@ async def test_a_job_that_ends_and_goes_while_it_is_submitted_again_is_not_store
         with monkeypatch.context() as patch:
             patch.setattr(coordinator, "read", read_then_end)
             again = await stores.graphs.put(graph, submitted_at=2)
-        assert isinstance(again, SameAgain), f"after look {looks}"
+        assert isinstance(again, AlreadyAccepted), f"after look {looks}"
 
 
 async def test_an_ended_job_is_never_stored_again(stores: Stores):
@@ -191,10 +190,10 @@ async def test_an_ended_job_is_never_stored_again(stores: Stores):
     await stores.results.create_dirty(*ending(graph.job_id))
     await stores.graphs.remove(graph.job_id)
     await stores.results.mark_clean(graph.job_id)
-    again = SameAgain(job_id=graph.job_id, record=None)
+    again = AlreadyAccepted(job_id=graph.job_id, record=None)
     assert await stores.graphs.put(graph, submitted_at=9) == again
     other = msgspec.structs.replace(graph, name="another")
-    conflict = Conflicts(job_id=graph.job_id, ended=True)
+    conflict = IdInUse(job_id=graph.job_id, ended=True)
     assert await stores.graphs.put(other, submitted_at=9) == conflict
     same_key = graph_of(stores.ids, key="once")
     assert await stores.graphs.put(same_key, submitted_at=9) == again
@@ -206,14 +205,14 @@ async def test_removing_a_job_takes_pointer_content_and_wishes(stores: Stores):
     graph, other = graph_of(stores.ids), graph_of(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     await stores.graphs.put(other, submitted_at=5)
-    await stores.wishes.cancel(graph.job_id, at=6)
-    await stores.wishes.cancel(other.job_id, at=6)
+    await stores.cancellations.cancel(graph.job_id, at=6)
+    await stores.cancellations.cancel(other.job_id, at=6)
     await stores.graphs.remove(graph.job_id)
     await stores.graphs.remove(graph.job_id)
     [left] = await stores.graphs.read_all()
     assert isinstance(left, StoredJob)
     assert left.graph == other
-    assert set(await stores.wishes.all()) == {other.job_id}
+    assert set(await stores.cancellations.all()) == {other.job_id}
     assert await stores.storage.list("jobs") == [left.record.pointer]
 
 
@@ -241,7 +240,7 @@ async def test_a_job_whose_content_is_damaged_is_quarantined_and_harms_no_other(
     await stores.coordinator.commit([Create("jobs/no-id", b"")])  # X-STORE-03
     loaded = await stores.graphs.read_all()
     assert [job.graph.name for job in loaded if isinstance(job, StoredJob)] == ["good"]
-    quarantined = {job.job_id: job for job in loaded if isinstance(job, Unreadable)}
+    quarantined = {job.job_id: job for job in loaded if isinstance(job, UnreadableJob)}
     assert set(quarantined) == {*(graph.job_id for graph in graphs[1:]), unreadable_record}
     assert quarantined[graphs[1].job_id].pointer == pointers[1]
     assert "no file" in quarantined[graphs[1].job_id].reason
@@ -264,7 +263,7 @@ async def test_a_former_leader_changes_nothing(stores: Stores):
         old.graphs.remove(graph.job_id),
         old.results.create_dirty(*ending(late.job_id)),
         old.results.mark_clean(graph.job_id),
-        old.wishes.cancel(graph.job_id, at=1),
+        old.cancellations.cancel(graph.job_id, at=1),
         old.attempts.put(attempt_of(graph.job_id)),
         old.shutdowns.ask(ApplicationStatus.SUCCEEDED, at=1),
     ):
@@ -344,11 +343,11 @@ async def test_a_result_that_cannot_be_understood_still_says_that_the_job_ended(
     await stores.results.create_dirty(*ending(job_id))
     await stores.coordinator.commit([Put(f"results/{job_id}", b"?")])
     [record] = await stores.results.all()
-    assert isinstance(record, Unreadable)
+    assert isinstance(record, UnreadableJob)
     assert record.job_id == job_id
     graph = msgspec.structs.replace(graph_of(stores.ids), job_id=job_id)
     outcome = await stores.graphs.put(graph, submitted_at=1)
-    assert outcome == Conflicts(job_id=job_id, ended=True)
+    assert outcome == IdInUse(job_id=job_id, ended=True)
 
 
 async def test_old_and_superfluous_clean_results_are_pruned(stores: Stores):
@@ -383,20 +382,20 @@ async def test_a_pruned_job_and_its_key_may_run_again(stores: Stores):
 async def test_a_wish_is_kept_and_repeating_it_is_harmless(stores: Stores):
     graph = graph_of(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
-    assert await stores.wishes.get(graph.job_id) is None
-    await stores.wishes.cancel(graph.job_id, at=7)
-    await stores.wishes.cancel(graph.job_id, at=8)
-    wish = await stores.wishes.get(graph.job_id)
-    assert wish is not None
-    assert (wish.wish, wish.at) == (Wish.CANCEL, 7)
-    await stores.wishes.remove(graph.job_id)
-    await stores.wishes.remove(graph.job_id)
-    assert await stores.wishes.all() == {}
+    assert await stores.cancellations.get(graph.job_id) is None
+    await stores.cancellations.cancel(graph.job_id, at=7)
+    await stores.cancellations.cancel(graph.job_id, at=8)
+    request = await stores.cancellations.get(graph.job_id)
+    assert request is not None
+    assert (request.wish, request.at) == (JobRequest.CANCEL, 7)
+    await stores.cancellations.remove(graph.job_id)
+    await stores.cancellations.remove(graph.job_id)
+    assert await stores.cancellations.all() == {}
 
 
 async def test_a_wish_for_an_unknown_job_is_refused(stores: Stores):
     with pytest.raises(JobNotFound):
-        await stores.wishes.cancel(stores.ids.job(), at=7)
+        await stores.cancellations.cancel(stores.ids.job(), at=7)
 
 
 def attempt_of(job_id: JobId, region: str = "out", number: int = 1) -> AttemptRecord:
@@ -455,8 +454,6 @@ async def test_the_first_outcome_of_an_attempt_stands(stores: Stores):
     assert await stores.outcomes.read(job_id, region, first.attempt) == first
     assert await stores.outcomes.of_region(job_id, region) == [first]
     assert await stores.outcomes.of_region(job_id, RegionId("another")) == []
-    await stores.outcomes.remove_job(job_id)
-    assert await stores.storage.list("") == []
 
 
 async def test_records_are_read_without_their_contents(stores: Stores):
@@ -487,7 +484,7 @@ async def test_a_shutdown_is_asked_for_once_and_completed_once(stores: Stores):
     await stores.shutdowns.complete(asked)
     over = await stores.shutdowns.get()
     assert over is not None
-    assert (over.stage, over.status, over.nonce) == (Stage.OVER, asked.status, asked.nonce)
+    assert (over.stage, over.status, over.nonce) == (ShutdownStage.OVER, asked.status, asked.nonce)
 
 
 async def test_a_cluster_that_was_shut_down_before_can_be_shut_down_again(stores: Stores):

@@ -26,7 +26,7 @@ from stoker.ha import keys
 from stoker.ha.coordinator import Create, Put
 from stoker.ha.record import decode_record
 from stoker.ha.stores.attempts import AttemptRecord
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.jobmaster import resource_manager_link
 from stoker.testing.simulated_cluster import SimulatedCluster
 
@@ -179,7 +179,7 @@ def test_a_damaged_wish_is_still_a_cancel_and_stops_no_leader(tmp_path: Path) ->
         cancelled = await cluster.submit(job(cluster, seconds=FOREVER))
         await asyncio.sleep(2)
         session = cluster.coordination.session()
-        await session.commit([Create(keys.wish(cancelled), b"\x00")])
+        await session.commit([Create(keys.cancellation(cancelled), b"\x00")])
         await session.close()
         await fail_over(cluster)
         assert await cluster.wait_for_end(cancelled) is JobStatus.CANCELED

@@ -17,7 +17,14 @@ from stoker.testing.process_coordinator import ProcessCoordinator
 from stoker.testing.simulated_cluster import SESSION_TIMEOUT, SimulatedCluster
 from stoker.testing.virtual_time import running_process
 
-RECORDS = ("election.", "publication.", "job-graphs.", "job-results.", "wishes.", "attempts.")
+RECORDS = (
+    "election.",
+    "publication.",
+    "job-graphs.",
+    "job-results.",
+    "cancellations.",
+    "attempts.",
+)
 BEFORE_WRITES = sorted(
     name
     for name in FAILPOINTS

@@ -10,7 +10,7 @@ from stoker.core.graph import FormatWrite, JobGraph, Sink
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.manifests import Manifest, Publication
 from stoker.core.states import JobStatus
-from stoker.ha.stores.publications import PublicationStore
+from stoker.ha.stores.storage_records import PublicationStore
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 

@@ -17,7 +17,7 @@ from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Put
 from stoker.ha.record import decode_record, encode
-from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
+from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStage
 from stoker.testing.simulated_cluster import Process, SimulatedCluster
 from stoker.testing.virtual_time import running_process
 
@@ -83,7 +83,7 @@ def test_all_processes_end_when_the_jobs_have_ended_and_a_new_start_finds_their_
         await ask_for_the_end(cluster)
         record = record_of(cluster)
         assert record is not None
-        assert record.stage is Stage.ENDING
+        assert record.stage is ShutdownStage.ENDING
         assert cluster.ended_by_themselves() == []
         assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
         await all_have_ended(cluster)
@@ -91,7 +91,7 @@ def test_all_processes_end_when_the_jobs_have_ended_and_a_new_start_finds_their_
         assert not [path for path in cluster.storage.files if path.startswith("jobs/")]
         record = record_of(cluster)
         assert record is not None
-        assert record.stage is Stage.OVER
+        assert record.stage is ShutdownStage.OVER
         assert record.status is ApplicationStatus.SUCCEEDED
         await is_as_it_was_left(cluster, plain, endless)
 
@@ -411,7 +411,7 @@ class MischiefAtTheEnd(Mischief):
 
     def is_over(self) -> bool:
         record = record_of(self.cluster)
-        return record is not None and record.stage is Stage.OVER
+        return record is not None and record.stage is ShutdownStage.OVER
 
     async def play(self) -> None:
         for _ in range(self.random.randint(1, 4)):

@@ -50,7 +50,7 @@ from stoker.gateways.dispatcher import (
 )
 from stoker.gateways.job import JobToRun
 from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutorDetails
-from stoker.ha.stores.job_graphs import Conflicts, PutOutcome, SameAgain, Stored
+from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, PutOutcome, Stored
 from stoker.rpc.service import Endpoint
 from stoker.savepoints.catalog import dispose, list_savepoints
 from stoker.savepoints.restore import check_origin
@@ -121,9 +121,9 @@ class Dispatcher(Endpoint):
                     await check_origin(graph, self._services.savepoints.open_storage)
                 outcome = await self._stores.graphs.add(graph, submitted_at=now)
         match outcome:
-            case SameAgain(job_id=job_id):
+            case AlreadyAccepted(job_id=job_id):
                 return Submitted(job_id=job_id, repeated=True)
-            case Conflicts(job_id=job_id, ended=ended):
+            case IdInUse(job_id=job_id, ended=ended):
                 raise DuplicateJob(
                     job_id, globally_terminated=ended, detail="with another job graph"
                 )
@@ -240,7 +240,7 @@ class Dispatcher(Endpoint):
             self._check_cancelled(job_id)
             return
         try:
-            await self._stores.wishes.cancel(job_id, at=self._services.wall_clock())
+            await self._stores.cancellations.cancel(job_id, at=self._services.wall_clock())
         except JobNotFound:
             # It ended while this was under way, and its record has gone.
             self._check_cancelled(job_id)

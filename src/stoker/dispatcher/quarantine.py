@@ -39,7 +39,7 @@ from stoker.dispatcher.stores import Stores
 from stoker.gateways.dispatcher import QuarantinedJob
 from stoker.gateways.job import JobEnd, JobToRun
 from stoker.ha.stores.job_graphs import JobRecord, StoredJob
-from stoker.ha.stores.unreadable import Unreadable
+from stoker.ha.stores.job_results import UnreadableJob
 
 log = logging.getLogger(__name__)
 
@@ -104,12 +104,12 @@ class Quarantine:
             raise _refusal(job)
 
     async def cancel(self, job_id: JobId) -> bool:
-        """Make the wish durable, for whoever loads the job; False when it is not here."""
+        """Make the request durable, for whoever loads the job; False when it is not here."""
         async with self._locks(job_id):
             job = self._jobs.get(job_id)
             if job is None:
                 return False
-            await self._stores.wishes.cancel(job_id, at=self._wall_clock())
+            await self._stores.cancellations.cancel(job_id, at=self._wall_clock())
             self._jobs[job_id] = msgspec.structs.replace(job, cancel_wanted=True)
             return True
 
@@ -123,13 +123,13 @@ class Quarantine:
                 return
             match await self._load(job):
                 case StoredJob() as stored:
-                    wishes = await self._stores.wishes.all()
+                    cancellations = await self._stores.cancellations.all()
                     begun = await self._stores.attempts.jobs()
-                    [to_run] = decide_recovery([stored], [], wishes, begun).run
+                    [to_run] = decide_recovery([stored], [], cancellations, begun).run
                     log.info("job %s could be loaded at last", job_id)
                     self._live.start(to_run)
                     del self._jobs[job_id]
-                case Unreadable(reason=reason, pointer=pointer):
+                case UnreadableJob(reason=reason, pointer=pointer):
                     changed = msgspec.structs.replace(job, reason=reason, pointer=pointer)
                     self._jobs[job_id] = changed
                     raise _refusal(changed)
@@ -169,14 +169,14 @@ class Quarantine:
             )
         return job
 
-    async def _load(self, job: QuarantinedJob) -> StoredJob | Unreadable | None:
+    async def _load(self, job: QuarantinedJob) -> StoredJob | UnreadableJob | None:
         try:
             stored = await self._stores.graphs.get(job.job_id)
             await self._stores.attempts.of_job(job.job_id)
             return stored
         except (StorageUnavailable, CorruptContent) as error:
             # Of this content alone, as far as anyone can tell: no other master would do better.
-            return Unreadable(job_id=job.job_id, reason=str(error), pointer=job.pointer)
+            return UnreadableJob(job_id=job.job_id, reason=str(error), pointer=job.pointer)
 
     async def _end(self, job: QuarantinedJob) -> None:
         try:

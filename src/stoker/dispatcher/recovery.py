@@ -7,8 +7,7 @@ from stoker.core.ids import JobId
 from stoker.core.results import JobResult
 from stoker.gateways.job import JobToRun
 from stoker.ha.stores.job_graphs import StoredJob
-from stoker.ha.stores.job_results import ResultRecord
-from stoker.ha.stores.unreadable import Unreadable
+from stoker.ha.stores.job_results import ResultRecord, UnreadableJob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,15 +16,15 @@ class Recovery:
     clean_up: tuple[JobId, ...] = ()
     """Ended, but their clean-up was not finished: they are never run again (RUN-08, RUN-09)."""
     ended: tuple[JobResult, ...] = ()
-    broken: tuple[Unreadable, ...] = ()
+    broken: tuple[UnreadableJob, ...] = ()
     """Cannot be loaded: shown with the reason, their bytes kept; they harm no other job."""
     broken_and_cancelled: frozenset[JobId] = frozenset()
     """Those of them whose cancel was acknowledged."""
 
 
 def decide_recovery(
-    jobs: Iterable[StoredJob | Unreadable],
-    results: Iterable[ResultRecord | Unreadable],
+    jobs: Iterable[StoredJob | UnreadableJob],
+    results: Iterable[ResultRecord | UnreadableJob],
     cancel_wanted: Container[JobId],
     begun: Container[JobId] = frozenset(),
 ) -> Recovery:
@@ -34,10 +33,10 @@ def decide_recovery(
     # A result that cannot be read is a result all the same: the job has ended somehow.
     ended = {
         *(record.result.job_id for record in records),
-        *(record.job_id for record in results if isinstance(record, Unreadable)),
+        *(record.job_id for record in results if isinstance(record, UnreadableJob)),
     }
     run: list[JobToRun] = []
-    broken: list[Unreadable] = []
+    broken: list[UnreadableJob] = []
     for job in jobs:
         match job:
             case StoredJob(record=record, graph=graph) if record.job_id not in ended:
@@ -50,7 +49,7 @@ def decide_recovery(
                         begun=record.job_id in begun,
                     )
                 )
-            case Unreadable(job_id=job_id) if job_id not in ended:
+            case UnreadableJob(job_id=job_id) if job_id not in ended:
                 broken.append(job)
             case _:
                 pass

@@ -22,7 +22,7 @@ from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.shutdown.run import ClusterShutdown, end_unread, shutdown_to_complete
 from stoker.dispatcher.stores import Stores, cleanup_steps, stores_of
 from stoker.dispatcher.sweep import OrphanSweep
-from stoker.ha.identity import belong_together
+from stoker.ha.identity import bind_to_same_cluster
 from stoker.ha.leadership import Leadership
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ async def _lead(leadership: Leadership, services: DispatcherServices) -> None:
     begun = await stores.replacements.all()
     # A cluster that ends sweeps nothing, and does not wait for a storage that is away.
     is_ours = shutdown_begun is None and await retry(
-        lambda: belong_together(leadership, services.storage, services.ids),
+        lambda: bind_to_same_cluster(leadership, services.storage, services.ids),
         on=(StorageUnavailable,),
         backoff=RECOVERY_BACKOFF,
     )
@@ -140,8 +140,8 @@ async def _recover(stores: Stores, *, within: timedelta | None) -> Recovery | No
     async def read() -> Recovery:
         results = await stores.results.all()
         jobs = await stores.graphs.read_all(insistent=next(tries) >= PATIENT_READS)
-        wishes = await stores.wishes.all()
-        return decide_recovery(jobs, results, wishes, await stores.attempts.jobs())
+        cancellations = await stores.cancellations.all()
+        return decide_recovery(jobs, results, cancellations, await stores.attempts.jobs())
 
     try:
         async with asyncio.timeout(within.total_seconds() if within else None) as limit:

@@ -11,7 +11,7 @@ from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.dispatcher.undriven_jobs import UndrivenJobs
 from stoker.gateways.job import StartJob
 from stoker.ha.retrieval import LeaderRetrieval
-from stoker.ha.shutdown_follower import ShutdownFollower
+from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.rpc.service import RpcService
 from stoker.savepoints.locations import SavepointServices
 from stoker.storage.contract import Storage

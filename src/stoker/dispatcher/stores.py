@@ -7,7 +7,7 @@ from stoker.core.ids import Ids
 from stoker.dispatcher.cleanup import CleanupStep
 from stoker.ha.leadership import Leadership
 from stoker.ha.stores.attempts import AttemptStore
-from stoker.ha.stores.cancellations import WishStore
+from stoker.ha.stores.cancellations import CancellationStore
 from stoker.ha.stores.job_graphs import JobGraphStore
 from stoker.ha.stores.job_results import JobResultStore
 from stoker.ha.stores.replacements import ReplacementStore
@@ -21,7 +21,7 @@ class Stores:
     """Whose writes they are."""
     graphs: JobGraphStore
     results: JobResultStore
-    wishes: WishStore
+    cancellations: CancellationStore
     attempts: AttemptStore
     replacements: ReplacementStore
     shutdowns: ShutdownStore
@@ -32,7 +32,7 @@ def stores_of(leadership: Leadership, storage: Storage, ids: Ids) -> Stores:
         leadership=leadership,
         graphs=JobGraphStore(leadership, storage, ids),
         results=JobResultStore(leadership, storage, ids),
-        wishes=WishStore(leadership, ids),
+        cancellations=CancellationStore(leadership, ids),
         attempts=AttemptStore(leadership),
         replacements=ReplacementStore(leadership, storage),
         shutdowns=ShutdownStore(leadership, ids),

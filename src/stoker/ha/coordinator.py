@@ -77,7 +77,7 @@ class Watch:
         self._fired = asyncio.Event()
 
     @property
-    def fired(self) -> bool:
+    def has_fired(self) -> bool:
         return self._fired.is_set()
 
     def fire(self) -> None:
@@ -100,9 +100,9 @@ class Coordinator(Protocol):
     is unknown, read back after reconnecting, with `sync` first. A `commit` that is cancelled while
     under way has an unknown outcome too. No call takes much longer than a session timeout.
 
-    A *lasting* coordinator is for those who own no ephemeral keys (it refuses to create them with
-    InvalidInput): a session that ends is followed by another one. It is SUSPENDED in between, and
-    LOST only when closed; its `session` changes.
+    An *auto-renewing* coordinator opens a new session when one ends. It is SUSPENDED in between,
+    and LOST only when closed; its `session` changes. It is for users without ephemeral keys, which
+    would go with each session: it refuses to create them with InvalidInput.
     """
 
     @property

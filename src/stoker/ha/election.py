@@ -1,9 +1,10 @@
-"""Leader election: one for each process, shared by all its components that contend.
+"""Leader election: one for each process, shared by all its components that want to lead.
 
-Whoever creates the ephemeral election key leads, and raises the epoch in the same transaction. So
-the epoch changes whenever the leader does, and a transaction that names the epoch proves that
-nobody has won in between. (The version of the election key alone would prove nothing: it is 0 for
-every leader.) The whole protocol is in docs/protocols/epochs.md.
+Two masters must never both act as leader, also when one of them was frozen and wakes up late. So
+whoever creates the ephemeral election key leads, and raises the epoch in the same transaction: the
+epoch changes whenever the leader does. Every write of a leader checks the epoch in its own
+transaction, which proves that nobody has won in between. (The version of the election key would
+prove nothing: it is 0 for every leader.) The whole protocol is in docs/protocols/epochs.md.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from stoker.core.errors import (
     Unavailable,
 )
 from stoker.core.failpoints import failpoint
-from stoker.core.ids import Ids, ResourceId, SessionId
+from stoker.core.ids import Ids, ResourceId
 from stoker.core.values import FencingToken
 from stoker.ha import keys
 from stoker.ha.coordinator import (
@@ -38,37 +39,41 @@ from stoker.ha.coordinator import (
     Versioned,
     Watch,
 )
+from stoker.ha.follow import wait_until_connected
 from stoker.ha.grant import Grant
 from stoker.ha.leadership import Leadership
-from stoker.ha.publication import Publication
+from stoker.ha.publication import LeaderPublication
 from stoker.ha.record import StoredRecord, encode
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 0.5
 
-Lead = Callable[[Leadership], Awaitable[None]]
-"""What a component does while it leads; cancelled when the leadership ends."""
+LeadComponent = Callable[[Leadership], Awaitable[None]]
+"""The work of a component while it leads; cancelled when the leadership ends."""
 
 
 class Candidacy(StoredRecord, frozen=True, kw_only=True):
-    """Value of the election key and of the epoch key: who leads, or led last."""
+    """Value of the election key and of the epoch key: the process that leads, or led last."""
 
     process: ResourceId
     nonce: str
     session: str
-    """The coordinator's session that the election key belongs to."""
+    """The session with the coordinator that owns the election key."""
 
 
 @dataclass(frozen=True)
-class _Over:
-    """The election has ended; nobody will be granted anything any more."""
+class _Ended:
+    """The election has ended: there are no further grants."""
 
     reason: StokerError
 
 
 class LeaderElection:
-    """Takes part while there are contenders. `run` and each `contend` belong to their callers."""
+    """Takes part while a component wants to lead.
+
+    The caller owns `run` and each `run_while_leading`.
+    """
 
     def __init__(self, coordinator: Coordinator, *, process: ResourceId, ids: Ids) -> None:
         self._coordinator = coordinator
@@ -77,43 +82,36 @@ class LeaderElection:
         self._candidacy = encode(
             Candidacy(process=process, nonce=ids.nonce(), session=coordinator.session)
         )
-        self._standing: Latest[Grant | _Over | None] = Latest(None)
+        self._state: Latest[Grant | _Ended | None] = Latest(None)
         self._contenders: Latest[frozenset[str]] = Latest(frozenset())
-        self._led: dict[SessionId, Grant] = {}
         self.last_epoch: int | None = None
-        """The last one in which this process led."""
+        """The last epoch in which this process led."""
 
     @property
-    def leads(self) -> bool:
-        standing = self._standing.value
-        return isinstance(standing, Grant) and standing.is_valid
-
-    def has_leadership(self, session: SessionId) -> bool:
-        """Whether a component leads under this session id, as far as this process knows."""
-        grant = self._led.get(session)
-        return grant is not None and grant.is_valid
+    def is_leading(self) -> bool:
+        state = self._state.value
+        return isinstance(state, Grant) and state.is_valid
 
     async def run(self) -> None:
-        """Win, hold, lose, again; raises SessionExpired when the coordinator's session is over.
+        """Take part again and again; raise SessionExpired when the coordinator's session is over.
 
-        When cancelled, leadership is handed over at once.
+        When cancelled, hand over the leadership at once.
         """
         reason: StokerError = LeadershipLost(f"{self._process} has left the election")
         try:
             while True:
-                await self._take_part_once()
+                await self._run_one_round()
         except StokerError as error:
             reason = error
             raise
         finally:
-            self._stand(_Over(reason))
-            await self._release()
+            self._set_state(_Ended(reason))
+            await self._release_key()
 
-    async def contend(self, component: str, lead: Lead) -> None:
+    async def run_while_leading(self, component: str, lead: LeadComponent) -> None:
         """Run `lead` under each grant, one after the other, until cancelled.
 
-        An error of `lead` is raised from here. When the election itself has ended, that reason is
-        raised.
+        Raises what `lead` raises, or the reason why the election has ended.
         """
         if component in self._contenders.value:
             raise ValueError(f"component {component} contends already")
@@ -122,76 +120,65 @@ class LeaderElection:
             known: Grant | None = None
             while True:
                 known = await self._next_grant(known)
-                await self._lead(component, known, lead)
+                await self._lead_under(known, component, lead)
         finally:
             self._contenders.set(self._contenders.value - {component})
 
     async def _next_grant(self, known: Grant | None) -> Grant:
-        def is_news(standing: Grant | _Over | None) -> bool:
-            if isinstance(standing, Grant):
-                return standing is not known and not standing.revoked
-            return standing is not None
+        def is_news(state: Grant | _Ended | None) -> bool:
+            if isinstance(state, Grant):
+                return state is not known and not state.is_revoked
+            return state is not None
 
-        standing = await self._standing.wait_until(is_news)
-        if isinstance(standing, _Over):
-            raise standing.reason
-        assert standing is not None
-        return standing
+        state = await self._state.wait_until(is_news)
+        if isinstance(state, _Ended):
+            raise state.reason
+        assert state is not None
+        return state
 
-    async def _lead(self, component: str, grant: Grant, lead: Lead) -> None:
+    async def _lead_under(self, grant: Grant, component: str, lead: LeadComponent) -> None:
         token = FencingToken(epoch=grant.epoch, session=self._ids.session())
         leadership = Leadership(
             component=component,
             token=token,
             grant=grant,
-            publication=Publication(grant, component, token),
+            publication=LeaderPublication(grant, component, token),
         )
 
-        async def lead_once() -> None:
+        async def work() -> None:
             bind_log_fields(component=component, epoch=grant.epoch)
             await lead(leadership)
 
-        self._led[token.session] = grant
         try:
             async with TaskScope(f"{component}@{token}") as scope:
                 scope.spawn("publication", leadership.publication.keep())
-                scope.spawn("lead", lead_once())
+                scope.spawn("lead", work())
                 await grant.wait_until_revoked()
         except (Fenced, Unavailable, SessionExpired) as error:
             if grant.is_valid and self._coordinator.state is ConnectionState.CONNECTED:
                 raise
-            # What it tried last met the end of its leadership before the cancellation did; or it
-            # cannot go on without the contact whose loss was tolerated.
+            # Its last write failed because the leadership had just ended, or it cannot continue
+            # without the contact whose loss was tolerated.
             grant.revoke()
             log.info("%s stopped leading: %s", component, error)
         finally:
-            del self._led[token.session]
             await leadership.publication.withdraw()
 
-    async def _take_part_once(self) -> None:
+    async def _run_one_round(self) -> None:
         await self._contenders.wait_until(lambda contenders: len(contenders) > 0)
-        await self._wait_until_connected()
+        await wait_until_connected(self._coordinator)
         try:
             grant = await self._try_to_win()
             if grant is not None:
-                await self._hold(grant)
+                await self._hold_grant(grant)
         except Unavailable as error:
-            # Also when the outcome is unknown: the next try reads back what is there.
+            # Also when the outcome of the commit is unknown: the next round reads what is there.
             log.warning("the election is interrupted: %s", error)
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _wait_until_connected(self) -> None:
-        state = self._coordinator.state
-        while state is ConnectionState.SUSPENDED:
-            state = await self._coordinator.wait_for_state_other_than(state)
-        if state is ConnectionState.LOST:
-            raise SessionExpired(
-                f"the coordinator's session of {self._process} has ended", process=self._process
-            )
-
     async def _try_to_win(self) -> Grant | None:
-        # The epoch first: if it still is this one when the transaction comes, then nobody has won
-        # since, and a candidacy of ours that was read after it is ours still.
+        # Read the epoch first: if it is unchanged at the transaction, then nobody has won since,
+        # and an election key of ours that was read after it is still ours.
         epoch = await self._coordinator.read(keys.EPOCH)
         watch = Watch()
         holder = await self._coordinator.read(keys.ELECTION, watch=watch)
@@ -200,48 +187,50 @@ class LeaderElection:
             return None
         failpoint("election.before-raising-epoch")
         try:
-            versions = await self._coordinator.commit([self._claim(holder), self._raise(epoch)])
+            versions = await self._coordinator.commit(
+                [self._claim_key(holder), self._raise_epoch(epoch)]
+            )
         except (Conflict, NotFound):
             await self._coordinator.sync()
             return None
         failpoint("election.after-raising-epoch")
-        # So that the records are read with the last write of the leader before.
+        # The new leader must read the records with the last write of the previous one.
         await self._coordinator.sync()
         return Grant(self._coordinator, process=self._process, epoch=versions[1])
 
     def _is_ours(self, holder: Versioned) -> bool:
         return holder.value == self._candidacy and holder.owner == self._coordinator.session
 
-    def _claim(self, holder: Versioned | None) -> Check | Create:
+    def _claim_key(self, holder: Versioned | None) -> Check | Create:
         if holder is None:
             return Create(keys.ELECTION, self._candidacy, ephemeral=True)
         return Check(keys.ELECTION, holder.version)
 
-    def _raise(self, epoch: Versioned | None) -> Put | Create:
+    def _raise_epoch(self, epoch: Versioned | None) -> Put | Create:
         if epoch is None:
             return Create(keys.EPOCH, self._candidacy)
         return Put(keys.EPOCH, self._candidacy, epoch.version)
 
-    async def _hold(self, grant: Grant) -> None:
+    async def _hold_grant(self, grant: Grant) -> None:
         log.info("%s leads, epoch %d", self._process, grant.epoch)
         self.last_epoch = grant.epoch
-        self._stand(grant)
+        self._set_state(grant)
         try:
-            while await self._still_holds(grant):
+            while await self._holds_after_next_event(grant):
                 pass
         finally:
-            self._stand(None)
-            log.info("%s does not lead any more, epoch %d", self._process, grant.epoch)
+            self._set_state(None)
+            log.info("%s leads no longer, epoch %d", self._process, grant.epoch)
         if not self._contenders.value:
-            await self._release()
+            await self._release_key()
 
-    async def _still_holds(self, grant: Grant) -> bool:
-        """Waits for the next event, and says whether the grant has outlived it."""
+    async def _holds_after_next_event(self, grant: Grant) -> bool:
+        """Wait for the next event; whether the grant is still valid and wanted after it."""
         watch = Watch()
         try:
             holder = await self._coordinator.read(keys.ELECTION, watch=watch)
         except Unavailable:
-            # Contact is there, so nothing has ended yet; writes are fenced in any case.
+            # The coordinator is in contact, so nothing has ended yet; every write is fenced anyway.
             if grant.is_valid:
                 await asyncio.sleep(RETRY_SECONDS)
             return grant.is_valid
@@ -250,7 +239,7 @@ class LeaderElection:
         async with TaskScope("election") as scope:
             events = [
                 scope.spawn("key", watch.wait()),
-                scope.spawn("revoked", grant.wait_until_revoked()),
+                scope.spawn("is_revoked", grant.wait_until_revoked()),
                 scope.spawn("contenders", self._contenders.wait_until(lambda some: not some)),
                 scope.spawn(
                     "contact",
@@ -260,15 +249,15 @@ class LeaderElection:
             await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
         return grant.is_valid and len(self._contenders.value) > 0
 
-    def _stand(self, standing: Grant | _Over | None) -> None:
-        """Tell all contenders; what they were granted before is revoked."""
-        before = self._standing.value
-        if isinstance(before, Grant) and before is not standing:
+    def _set_state(self, state: Grant | _Ended | None) -> None:
+        """Inform all contenders, and revoke the previous grant."""
+        before = self._state.value
+        if isinstance(before, Grant) and before is not state:
             before.revoke()
-        self._standing.set(standing)
+        self._state.set(state)
 
-    async def _release(self) -> None:
-        """Let another one lead at once, if the election key is ours."""
+    async def _release_key(self) -> None:
+        """Delete the election key if it is ours, so that another process leads at once."""
         try:
             epoch = await self._coordinator.read(keys.EPOCH)
             holder = await self._coordinator.read(keys.ELECTION)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from stoker.core.errors import LeadershipLost, NoSuchKey, SessionExpired, VersionMismatch
 from stoker.core.ids import ResourceId
 from stoker.ha import keys
-from stoker.ha.contact import is_in_touch, lives_for_sure
 from stoker.ha.coordinator import Check, Coordinator, Op
+from stoker.ha.follow import has_contact, session_surely_lives
 
 
 class Grant:
@@ -20,13 +20,13 @@ class Grant:
         self._revoked = asyncio.Event()
 
     @property
-    def revoked(self) -> bool:
+    def is_revoked(self) -> bool:
         return self._revoked.is_set()
 
     @property
     def is_valid(self) -> bool:
         """As far as this process knows; only a `commit` knows for sure."""
-        return not self.revoked and is_in_touch(self.coordinator)
+        return not self.is_revoked and has_contact(self.coordinator)
 
     @property
     def is_certain(self) -> bool:
@@ -34,7 +34,7 @@ class Grant:
 
         A process that was frozen knows by its clock that it was, before any event tells it.
         """
-        return self.is_valid and lives_for_sure(self.coordinator)
+        return self.is_valid and session_surely_lives(self.coordinator)
 
     def require_certainty(self) -> None:
         """LeadershipLost when another process may lead: for what no transaction can fence."""
@@ -48,12 +48,12 @@ class Grant:
         await self._revoked.wait()
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
-        if self.revoked:
+        if self.is_revoked:
             raise self._lost()
         return await self.commit_until_superseded(ops)
 
     async def commit_until_superseded(self, ops: Sequence[Op]) -> list[int]:
-        """For the last words of a revoked leader, which count while nobody has followed it."""
+        """For the last words of a is_revoked leader, which count while nobody has followed it."""
         try:
             versions = await self.coordinator.commit([Check(keys.EPOCH, self.epoch), *ops])
         except (VersionMismatch, NoSuchKey) as error:

@@ -16,7 +16,7 @@ from stoker.storage.contract import Storage
 FILE: Final = "cluster-id"
 
 
-async def belong_together(leadership: Leadership, storage: Storage, ids: Ids) -> bool:
+async def bind_to_same_cluster(leadership: Leadership, storage: Storage, ids: Ids) -> bool:
     """Binds them to each other when they meet for the first time."""
     identity = await _identity(leadership, ids)
     try:

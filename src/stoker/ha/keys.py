@@ -19,7 +19,7 @@ SHUTDOWN: Final = "shutdown"
 
 JOBS: Final = "jobs"
 RESULTS: Final = "results"
-WISHES: Final = "wishes"
+CANCELLATIONS: Final = "wishes"
 ATTEMPTS: Final = "attempts"
 REPLACEMENTS: Final = "replacements"
 MASTERS: Final = "masters"
@@ -46,8 +46,8 @@ def result(job_id: JobId) -> str:
     return f"{RESULTS}/{job_id}"
 
 
-def wish(job_id: JobId) -> str:
-    return f"{WISHES}/{job_id}"
+def cancellation(job_id: JobId) -> str:
+    return f"{CANCELLATIONS}/{job_id}"
 
 
 def attempts(job_id: JobId) -> str:

@@ -7,7 +7,7 @@ from stoker.core.ids import ResourceId
 from stoker.core.values import FencingToken
 from stoker.ha.coordinator import Coordinator, Op
 from stoker.ha.grant import Grant
-from stoker.ha.publication import Publication
+from stoker.ha.publication import LeaderPublication
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -17,7 +17,7 @@ class Leadership:
     component: str
     token: FencingToken
     grant: Grant
-    publication: Publication
+    publication: LeaderPublication
 
     @property
     def process(self) -> ResourceId:

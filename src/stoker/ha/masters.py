@@ -1,7 +1,8 @@
-"""Which masters there are, as far as the coordinator could last tell.
+"""The directory of masters: each master keeps an ephemeral key with its address.
 
-Each master keeps an ephemeral key with its address. What was last seen is kept when contact with
-the coordinator is lost, because that is when it is needed: see the failsafe of leases.
+A task executor needs the addresses most when the coordinator is out of reach: then it asks the
+masters directly whether its job is still led (the failsafe of the leases). So the list that was
+read last is kept while contact is lost.
 """
 
 import asyncio
@@ -9,99 +10,87 @@ import logging
 from datetime import timedelta
 from typing import Final
 
-from stoker.aio.retry import Backoff
 from stoker.core.errors import CorruptContent, KeyExists, NoSuchKey, SessionExpired, Unavailable
 from stoker.core.ids import ResourceId
 from stoker.ha import keys
-from stoker.ha.contact import wait_for_contact
 from stoker.ha.coordinator import Coordinator, Create, Delete, Watch
+from stoker.ha.follow import follow, wait_until_connected
 from stoker.ha.record import StoredRecord, decode_record, encode
 
 log = logging.getLogger(__name__)
 
-BACKOFF: Final = Backoff(initial=timedelta(seconds=0.2), maximum=timedelta(seconds=5))
+RETRY_PAUSE: Final = timedelta(seconds=0.2)
 
 
 class MasterRecord(StoredRecord, frozen=True, kw_only=True):
-    """What `masters/<resource id>` says."""
+    """Value of `masters/<resource id>`."""
 
     resource_id: ResourceId
     address: str
-    """Of the process's RPC service."""
+    """Address of the process's RPC service."""
 
 
 class MasterDirectory:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self.known: dict[ResourceId, str] = {}
-        """Address of each master; the last that was seen, also while contact is lost."""
+        """Address of each master, as read last; kept while contact is lost."""
 
     async def run(self) -> None:
-        """Follow until the coordinator's session is over."""
-        failures = 0
-        while True:
-            try:
-                await self._follow()
-                failures = 0
-            except Unavailable as error:
-                log.info("the list of masters cannot be read: %s", error)
-                await asyncio.sleep(BACKOFF.delay(failures).total_seconds())
-                failures += 1
+        """Follow the masters until the coordinator's session is over."""
+        await follow(self._coordinator, self._read, subject="the list of masters")
+
+    async def _read(self, watch: Watch) -> None:
+        found: dict[ResourceId, str] = {}
+        for name in await self._coordinator.children(keys.MASTERS, watch=watch):
+            value = await self._coordinator.read(f"{keys.MASTERS}/{name}")
+            record = _decode_or_none(value.value, name) if value is not None else None
+            if record is not None:
+                found[record.resource_id] = record.address
+        self.known = found
 
     async def announce(self, resource_id: ResourceId, address: str) -> None:
-        """Keep the master's own key until cancelled, then withdraw it."""
+        """Maintain this master's key until cancelled, then remove it."""
         key = keys.master(resource_id)
         value = encode(MasterRecord(resource_id=resource_id, address=address))
         try:
             while True:
-                await wait_for_contact(self._coordinator)
+                await wait_until_connected(self._coordinator)
                 watch = Watch()
                 try:
-                    await self._assert(key, value, watch)
+                    await self._ensure_key(key, value, watch)
                 except Unavailable as error:
                     log.info("this master is not announced yet: %s", error)
-                    await asyncio.sleep(BACKOFF.delay(0).total_seconds())
+                    await asyncio.sleep(RETRY_PAUSE.total_seconds())
                     continue
                 await watch.wait()
         finally:
-            await self._withdraw(key)
+            await self._remove_key(key)
 
-    async def _assert(self, key: str, value: bytes, watch: Watch) -> None:
+    async def _ensure_key(self, key: str, value: bytes, watch: Watch) -> None:
         found = await self._coordinator.read(key, watch=watch)
-        ours = found is not None and found.owner == self._coordinator.session
-        if ours and found is not None and found.value == value:
+        is_own = found is not None and found.owner == self._coordinator.session
+        if is_own and found is not None and found.value == value:
             return
         try:
-            # A key of a former life under the same id is replaced.
+            # Replaces the key of a previous process with the same id.
             removal = [Delete(key, found.version)] if found is not None else []
             await self._coordinator.commit([*removal, Create(key, value, ephemeral=True)])
         except (KeyExists, NoSuchKey) as error:
-            log.info("announced by somebody else meanwhile: %s", error)
+            log.info("another process announced this master meanwhile: %s", error)
 
-    async def _withdraw(self, key: str) -> None:
+    async def _remove_key(self, key: str) -> None:
         try:
             found = await self._coordinator.read(key)
             if found is not None and found.owner == self._coordinator.session:
                 await self._coordinator.commit([Delete(key, found.version)])
         except (Unavailable, SessionExpired, NoSuchKey) as error:
-            log.info("this master was not withdrawn: %s", error)
+            log.info("this master's key was not removed: %s", error)
 
-    async def _follow(self) -> None:
-        await wait_for_contact(self._coordinator)
-        watch = Watch()
-        names = await self._coordinator.children(keys.MASTERS, watch=watch)
-        seen: dict[ResourceId, str] = {}
-        for name in names:
-            found = await self._coordinator.read(f"{keys.MASTERS}/{name}")
-            if found is not None:
-                record = self._understood(found.value, name)
-                seen |= {record.resource_id: record.address} if record else {}
-        self.known = seen
-        await watch.wait()
 
-    def _understood(self, value: bytes, name: str) -> MasterRecord | None:
-        try:
-            return decode_record(value, MasterRecord, f"{keys.MASTERS}/{name}")
-        except CorruptContent as error:
-            log.warning("%s; it is left out", error)
-            return None
+def _decode_or_none(value: bytes, name: str) -> MasterRecord | None:
+    try:
+        return decode_record(value, MasterRecord, f"{keys.MASTERS}/{name}")
+    except CorruptContent as error:
+        log.warning("%s; this master is left out", error)
+        return None

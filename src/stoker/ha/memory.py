@@ -10,7 +10,7 @@ from stoker.aio.latest import Latest
 from stoker.core.errors import ConnectionLost, CoordinatorUnavailable, SessionExpired
 from stoker.ha.coordinator import ConnectionState, Op, Versioned, Watch
 from stoker.ha.transaction import Record, checked_key, plan, refuse_ephemeral
-from stoker.ha.watches import Aspect, Place, Sight, Watches
+from stoker.ha.watches import WatchedState, Watches, WatchKey, WatchKind
 
 
 class Loss(Enum):
@@ -35,11 +35,11 @@ class _Tree:
     def children(self, key: str) -> list[str]:
         return sorted({other[len(key) + 1 :].split("/")[0] for other in self.keys_below(key)})
 
-    def sight(self, place: Place) -> Sight:
-        if place.aspect is Aspect.CHILDREN:
-            return Sight(tuple(self._lives_below(place.key)))
-        record = self.get(place.key)
-        return Sight((record.created, record.version) if record else ())
+    def watched_state(self, watch_key: WatchKey) -> WatchedState:
+        if watch_key.kind is WatchKind.CHILDREN:
+            return WatchedState(tuple(self._lives_below(watch_key.key)))
+        record = self.get(watch_key.key)
+        return WatchedState((record.created, record.version) if record else ())
 
     def _lives_below(self, key: str) -> Iterable[tuple[str, int]]:
         """A child that went and came back has changed, though the names are the same."""
@@ -55,7 +55,7 @@ class MemoryCoordination:
     """What all sessions share, and where their faults are made.
 
     A suspended session ends after `session_timeout` seconds of loop time, when one is given; its
-    client learns of it when it is resumed, as over a real network. A lasting one then begins
+    client learns of it when it is resumed, as over a real network. A auto-renewing one then begins
     another session.
     """
 
@@ -69,8 +69,8 @@ class MemoryCoordination:
         self._lives = itertools.count(1)
         self._sessions: dict[str, MemoryCoordinator] = {}
 
-    def session(self, *, lasting: bool = False) -> "MemoryCoordinator":
-        return MemoryCoordinator(self, lasting=lasting)
+    def session(self, *, auto_renewing: bool = False) -> "MemoryCoordinator":
+        return MemoryCoordinator(self, auto_renewing=auto_renewing)
 
     def begin(self, coordinator: "MemoryCoordinator") -> str:
         session = f"session-{next(self._numbers)}"
@@ -151,11 +151,11 @@ class MemoryCoordination:
 
 
 class MemoryCoordinator:
-    """One session of a MemoryCoordination; a lasting one has several, one after the other."""
+    """One session of a MemoryCoordination; several in sequence if it is auto-renewing."""
 
-    def __init__(self, coordination: MemoryCoordination, *, lasting: bool) -> None:
+    def __init__(self, coordination: MemoryCoordination, *, auto_renewing: bool) -> None:
         self._coordination = coordination
-        self._lasting = lasting
+        self._auto_renewing = auto_renewing
         self._session = coordination.begin(self)
         self._contact_until = -math.inf
         self._state = Latest(ConnectionState.CONNECTED)
@@ -191,26 +191,26 @@ class MemoryCoordinator:
         return await self._state.wait_for_change(known)
 
     async def read(self, key: str, *, watch: Watch | None = None) -> Versioned | None:
-        place = Place(Aspect.VALUE, checked_key(key))
+        watch_key = WatchKey(WatchKind.VALUE, checked_key(key))
         await self._turn()
         tree = self._visible()
         if watch is not None:
-            self._watches.add(place, tree.sight(place), watch)
+            self._watches.add(watch_key, tree.watched_state(watch_key), watch)
         record = tree.get(key)
         if record is None:
             return None
         return Versioned(value=record.value, version=record.version, owner=record.owner)
 
     async def children(self, key: str, *, watch: Watch | None = None) -> list[str]:
-        place = Place(Aspect.CHILDREN, checked_key(key))
+        watch_key = WatchKey(WatchKind.CHILDREN, checked_key(key))
         await self._turn()
         tree = self._visible()
         if watch is not None:
-            self._watches.add(place, tree.sight(place), watch)
+            self._watches.add(watch_key, tree.watched_state(watch_key), watch)
         return tree.children(key)
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
-        if self._lasting:
+        if self._auto_renewing:
             refuse_ephemeral(ops)
         await self._turn()
         loss, self.next_loss = self.next_loss, None
@@ -250,7 +250,7 @@ class MemoryCoordinator:
         """It learns that its session is over."""
         if self.state is ConnectionState.LOST:
             return
-        if not self._lasting:
+        if not self._auto_renewing:
             self._lose()
             return
         self._state.set(ConnectionState.SUSPENDED)
@@ -267,13 +267,18 @@ class MemoryCoordinator:
         if self.state is ConnectionState.CONNECTED and self.stale_tree is None:
             tree = self._coordination.tree()
             self._watches.settle(
-                {place: tree.sight(place) for place in self._watches.places(touched)}
+                {
+                    watch_key: tree.watched_state(watch_key)
+                    for watch_key in self._watches.watched_keys(touched)
+                }
             )
 
     def catch_up(self) -> None:
         self.stale_tree = None
         tree = self._coordination.tree()
-        self._watches.settle({place: tree.sight(place) for place in self._watches.places()})
+        self._watches.settle(
+            {watch_key: tree.watched_state(watch_key) for watch_key in self._watches.watched_keys()}
+        )
 
     async def _turn(self) -> None:
         """Let others run, as a real call would; then see whether there is a server at all."""

@@ -32,7 +32,7 @@ class LeaderAddress(StoredRecord, frozen=True, kw_only=True):
     process: ResourceId
 
 
-class Publication:
+class LeaderPublication:
     """At most one address for each leadership, asserted for as long as it lasts."""
 
     def __init__(self, grant: Grant, component: str, token: FencingToken) -> None:
@@ -54,14 +54,14 @@ class Publication:
         )
         # Nearly always nothing is there, so it is looked at only if that proves wrong.
         stands = await self._try(self._create(wanted))
-        while not stands and not self._grant.revoked:
+        while not stands and not self._grant.is_revoked:
             stands = await self._try(self._assert(wanted, Watch()))
         if stands:
             self._wanted.set(wanted)
 
     async def keep(self) -> None:
         """Write it back whenever somebody else changed or removed it."""
-        while not self._grant.revoked:
+        while not self._grant.is_revoked:
             wanted = await self._wanted.wait_until(lambda value: value is not None)
             assert wanted is not None
             watch = Watch()

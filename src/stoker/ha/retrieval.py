@@ -1,106 +1,93 @@
-"""Leader retrieval: who leads a component now, and every change of that."""
+"""Leader retrieval: who leads a component now, and every change of that.
+
+A leader publishes its address under an ephemeral key. While contact with the coordinator is lost
+nobody can tell whether that leader still leads, so it counts as unknown; unless the coordinator
+tolerates suspension: then it stays known until its session, or this one, may have ended.
+"""
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Final
 
 from stoker.aio.latest import Latest
-from stoker.aio.retry import Backoff
-from stoker.core.errors import CorruptContent, SessionExpired, Unavailable
+from stoker.core.errors import CorruptContent
 from stoker.ha import keys
-from stoker.ha.contact import is_in_touch
 from stoker.ha.coordinator import ConnectionState, Coordinator, Watch
+from stoker.ha.follow import follow, has_contact, wait_until_connected
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.record import decode_record
 
 log = logging.getLogger(__name__)
 
-BACKOFF: Final = Backoff(initial=timedelta(seconds=0.1), maximum=timedelta(seconds=5))
-
 
 @dataclass(frozen=True)
-class _Sighting:
-    """Numbered, so that a leader who comes back unchanged is told again."""
+class _Observation:
+    """Numbered, so that a leader who comes back unchanged is reported again."""
 
     number: int
     leader: LeaderAddress | None
 
 
 class LeaderRetrieval:
-    """Follows one component. `run` belongs to the caller; the rest can be used by many."""
+    """Follows one component. The caller owns `run`; everything else may have many users."""
 
     def __init__(self, coordinator: Coordinator, component: str) -> None:
         self.component = component
         self._coordinator = coordinator
-        self._seen = Latest(_Sighting(0, None))
+        self._observed = Latest(_Observation(0, None))
 
     @property
     def leader(self) -> LeaderAddress | None:
-        return self._seen.value.leader
+        return self._observed.value.leader
 
     async def leaders(self) -> AsyncIterator[LeaderAddress | None]:
-        """What is known now, then each true change; None when there is no leader.
+        """The leader known now, then each change; None while there is no leader.
 
-        A slow reader may miss what was between. After contact with the coordinator was lost, the
-        leader is told again, even if it is the same.
+        A slow reader may miss changes in between. After contact with the coordinator was lost,
+        the leader is reported again, even if it is the same.
         """
-        seen = self._seen.value
+        observed = self._observed.value
         while True:
-            yield seen.leader
-            seen = await self._seen.wait_for_change(seen)
+            yield observed.leader
+            observed = await self._observed.wait_for_change(observed)
 
     async def wait_for_leader(self) -> LeaderAddress:
-        seen = await self._seen.wait_until(lambda sighting: sighting.leader is not None)
-        assert seen.leader is not None
-        return seen.leader
+        observed = await self._observed.wait_until(lambda latest: latest.leader is not None)
+        assert observed.leader is not None
+        return observed.leader
 
-    async def wait_while(self, known: LeaderAddress | None) -> LeaderAddress | None:
-        """The leader, as soon as it is not the known one."""
-        return (await self._seen.wait_until(lambda sighting: sighting.leader != known)).leader
+    async def wait_for_leader_other_than(self, known: LeaderAddress | None) -> LeaderAddress | None:
+        """The leader, or None when there is none, as soon as it differs from the known one."""
+        return (await self._observed.wait_until(lambda latest: latest.leader != known)).leader
 
     async def run(self) -> None:
-        """Until the coordinator's session is over; then nobody leads, and SessionExpired."""
-        failures = 0
+        """Follow until the coordinator's session is over; nobody leads after that."""
         try:
-            while True:
-                await self._wait_until_connected()
-                try:
-                    await self._follow()
-                except Unavailable as error:
-                    log.info("the leader of %s cannot be read: %s", self.component, error)
-                    await asyncio.sleep(BACKOFF.delay(failures).total_seconds())
-                    failures += 1
-                else:
-                    failures = 0
+            await follow(
+                self._coordinator,
+                self._read,
+                subject=f"the leader of {self.component}",
+                wait_for_contact=self._wait_for_contact,
+            )
         finally:
-            self._tell(None)
+            self._set_leader(None)
 
-    async def _follow(self) -> None:
-        """Until contact is lost."""
-        await self._coordinator.sync()
-        while self._coordinator.state is ConnectionState.CONNECTED:
-            watch = Watch()
-            found = await self._coordinator.read(keys.leader(self.component), watch=watch)
-            self._tell(self._understood(found.value) if found else None)
-            await watch.wait()
+    async def _read(self, watch: Watch) -> None:
+        found = await self._coordinator.read(keys.leader(self.component), watch=watch)
+        self._set_leader(self._decode_or_none(found.value) if found else None)
 
-    async def _wait_until_connected(self) -> None:
+    async def _wait_for_contact(self) -> None:
         state = self._coordinator.state
-        while state is ConnectionState.SUSPENDED:
-            if is_in_touch(self._coordinator):
-                state = await self._bear_with_silence()
-                continue
-            self._tell(None)
-            state = await self._coordinator.wait_for_state_other_than(state)
-        if state is ConnectionState.LOST:
-            raise SessionExpired("the coordinator's session has ended: no leader can be found")
+        while state is ConnectionState.SUSPENDED and has_contact(self._coordinator):
+            state = await self._tolerate_suspension()
+        if state is ConnectionState.SUSPENDED:
+            self._set_leader(None)
+        await wait_until_connected(self._coordinator)
 
-    async def _bear_with_silence(self) -> ConnectionState:
-        """The leader stays known until its session, or this one, may have ended."""
+    async def _tolerate_suspension(self) -> ConnectionState:
+        """Wait for another state, for at most the session timeout after the last contact."""
         coordinator = self._coordinator
         until = coordinator.last_contact + coordinator.session_timeout
         with contextlib.suppress(TimeoutError):
@@ -108,14 +95,14 @@ class LeaderRetrieval:
                 return await coordinator.wait_for_state_other_than(ConnectionState.SUSPENDED)
         return coordinator.state
 
-    def _understood(self, value: bytes) -> LeaderAddress | None:
+    def _decode_or_none(self, value: bytes) -> LeaderAddress | None:
         try:
             return decode_record(value, LeaderAddress, keys.leader(self.component))
         except CorruptContent as error:
             log.warning("%s; until its leader publishes again, there is none", error)
             return None
 
-    def _tell(self, leader: LeaderAddress | None) -> None:
-        seen = self._seen.value
-        if leader != seen.leader:
-            self._seen.set(_Sighting(seen.number + 1, leader))
+    def _set_leader(self, leader: LeaderAddress | None) -> None:
+        observed = self._observed.value
+        if leader != observed.leader:
+            self._observed.set(_Observation(observed.number + 1, leader))

@@ -61,12 +61,11 @@ def checked_key(key: str) -> str:
 
 
 def refuse_ephemeral(ops: Sequence[Op]) -> None:
-    """By a lasting coordinator, whose sessions nobody should count on."""
+    """InvalidInput for ephemeral keys, which an auto-renewing coordinator cannot keep."""
     for op in ops:
         if isinstance(op, Create) and op.ephemeral:
             raise InvalidInput(
-                f"{op.key} cannot go with its session: that of a lasting coordinator is followed "
-                "by others",
+                f"{op.key} cannot be ephemeral: an auto-renewing coordinator changes its session",
                 key=op.key,
             )
 

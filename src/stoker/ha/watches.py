@@ -1,4 +1,4 @@
-"""Watches that were set and have not fired: who waits for what, and what they had seen."""
+"""Watches that were set and have not has_fired: who waits for what, and what they had seen."""
 
 import weakref
 from collections import Counter
@@ -13,26 +13,26 @@ from stoker.ha.transaction import ancestors
 _FEW = 16
 
 
-class Aspect(StrEnum):
+class WatchKind(StrEnum):
     VALUE = "value"
     CHILDREN = "children"
 
 
-class Place(NamedTuple):
-    aspect: Aspect
+class WatchKey(NamedTuple):
+    kind: WatchKind
     key: str
 
 
-def places_touched_by(key: str) -> Iterator[Place]:
+def watch_keys_changed_by(key: str) -> Iterator[WatchKey]:
     """What a change of this key may have altered."""
-    yield Place(Aspect.VALUE, key)
+    yield WatchKey(WatchKind.VALUE, key)
     for ancestor in ancestors(key):
-        yield Place(Aspect.CHILDREN, ancestor)
+        yield WatchKey(WatchKind.CHILDREN, ancestor)
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What a place looks like; two sights differ when a watch between them must fire."""
+class WatchedState:
+    """The state of a watch key; a watch fires when its identity has changed."""
 
     identity: tuple[object, ...]
     owners: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ class Sight:
 @dataclass(frozen=True)
 class _Waiting:
     number: int
-    seen: Sight
+    seen: WatchedState
     watch: "weakref.ref[Watch]"
 
 
@@ -54,14 +54,14 @@ class Watches:
     """
 
     def __init__(self) -> None:
-        self._set: dict[Place, list[_Waiting]] = {}
+        self._set: dict[WatchKey, list[_Waiting]] = {}
         self._owners: Counter[str] = Counter()
         self._added = 0
         self._size = 0
         self._wanted = 0
         """How many there were after the last look at all of them."""
 
-    def add(self, place: Place, seen: Sight, watch: Watch) -> None:
+    def add(self, watch_key: WatchKey, seen: WatchedState, watch: Watch) -> None:
         # Not for each one: with thousands of jobs that would take longer than all else.
         if self._size >= 2 * self._wanted + _FEW:
             self._drop_unwanted()
@@ -69,7 +69,7 @@ class Watches:
         self._size += 1
         self._owners.update(seen.owners)
         entry = _Waiting(self._added, seen, weakref.ref(watch))
-        self._set.setdefault(place, []).append(entry)
+        self._set.setdefault(watch_key, []).append(entry)
 
     @property
     def any_wanted(self) -> bool:
@@ -79,50 +79,50 @@ class Watches:
         self._drop_unwanted()
         return False
 
-    def places(self, touched: Iterable[str] | None = None) -> set[Place]:
+    def watched_keys(self, touched: Iterable[str] | None = None) -> set[WatchKey]:
         """What somebody waits for; only what a change of the touched keys may have altered."""
         if touched is None:
             self._drop_unwanted()
             return set(self._set)
         return {
-            place
+            watch_key
             for key in touched
-            for place in places_touched_by(key)
-            if any(_waits(entry) for entry in self._set.get(place, ()))
+            for watch_key in watch_keys_changed_by(key)
+            if any(_waits(entry) for entry in self._set.get(watch_key, ()))
         }
 
     def owners(self) -> set[str]:
         """Sessions whose end may change what somebody waits for."""
         return set(self._owners)
 
-    def settle(self, now: Mapping[Place, Sight]) -> None:
-        """Fire those whose place looks different now."""
+    def settle(self, now: Mapping[WatchKey, WatchedState]) -> None:
+        """Fire those whose watch_key looks different now."""
         due = [
             entry
-            for place in now.keys() & self._set.keys()
-            for entry in self._set[place]
-            if now[place].identity != entry.seen.identity
+            for watch_key in now.keys() & self._set.keys()
+            for entry in self._set[watch_key]
+            if now[watch_key].identity != entry.seen.identity
         ]
         for entry in sorted(due, key=lambda each: each.number):
             _fire(entry)
-        for place in now:
-            self._keep_the_waiting(place)
+        for watch_key in now:
+            self._keep_the_waiting(watch_key)
 
     def fire_all(self) -> None:
-        fired = [entry for entries in self._set.values() for entry in entries]
+        has_fired = [entry for entries in self._set.values() for entry in entries]
         self._set = {}
         self._owners.clear()
         self._size = self._wanted = 0
-        for entry in sorted(fired, key=lambda each: each.number):
+        for entry in sorted(has_fired, key=lambda each: each.number):
             _fire(entry)
 
     def _drop_unwanted(self) -> None:
-        for place in list(self._set):
-            self._keep_the_waiting(place)
+        for watch_key in list(self._set):
+            self._keep_the_waiting(watch_key)
         self._wanted = self._size
 
-    def _keep_the_waiting(self, place: Place) -> None:
-        entries = self._set.get(place)
+    def _keep_the_waiting(self, watch_key: WatchKey) -> None:
+        entries = self._set.get(watch_key)
         if entries is None:
             return
         waiting: list[_Waiting] = []
@@ -135,14 +135,14 @@ class Watches:
             self._owners = +self._owners
         self._size -= len(entries) - len(waiting)
         if waiting:
-            self._set[place] = waiting
+            self._set[watch_key] = waiting
         else:
-            del self._set[place]
+            del self._set[watch_key]
 
 
 def _waits(entry: _Waiting) -> bool:
     watch = entry.watch()
-    return watch is not None and not watch.fired
+    return watch is not None and not watch.has_fired
 
 
 def _fire(entry: _Waiting) -> None:

@@ -34,7 +34,7 @@ from stoker.gateways.taskexecutor import MOVED, TaskDeployment
 from stoker.ha.leadership import Leadership
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.attempts import (
     CancelAttempt,

@@ -13,7 +13,7 @@ from stoker.core.errors import CorruptContent, StorageUnavailable
 from stoker.core.graph import FormatWrite, JobGraph, Sink
 from stoker.core.ids import RegionId
 from stoker.core.results import NEIGHBOUR, Failure
-from stoker.ha.stores.publications import PublicationStore
+from stoker.ha.stores.storage_records import PublicationStore
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from stoker.gateways.jobmaster import job_component
 from stoker.ha.election import LeaderElection
 from stoker.ha.leadership import Leadership
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.jobmaster.attempts import PreviousAttempt, SlotHandle
 from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
@@ -326,7 +326,7 @@ async def running_job(
     runner = JobMasterRunner(to_run, services, storage=storage)
     component = job_component(to_run.graph.job_id)
     leading = asyncio.create_task(
-        election.contend(component, runner.lead), name=f"contend {component}"
+        election.run_while_leading(component, runner.lead), name=f"lead {component}"
     )
     leading.add_done_callback(runner.on_leading_ended)
     try:

@@ -11,12 +11,14 @@ from stoker.ha.zookeeper.options import ZooKeeperOptions
 from stoker.processes.directories import coordinator_url
 
 
-async def open_session(configuration: Configuration, ids: Ids, *, lasting: bool) -> Coordinator:
+async def open_session(
+    configuration: Configuration, ids: Ids, *, auto_renewing: bool
+) -> Coordinator:
     """A new session; Unavailable when the coordinator does not answer."""
     session = await open_coordinator(
         coordinator_url(configuration.of(ClusterOptions)),
         ids=ids,
-        lasting=lasting,
+        auto_renewing=auto_renewing,
         options=configuration.of(ZooKeeperOptions),
     )
     try:
@@ -28,11 +30,11 @@ async def open_session(configuration: Configuration, ids: Ids, *, lasting: bool)
 
 
 async def open_first_session(
-    configuration: Configuration, ids: Ids, *, lasting: bool
+    configuration: Configuration, ids: Ids, *, auto_renewing: bool
 ) -> Coordinator:
     """As `open_session`, at the start of a process, which needs a coordinator to begin at all."""
     try:
-        return await open_session(configuration, ids, lasting=lasting)
+        return await open_session(configuration, ids, auto_renewing=auto_renewing)
     except Unavailable as error:
         url = coordinator_url(configuration.of(ClusterOptions))
         raise StartupFailed(

@@ -23,7 +23,7 @@ def directories_for(
     resource_id: ResourceId,
     options: ProcessOptions,
     *,
-    lasting: bool,
+    is_permanent: bool,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[Directories]:
     """Made if need be. Those of an id that comes again stay for it; of others only logs do.
@@ -34,7 +34,7 @@ def directories_for(
     try:
         yield directories
     finally:
-        if not lasting or is_over():
+        if not is_permanent or is_over():
             _remove_all_but_logs(directories)
 
 

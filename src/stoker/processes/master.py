@@ -26,7 +26,7 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.ha.coordinator import Coordinator
 from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
-from stoker.ha.shutdown_follower import ShutdownFollower
+from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.address_file import address_left_at
@@ -165,7 +165,7 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
         directories_for(
             resource_id,
             configuration.of(ProcessOptions),
-            lasting=options.resource_id is not None,
+            is_permanent=options.resource_id is not None,
             is_over=shutdowns.over.is_set,
         )
     )
@@ -179,12 +179,12 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
     )
     stack.push_async_callback(rpc.close)
     storage = open_storage(storage_url(configuration.of(ClusterOptions)))
-    lookout = await open_first_session(configuration, ids, lasting=True)
-    stack.push_async_callback(lookout.close)
+    observer = await open_first_session(configuration, ids, auto_renewing=True)
+    stack.push_async_callback(observer.close)
     blobs = await stack.enter_async_context(
         BlobServer(storage, directories.work / "uploads", configuration.of(BlobOptions))
     )
-    session = await open_first_session(configuration, ids, lasting=False)
+    session = await open_first_session(configuration, ids, auto_renewing=False)
     stack.push_async_callback(session.close)
     services = MasterServices(
         resource_id=resource_id,
@@ -200,10 +200,10 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
         repartition=divided_savepoint,
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
-    url = await stack.enter_async_context(_rest(services, lookout, configuration))
+    url = await stack.enter_async_context(_rest(services, observer, configuration))
     scope = await stack.enter_async_context(TaskScope("master"))
-    open_next = partial(open_session, configuration, ids, lasting=False)
-    scope.spawn("shutdown", shutdowns.run(lookout))
+    open_next = partial(open_session, configuration, ids, auto_renewing=False)
+    scope.spawn("shutdown", shutdowns.run(observer))
     scope.spawn("parts", contend_for_ever(services, url, open_next))
     record = {"rest_url": url, "rpc_address": rpc.address}
     stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
@@ -214,11 +214,11 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
 
 @asynccontextmanager
 async def _rest(
-    services: MasterServices, lookout: Coordinator, configuration: Configuration
+    services: MasterServices, observer: Coordinator, configuration: Configuration
 ) -> AsyncIterator[str]:
     """Answers from the first moment on and through every change of session or leader."""
-    dispatcher = LeaderRetrieval(lookout, DISPATCHER)
-    rest_leader = LeaderRetrieval(lookout, REST_SERVER)
+    dispatcher = LeaderRetrieval(observer, DISPATCHER)
+    rest_leader = LeaderRetrieval(observer, REST_SERVER)
 
     def leads() -> bool:
         leader = dispatcher.leader

@@ -22,12 +22,12 @@ from stoker.gateways.dispatcher import DISPATCHER
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.resourcemanager import RESOURCE_MANAGER
 from stoker.ha.coordinator import Coordinator
-from stoker.ha.election import Lead, LeaderElection
-from stoker.ha.epochs import EpochFollower
+from stoker.ha.election import LeadComponent, LeaderElection
+from stoker.ha.follow import EpochFollower
 from stoker.ha.leadership import Leadership
 from stoker.ha.masters import MasterDirectory
 from stoker.ha.retrieval import LeaderRetrieval
-from stoker.ha.shutdown_follower import ShutdownFollower
+from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.enrichers import load_enrichers
 from stoker.jobmaster.job import JobMasterServices
@@ -101,7 +101,7 @@ class MasterParts:
             rpc=services.rpc,
             coordinator=services.coordinator,
             masters=self._masters,
-            leads=lambda: self.election.leads,
+            leads=lambda: self.election.is_leading,
             epoch_led=lambda: self.election.last_epoch,
             # The follower may lag behind an election that was just won.
             epoch_known=lambda: max(self._epochs.known, self.election.last_epoch or 0),
@@ -120,7 +120,7 @@ class MasterParts:
             scope.spawn("resource manager", self._contend_as_resource_manager())
             scope.spawn("dispatcher", self._contend_as_dispatcher())
             if self._rest_url is not None:
-                scope.spawn("rest", self.election.contend(REST_SERVER, self._lead_rest))
+                scope.spawn("rest", self.election.run_while_leading(REST_SERVER, self._lead_rest))
             scope.spawn("election", self.election.run())
             await asyncio.get_running_loop().create_future()
 
@@ -136,7 +136,7 @@ class MasterParts:
 
     async def _contend_as_resource_manager(self) -> None:
         services = self._services
-        await self.election.contend(
+        await self.election.run_while_leading(
             RESOURCE_MANAGER,
             _to_the_end_of_its_leadership(
                 lead_resource_manager,
@@ -175,7 +175,7 @@ class MasterParts:
             election=self.election,
             storage=services.storage,
         )
-        await self.election.contend(
+        await self.election.run_while_leading(
             DISPATCHER,
             _to_the_end_of_its_leadership(
                 lead_dispatcher,
@@ -200,12 +200,12 @@ class MasterParts:
 
 def _to_the_end_of_its_leadership(
     lead: Callable[[Leadership, Services], Awaitable[None]], services: Services
-) -> Lead:
+) -> LeadComponent:
     """A part that ends though nobody asked it to breaks its process: nobody else would lead it."""
 
     async def lead_to_the_end(leadership: Leadership) -> None:
         await lead(leadership, services)
-        if not leadership.grant.revoked:
+        if not leadership.grant.is_revoked:
             raise RuntimeError(f"{leadership.component} has ended although it still leads")
 
     return lead_to_the_end

@@ -25,8 +25,8 @@ from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.options import EngineOptions
 from stoker.engine.router import Engines
 from stoker.gateways.leases import LeaseOptions
-from stoker.ha.shutdown_follower import ShutdownFollower
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.shutdowns import ShutdownFollower
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes import machine
 from stoker.processes.address_file import address_left_at
@@ -90,7 +90,7 @@ async def task_executor_process(
             directories_for(
                 resource_id,
                 configuration.of(ProcessOptions),
-                lasting=options.resource_id is not None,
+                is_permanent=options.resource_id is not None,
                 is_over=shutdowns.over.is_set,
             )
         )
@@ -105,7 +105,7 @@ async def task_executor_process(
         stack.push_async_callback(rpc.close)
         await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
         storage = open_storage(storage_url(cluster))
-        coordinator = await open_first_session(configuration, ids, lasting=True)
+        coordinator = await open_first_session(configuration, ids, auto_renewing=True)
         stack.push_async_callback(coordinator.close)
         watching = await stack.enter_async_context(TaskScope("end of the cluster"))
         watching.spawn("shutdown", shutdowns.run(coordinator))

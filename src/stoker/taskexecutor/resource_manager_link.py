@@ -85,7 +85,9 @@ class ResourceManagerLink:
     async def _stay_registered(self, leader: LeaderAddress) -> None:
         """Register and stay until the leader changes or the connection is over (TM-02, TM-05)."""
         registering = asyncio.create_task(self._register(leader), name="register")
-        changing = asyncio.create_task(self.retrieval.wait_while(leader), name="leader change")
+        changing = asyncio.create_task(
+            self.retrieval.wait_for_leader_other_than(leader), name="leader change"
+        )
         try:
             await asyncio.wait({registering, changing}, return_when=asyncio.FIRST_COMPLETED)
             if registering.done() and not changing.done():

@@ -31,7 +31,7 @@ from stoker.engine.contract import (
 )
 from stoker.gateways.leases import LeaseOptions
 from stoker.gateways.taskexecutor import MOVED
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.storage.contract import Storage
 from stoker.taskexecutor.attempt_files import AttemptFiles, AttemptLogs
 from stoker.taskexecutor.held_task import HeldTask

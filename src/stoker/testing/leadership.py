@@ -6,7 +6,7 @@ from stoker.ha import keys
 from stoker.ha.coordinator import Coordinator, Create, Put
 from stoker.ha.grant import Grant
 from stoker.ha.leadership import Leadership
-from stoker.ha.publication import Publication
+from stoker.ha.publication import LeaderPublication
 
 
 async def seize_leadership(
@@ -26,5 +26,5 @@ async def seize_leadership(
         component=component,
         token=token,
         grant=grant,
-        publication=Publication(grant, component, token),
+        publication=LeaderPublication(grant, component, token),
     )

@@ -16,14 +16,14 @@ class ProcessCoordinator(MemoryCoordinator):
     """Frozen, it sends nothing: the session ends unnoticed, and what it believes gets stale."""
 
     def __init__(
-        self, coordination: MemoryCoordination, slowness: Slowness, *, lasting: bool = False
+        self, coordination: MemoryCoordination, slowness: Slowness, *, auto_renewing: bool = False
     ) -> None:
         self._slowness = slowness
         self._arrival = 0.0
         self._frozen_at: float | None = None
         self.is_trusted = False
         """Calls are taken though the session is over: then only the epoch refuses a late write."""
-        super().__init__(coordination, lasting=lasting)
+        super().__init__(coordination, auto_renewing=auto_renewing)
 
     @property
     def last_contact(self) -> float:

@@ -30,8 +30,8 @@ from stoker.dispatcher.services import RepartitionState, cannot_repartition
 from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.retrieval import LeaderRetrieval
-from stoker.ha.shutdown_follower import ShutdownFollower
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.shutdowns import ShutdownFollower
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes.master_parts import MasterParts, MasterServices, PartOptions
 from stoker.processes.shutdown import first_of
@@ -175,7 +175,7 @@ class SimulatedCluster:
 
     def start_executor(self, name: str, *, resource_id: str | None = None) -> None:
         """Under the resource id of another one if need be, as after a restart elsewhere."""
-        session = ProcessCoordinator(self.coordination, self.slow_coordinator, lasting=True)
+        session = ProcessCoordinator(self.coordination, self.slow_coordinator, auto_renewing=True)
         storage = ProcessStorage(self.storage, self.slow_storage)
         engine = FakeEngine(name, self.history, self.wall_clock)
         self._lives += 1

@@ -50,10 +50,12 @@ async def open_session(ensemble: LocalZooKeeper, root: str) -> AsyncIterator[Ope
     opened: list[Coordinator] = []
 
     async def open_another(
-        *, at: str | None = None, lasting: bool = False, options: ZooKeeperOptions = OPTIONS
+        *, at: str | None = None, auto_renewing: bool = False, options: ZooKeeperOptions = OPTIONS
     ) -> Coordinator:
         url = f"zookeeper://{at}/{root}" if at else ensemble.url(root)
-        opened.append(await open_coordinator(url, ids=Ids(), lasting=lasting, options=options))
+        opened.append(
+            await open_coordinator(url, ids=Ids(), auto_renewing=auto_renewing, options=options)
+        )
         return opened[-1]
 
     yield open_another

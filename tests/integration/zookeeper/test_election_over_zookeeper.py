@@ -38,7 +38,7 @@ class Process:
         self._election = LeaderElection(coordinator, process=ResourceId(name), ids=Ids())
         self._tasks = [
             asyncio.create_task(self._election.run()),
-            asyncio.create_task(self._election.contend(COMPONENT, self._lead)),
+            asyncio.create_task(self._election.run_while_leading(COMPONENT, self._lead)),
         ]
 
     async def _lead(self, leadership: Leadership) -> None:
@@ -148,7 +148,7 @@ async def test_a_leader_that_is_cut_off_leads_no_more_and_another_follows(
         proxy.cut()
         await eventually(lambda: not cluster.leaders, seconds=1)
         async with asyncio.timeout(15):
-            await retrieval.wait_while(retrieval.leader)
+            await retrieval.wait_for_leader_other_than(retrieval.leader)
         assert await cluster.next_leader() is second
         async with asyncio.timeout(5):
             assert (await _leader_other_than(retrieval, first)).process == second.name
@@ -173,7 +173,7 @@ async def test_a_listener_that_is_cut_off_knows_no_leader_and_is_told_again(
     # LEAD-19
     leader = await cluster.process()
     told: list[str | None] = []
-    async with followed(await open_session(at=proxy.address, lasting=True)) as retrieval:
+    async with followed(await open_session(at=proxy.address, auto_renewing=True)) as retrieval:
 
         async def note() -> None:
             async for address in retrieval.leaders():
@@ -196,7 +196,7 @@ async def test_a_suspension_that_is_tolerated_costs_neither_leadership_nor_knowl
     leader = await cluster.process(at=proxy.address, options=PATIENT)
     await cluster.next_leader()
     await cluster.process()
-    listener = await open_session(at=proxy.address, lasting=True, options=PATIENT)
+    listener = await open_session(at=proxy.address, auto_renewing=True, options=PATIENT)
     async with followed(listener) as retrieval:
         async with asyncio.timeout(5):
             told = await retrieval.wait_for_leader()

@@ -81,7 +81,7 @@ async def test_without_a_majority_calls_fail_fast_until_it_is_back(
     for index in (0, 1):
         ensemble.kill(index)
     await wait_for(session, ConnectionState.SUSPENDED)
-    assert watch.fired
+    assert watch.has_fired
     async with asyncio.timeout(0.5):
         for call in (
             session.read("a"),

@@ -84,10 +84,10 @@ async def test_a_short_cut_keeps_the_session_and_fires_the_watches(
     assert found.owner == session.session == name
 
 
-async def test_a_lasting_coordinator_begins_another_session(
+async def test_an_auto_renewing_coordinator_begins_another_session(
     proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
 ):
-    session, other = await open_session(at=proxy.address, lasting=True), await open_session()
+    session, other = await open_session(at=proxy.address, auto_renewing=True), await open_session()
     name = session.session
     await session.commit([Create("a", b"")])
     watch = Watch()

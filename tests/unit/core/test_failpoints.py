@@ -9,23 +9,23 @@ HIT_THRICE = """
 from stoker.core.failpoints import failpoint
 for number in range(3):
     print(number, flush=True)
-    failpoint("wishes.before-record")
+    failpoint("cancellations.before-record")
 """
 
 
 def test_an_unarmed_failpoint_does_nothing():
-    failpoint("wishes.before-record")
+    failpoint("cancellations.before-record")
 
 
 def test_an_armed_failpoint_calls_back_until_the_block_ends():
     hits: list[int] = []
-    with armed("wishes.before-record", lambda: hits.append(1)):
-        failpoint("wishes.before-record")
-        failpoint("wishes.after-record")
-        with armed("wishes.before-record", lambda: hits.append(2)):
-            failpoint("wishes.before-record")
-        failpoint("wishes.before-record")
-    failpoint("wishes.before-record")
+    with armed("cancellations.before-record", lambda: hits.append(1)):
+        failpoint("cancellations.before-record")
+        failpoint("cancellations.after-record")
+        with armed("cancellations.before-record", lambda: hits.append(2)):
+            failpoint("cancellations.before-record")
+        failpoint("cancellations.before-record")
+    failpoint("cancellations.before-record")
     assert hits == [1, 2, 1]
 
 
@@ -39,9 +39,9 @@ def test_an_unknown_name_is_refused():
 @pytest.mark.parametrize(
     ("setting", "printed", "status"),
     [
-        ("wishes.before-record", "0\n", 137),
+        ("cancellations.before-record", "0\n", 137),
         ("wishes.before-record:2", "0\n1\n", 137),
-        ("wishes.after-record", "0\n1\n2\n", 0),
+        ("cancellations.after-record", "0\n1\n2\n", 0),
     ],
 )
 def test_the_environment_ends_a_process_at_a_failpoint(setting: str, printed: str, status: int):

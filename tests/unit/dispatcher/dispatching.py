@@ -143,7 +143,7 @@ class Master:
         lead = partial(lead_dispatcher, services=services)
         for name, part in (
             ("election", self.election.run()),
-            ("dispatcher", self.election.contend(DISPATCHER, lead)),
+            ("dispatcher", self.election.run_while_leading(DISPATCHER, lead)),
         ):
             self._tasks.append(self.world.scope.spawn(f"{self.name}/{name}", self._noting(part)))
         return self

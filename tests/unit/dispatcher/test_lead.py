@@ -48,13 +48,13 @@ async def test_a_dispatcher_is_found_when_it_has_recovered_and_not_before() -> N
         world.storage.go_away()
         second = world.master()
         await asyncio.sleep(30)
-        assert second.election.leads
+        assert second.election.is_leading
         assert await world.published() is None
         world.storage.come_back()
         await asyncio.sleep(20)
         leader = await world.published()
         assert leader is not None
-        assert second.election.has_leadership(leader.token.session)
+        assert leader.process == second.name
         assert await (await world.dispatcher()).job_status(job_id) is JobStatus.RUNNING
 
 

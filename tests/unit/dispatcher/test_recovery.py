@@ -10,8 +10,7 @@ from stoker.core.results import JobResult
 from stoker.core.states import JobStatus
 from stoker.dispatcher.recovery import decide_recovery
 from stoker.ha.stores.job_graphs import JobRecord, StoredJob
-from stoker.ha.stores.job_results import ResultRecord
-from stoker.ha.stores.unreadable import Unreadable
+from stoker.ha.stores.job_results import ResultRecord, UnreadableJob
 
 
 def job_id(number: int) -> JobId:
@@ -43,8 +42,8 @@ def result(number: int, *, dirty: bool) -> ResultRecord:
     return ResultRecord(result=ended, dirty=dirty, pointer="p", nonce="n")
 
 
-def broken(number: int) -> Unreadable:
-    return Unreadable(job_id=job_id(number), reason="bad bytes")
+def broken(number: int) -> UnreadableJob:
+    return UnreadableJob(job_id=job_id(number), reason="bad bytes")
 
 
 def test_jobs_run_oldest_first_and_cancelled_ones_as_such() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from builders import all_is_quiet, virtual
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import CoordinatorUnavailable, LeadershipLost, SessionExpired
-from stoker.core.ids import Ids, ResourceId, SessionId
+from stoker.core.ids import Ids, ResourceId
 from stoker.ha import keys
 from stoker.ha.coordinator import Create, Delete, Put
 from stoker.ha.election import LeaderElection
@@ -41,11 +41,11 @@ class Process:
     def start(self, *components: str) -> "Process":
         self.running = self.cluster.scope.spawn(self.name, self.noting(self.election.run()))
         for component in components:
-            self.contend(component)
+            self.run_while_leading(component)
         return self
 
-    def contend(self, component: str) -> asyncio.Task[None]:
-        contending = self.noting(self.election.contend(component, self.lead))
+    def run_while_leading(self, component: str) -> asyncio.Task[None]:
+        contending = self.noting(self.election.run_while_leading(component, self.lead))
         return self.cluster.scope.spawn(f"{self.name}/{component}", contending)
 
     async def noting(self, part: Coroutine[Any, Any, None]) -> None:
@@ -118,10 +118,10 @@ async def test_an_address_is_published_only_after_its_owner_confirmed():
             await asyncio.Event().wait()
 
         process.start()
-        cluster.scope.spawn("contend", process.election.contend("dispatcher", lead))
+        cluster.scope.spawn("contend", process.election.run_while_leading("dispatcher", lead))
         await all_is_quiet()
         [leadership] = process.granted
-        assert process.election.has_leadership(leadership.token.session)
+        assert leadership.is_valid
         assert await cluster.published() is None
         confirm.set()
         await all_is_quiet()
@@ -132,18 +132,17 @@ async def test_an_address_is_published_only_after_its_owner_confirmed():
 
 
 @virtual
-async def test_a_revoked_leader_is_told_and_its_session_counts_no_more():
+async def test_a_suspended_leader_is_cancelled_and_its_leaderships_are_invalid():
     """LEAD-02"""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher", "rest")
         await all_is_quiet()
-        sessions = [leadership.token.session for leadership in process.granted]
-        assert len(set(sessions)) == 2
+        assert len({leadership.token.session for leadership in process.granted}) == 2
         cluster.coordination.suspend(process.session)
-        assert not any(map(process.election.has_leadership, sessions))
+        assert not any(leadership.is_valid for leadership in process.granted)
         await all_is_quiet()
         assert len(process.ended) == 2
-        assert not any(map(process.election.has_leadership, sessions))
+        assert not any(leadership.is_valid for leadership in process.granted)
 
 
 @virtual
@@ -168,7 +167,7 @@ async def test_a_contender_that_joins_a_leading_process_is_granted_at_once():
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
-        process.contend("jobmaster/1")
+        process.run_while_leading("jobmaster/1")
         await all_is_quiet()
         assert [leadership.component for leadership in process.granted] == [
             "dispatcher",
@@ -182,7 +181,7 @@ async def test_a_contender_that_leaves_stops_leading_and_its_address_goes():
     """LEAD-05; X-LEAD-03: what comes later does not reach it."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
-        job = process.contend("jobmaster/1")
+        job = process.run_while_leading("jobmaster/1")
         await all_is_quiet()
         assert await cluster.published("jobmaster/1") is not None
         job.cancel()
@@ -281,16 +280,20 @@ async def test_a_standby_writes_nothing_and_leaves_the_leaders_address_when_it_g
 
 
 @virtual
-async def test_a_session_check_needs_both_the_backend_and_the_grant():
+async def test_a_leadership_is_valid_only_with_contact_and_a_grant():
     """LEAD-09"""
     async with new_cluster() as cluster:
-        process = cluster.process()
-        assert not process.election.has_leadership(SessionId("0" * 32))
-        process.start("dispatcher")
+        process = cluster.process().start("dispatcher")
         await all_is_quiet()
-        session = process.granted[0].token.session
-        assert process.election.has_leadership(session)
-        assert not process.election.has_leadership(SessionId("0" * 32))
+        first = process.granted[0]
+        assert first.is_valid
+        cluster.coordination.suspend(process.session)
+        assert not first.is_valid, "contact is lost"
+        await all_is_quiet()
+        cluster.coordination.resume(process.session)
+        await all_is_quiet()
+        assert not first.is_valid, "the grant was revoked"
+        assert process.granted[-1].is_valid
 
 
 @virtual
@@ -302,7 +305,7 @@ async def test_a_slow_component_blocks_no_other_and_its_next_term_waits_for_it()
         slow.session, slow.election = process.session, process.election
         slow.takes_long_to_stop = 100.0
         process.start("dispatcher")
-        slow.contend("slow")
+        slow.run_while_leading("slow")
         await all_is_quiet()
         await contact_is_lost_and_found(cluster, process)
         assert len(process.granted) == 2
@@ -332,7 +335,7 @@ async def test_an_error_of_a_component_leaves_its_contend():
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            await process.election.contend("broken", lead)
+            await process.election.run_while_leading("broken", lead)
         assert process.leads
 
 
@@ -345,7 +348,7 @@ async def test_a_component_that_has_nothing_more_to_do_is_not_started_again():
         async def lead(leadership: Leadership) -> None:
             terms.append(leadership.token.epoch)
 
-        cluster.scope.spawn("short", process.election.contend("short", lead))
+        cluster.scope.spawn("short", process.election.run_while_leading("short", lead))
         await all_is_quiet()
         assert len(terms) == 1
         await contact_is_lost_and_found(cluster, process)
@@ -462,12 +465,12 @@ async def test_a_leader_that_must_write_while_suspended_gives_up_and_does_not_br
             await asyncio.Event().wait()
 
         process.start()
-        contending = process.noting(process.election.contend("dispatcher", lead))
-        cluster.scope.spawn("contend", contending)
+        contending = process.noting(process.election.run_while_leading("dispatcher", lead))
+        cluster.scope.spawn("run_while_leading", contending)
         await all_is_quiet()
         cluster.coordination.suspend(process.session)
         await asyncio.sleep(5)
-        assert terms[0].grant.revoked
+        assert terms[0].grant.is_revoked
         cluster.coordination.resume(process.session)
         await asyncio.sleep(10)
         assert process.errors == []
@@ -572,7 +575,9 @@ async def test_a_write_that_meets_the_suspension_ends_the_term_and_not_the_proce
                 await leadership.commit([Create("a", b"")])
             await asyncio.Event().wait()
 
-        contending = cluster.scope.spawn("writer", process.election.contend("writer", lead))
+        contending = cluster.scope.spawn(
+            "writer", process.election.run_while_leading("writer", lead)
+        )
         await all_is_quiet()
         cluster.coordination.resume(process.session)
         await all_is_quiet()
@@ -620,7 +625,7 @@ async def test_two_contenders_of_one_name_are_refused():
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
         with pytest.raises(ValueError, match="dispatcher contends already"):
-            await process.election.contend("dispatcher", process.lead)
+            await process.election.run_while_leading("dispatcher", process.lead)
         assert process.leads
 
 
@@ -631,7 +636,7 @@ async def test_a_process_without_contenders_does_not_lead():
         idle = cluster.process().start()
         await all_is_quiet()
         assert cluster.coordination.all_keys() == []
-        contending = idle.contend("dispatcher")
+        contending = idle.run_while_leading("dispatcher")
         other = cluster.process()
         await all_is_quiet()
         other.start("dispatcher")

@@ -13,7 +13,7 @@ from stoker.core.ids import Ids
 from stoker.ha.coordinator import Check, ConnectionState, Create, Delete, Put, Watch
 from stoker.ha.embedded.coordinator import EmbeddedCoordinator
 from stoker.ha.embedded.database import Database
-from stoker.ha.embedded.liveness import Liveness
+from stoker.ha.embedded.session_files import SessionFiles
 from stoker.ha.open import open_coordinator
 
 
@@ -35,7 +35,7 @@ async def test_transactions_that_come_together_cost_one_write_and_each_stands_fo
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     await session.commit([Create("taken", b"")])
     writes = []
-    commit = session._machine.commit
+    commit = session._session.commit
 
     def counted(transactions):
         writes.append(len(transactions))
@@ -79,7 +79,7 @@ async def test_a_read_sees_an_own_write_that_was_cancelled_under_way(
 ):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     begun, go_on = threading.Event(), threading.Event()
-    commit = session._machine.commit
+    commit = session._session.commit
 
     def held_up(transactions):
         begun.set()
@@ -117,7 +117,7 @@ async def test_all_children_are_named_however_many_there_are(tmp_path: Path, cou
 async def test_what_cannot_be_read_at_once_is_read_by_the_thread(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     await session.commit([Create("a/b", b"1")])
-    session._machine.glance.close()
+    session._session.inline.close()
     found = await session.read("a/b")
     assert found is not None
     assert found.value == b"1"
@@ -150,7 +150,7 @@ async def test_own_writes_do_not_hide_those_of_others(tmp_path: Path):
 
 def test_one_that_only_reads_writes_nothing(tmp_path: Path):
     Database(tmp_path / "records.sqlite").close()
-    database = Database(tmp_path / "records.sqlite", reads_only=True)
+    database = Database(tmp_path / "records.sqlite", is_read_only=True)
     with pytest.raises(CoordinatorUnavailable, match="readonly"), database.exclusively():
         database.apply([Create("a", b"")], session="s")
     database.close()
@@ -167,7 +167,7 @@ async def test_a_watch_fires_although_thousands_of_others_wait(tmp_path: Path):
         await kept[7].wait()
         await other.commit([Create("a/8", b"")])
         await kept[8].wait()
-    assert sum(watch.fired for watch in kept) == 2
+    assert sum(watch.has_fired for watch in kept) == 2
     await session.close()
     await other.close()
 
@@ -211,8 +211,8 @@ def test_a_full_disk_refuses_the_write_and_keeps_the_rest(tmp_path: Path):
 async def test_a_database_that_vanished_is_unavailable_and_not_empty(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     await session.commit([Create("a", b"")])
-    session._machine.glance.close()
-    await session._thread.run(session._machine._database.close)
+    session._session.inline.close()
+    await session._thread.run(session._session._database.close)
     for call in (session.read("a"), session.children("a"), session.commit([Create("b", b"")])):
         with pytest.raises(CoordinatorUnavailable):
             await call
@@ -237,7 +237,7 @@ async def test_one_that_only_watches_learns_that_its_session_file_was_removed(tm
     (tmp_path / "sessions" / "s").unlink()
     async with asyncio.timeout(5):
         await session.wait_for_state_other_than(ConnectionState.CONNECTED)
-    assert watch.fired
+    assert watch.has_fired
     await session.close()
 
 
@@ -264,7 +264,7 @@ async def test_an_opening_that_is_cancelled_leaves_no_session(tmp_path: Path):
 
 
 def test_a_session_lives_as_long_as_its_lock(tmp_path: Path):
-    liveness = Liveness(tmp_path)
+    liveness = SessionFiles(tmp_path)
     assert not liveness.is_alive("s")
     held = liveness.begin("s")
     assert liveness.is_alive("s")
@@ -278,14 +278,14 @@ def test_a_session_lives_as_long_as_its_lock(tmp_path: Path):
 
 def test_the_file_of_a_dead_session_is_found_and_forgotten(tmp_path: Path):
     (tmp_path / "dead").write_bytes(b"")
-    liveness = Liveness(tmp_path)
+    liveness = SessionFiles(tmp_path)
     assert liveness.dead() == ["dead"]
     liveness.forget("dead")
     assert liveness.dead() == []
 
 
 def test_the_lock_is_not_inherited_by_programs_that_are_started(tmp_path: Path):
-    held = Liveness(tmp_path).begin("s")
+    held = SessionFiles(tmp_path).begin("s")
     descriptor = held._descriptor
     assert descriptor is not None
     assert fcntl.fcntl(descriptor, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
@@ -297,7 +297,7 @@ async def test_only_what_goes_with_its_session_need_not_outlive_the_machine(
 ):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     modes: list[bool] = []
-    database = session._machine._database
+    database = session._session._database
     sync = database._sync_on_commit
 
     def noted(wanted: bool) -> None:

@@ -32,7 +32,7 @@ async def main():
 
     async with TaskScope("child") as scope:
         scope.spawn("election", election.run())
-        await election.contend("dispatcher", lead)
+        await election.run_while_leading("dispatcher", lead)
 
 asyncio.run(main())
 """
@@ -61,7 +61,7 @@ async def test_a_standby_takes_over_when_the_leader_is_killed(tmp_path: Path):
             assert await child.stdout.readline() == b"leads\n"
             scope.spawn("retrieval", retrieval.run())
             scope.spawn("election", election.run())
-            scope.spawn("dispatcher", election.contend("dispatcher", lead))
+            scope.spawn("dispatcher", election.run_while_leading("dispatcher", lead))
             before = await retrieval.wait_for_leader()
             assert before.address == "child"
             assert granted.empty()

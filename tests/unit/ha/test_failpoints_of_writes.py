@@ -21,10 +21,9 @@ EXEMPT = {
     "PublicationStore.decide": "the write of a runner, which has its own around it",
     "JobGraphStore._discard": "content that no record points to; the sweep removes it too",
     "JobResultStore._discard": "content that no record points to; the sweep removes it too",
-    "WishStore.remove": "a wish of no job; it goes with the job's record",
-    "OutcomeStore.remove_job": "a repeatable step of the clean-up, which has its own",
-    "LeaderElection._release": "the session's end removes the same key",
-    "Publication.withdraw": "the session's end removes the same key",
+    "CancellationStore.remove": "a request for a job that is gone; removed with the job's record",
+    "LeaderElection._release_key": "the session's end removes the same key",
+    "LeaderPublication.withdraw": "the session's end removes the same key",
 }
 
 
@@ -96,11 +95,11 @@ def test_a_write_without_a_failpoint_is_found():
     source = """
 class Store:
     async def good(self):
-        failpoint("wishes.before-record")
+        failpoint("cancellations.before-record")
         await self._leadership.commit([])
 
     async def second_is_bad(self):
-        failpoint("wishes.before-record")
+        failpoint("cancellations.before-record")
         await self._leadership.commit([])
         await self._storage.delete("x")
 """

@@ -9,7 +9,7 @@ from stoker.ha.coordinator import Check, Create, Op
 from stoker.ha.embedded.group_commit import GroupCommit
 
 
-class Machine:
+class EmbeddedSession:
     """Notes what it was given."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Machine:
 
 
 def test_whoever_has_its_turn_takes_along_all_that_wait() -> None:
-    machine = Machine()
+    machine = EmbeddedSession()
     group = GroupCommit(machine.commit)
     waiting = [group.add([Create(key, b"")]) for key in "bcd"]
     assert [group.carry_out(each) for each in waiting] == [[0], [0], [0]]
@@ -34,7 +34,7 @@ def test_whoever_has_its_turn_takes_along_all_that_wait() -> None:
 
 
 def test_one_that_is_refused_is_refused_alone() -> None:
-    group = GroupCommit(Machine().commit)
+    group = GroupCommit(EmbeddedSession().commit)
     refused, accepted = group.add([Create("a", b"")]), group.add([Create("b", b"")])
     assert group.carry_out(accepted) == [0]
     with pytest.raises(KeyExists):
@@ -42,7 +42,7 @@ def test_one_that_is_refused_is_refused_alone() -> None:
 
 
 def test_what_breaks_the_write_is_told_to_all_of_them() -> None:
-    machine = Machine()
+    machine = EmbeddedSession()
     machine.failure = ConnectionLost("the disk is gone")
     group = GroupCommit(machine.commit)
     for each in [group.add([Create("a", b"")]), group.add([Create("b", b"")])]:
@@ -52,7 +52,7 @@ def test_what_breaks_the_write_is_told_to_all_of_them() -> None:
 
 
 def test_one_that_was_withdrawn_before_its_turn_never_happens() -> None:
-    machine = Machine()
+    machine = EmbeddedSession()
     group = GroupCommit(machine.commit)
     withdrawn, other = group.add([Create("b", b"")]), group.add([Create("c", b"")])
     group.withdraw(withdrawn)
@@ -62,7 +62,7 @@ def test_one_that_was_withdrawn_before_its_turn_never_happens() -> None:
 
 
 def test_what_may_change_is_known_until_each_has_its_outcome() -> None:
-    group = GroupCommit(Machine().commit)
+    group = GroupCommit(EmbeddedSession().commit)
     first, second = group.add([Create("b/c", b"")]), group.add([Create("d", b"")])
     assert group.may_change("b/c")
     assert group.may_change("b"), "something below it may come"
@@ -75,7 +75,7 @@ def test_what_may_change_is_known_until_each_has_its_outcome() -> None:
 
 
 def test_a_version_that_is_only_checked_does_not_change() -> None:
-    group = GroupCommit(Machine().commit)
+    group = GroupCommit(EmbeddedSession().commit)
     group.add([Check("epoch", 0), Create("b", b"")])
     assert not group.may_change("epoch")
 

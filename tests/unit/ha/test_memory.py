@@ -41,12 +41,12 @@ async def test_a_delayed_session_reads_old_values_until_it_syncs(
     await writer.commit([Put("a", b"new"), Create("b/c", b"")])
     found = await reader.read("a")
     assert found is not None
-    assert (found.value, watch.fired) == (b"old", False)
+    assert (found.value, watch.has_fired) == (b"old", False)
     assert await reader.children("b") == []
     await reader.sync()
     found = await reader.read("a")
     assert found is not None
-    assert (found.value, watch.fired) == (b"new", True)
+    assert (found.value, watch.has_fired) == (b"new", True)
 
 
 async def test_a_delayed_session_sees_its_own_write(coordination: MemoryCoordination):
@@ -66,7 +66,7 @@ async def test_a_suspended_session_keeps_its_keys_and_its_watches_fire(
     watch = Watch()
     await session.read("a", watch=watch)
     coordination.suspend(session)
-    assert watch.fired
+    assert watch.has_fired
     assert await other.read("a") is not None
     coordination.resume(session)
     assert session.state is ConnectionState.CONNECTED
@@ -99,28 +99,28 @@ async def test_a_session_ends_after_its_timeout_and_learns_it_when_resumed():
     assert session.state is ConnectionState.LOST
 
 
-async def test_a_lasting_one_follows_its_session_with_another():
+async def test_an_auto_renewing_coordinator_begins_another_session():
     coordination = MemoryCoordination(session_timeout=0.01)
-    lasting, other = coordination.session(lasting=True), coordination.session()
-    first = lasting.session
-    await lasting.commit([Create("a", b"")])
+    auto_renewing, other = coordination.session(auto_renewing=True), coordination.session()
+    first = auto_renewing.session
+    await auto_renewing.commit([Create("a", b"")])
     watch = Watch()
-    await lasting.read("a", watch=watch)
-    coordination.suspend(lasting)
-    assert watch.fired
+    await auto_renewing.read("a", watch=watch)
+    coordination.suspend(auto_renewing)
+    assert watch.has_fired
     await asyncio.sleep(0.02)
-    assert lasting.state is ConnectionState.SUSPENDED
-    coordination.resume(lasting)
-    assert lasting.state is ConnectionState.CONNECTED
-    assert lasting.session != first
+    assert auto_renewing.state is ConnectionState.SUSPENDED
+    coordination.resume(auto_renewing)
+    assert auto_renewing.state is ConnectionState.CONNECTED
+    assert auto_renewing.session != first
     watch = Watch()
-    await lasting.read("a", watch=watch)
+    await auto_renewing.read("a", watch=watch)
     await other.commit([Put("a", b"new")])
-    assert watch.fired
-    coordination.expire(lasting, tell=False)
-    assert await lasting.read("a") is not None
-    coordination.expire(lasting)
-    assert lasting.state is ConnectionState.CONNECTED
+    assert watch.has_fired
+    coordination.expire(auto_renewing, tell=False)
+    assert await auto_renewing.read("a") is not None
+    coordination.expire(auto_renewing)
+    assert auto_renewing.state is ConnectionState.CONNECTED
 
 
 async def test_the_last_contact_is_that_before_the_silence():

@@ -19,10 +19,10 @@ from stoker.core.states import ExecutionState, JobStatus
 from stoker.ha.leadership import Leadership
 from stoker.ha.memory import Loss, MemoryCoordination
 from stoker.ha.stores.attempts import AttemptRecord, AttemptStore
-from stoker.ha.stores.cancellations import WishStore
-from stoker.ha.stores.job_graphs import JobGraphStore, SameAgain, Stored, StoredJob
+from stoker.ha.stores.cancellations import CancellationStore
+from stoker.ha.stores.job_graphs import AlreadyAccepted, JobGraphStore, Stored, StoredJob
 from stoker.ha.stores.job_results import JobResultStore
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.leadership import seize_leadership
 from stoker.testing.virtual_time import run_virtual
@@ -64,7 +64,7 @@ class Setting:
         self.leadership = await seize_leadership(self.session, ids=self.ids)
         self.graphs = JobGraphStore(self.leadership, self.storage, self.ids)
         self.results = JobResultStore(self.leadership, self.storage, self.ids)
-        self.wishes = WishStore(self.leadership, self.ids)
+        self.wishes = CancellationStore(self.leadership, self.ids)
         self.attempts = AttemptStore(self.leadership)
         self.outcomes = OutcomeStore(self.storage)
 
@@ -135,7 +135,7 @@ async def test_content_is_kept_while_its_pointer_may_exist(setting: Setting):
     await setting.next_leader()
     [job] = await setting.graphs.read_all()
     assert isinstance(job, StoredJob)
-    assert isinstance(await setting.graphs.put(GRAPH, submitted_at=2), SameAgain)
+    assert isinstance(await setting.graphs.put(GRAPH, submitted_at=2), AlreadyAccepted)
 
 
 @with_setting
@@ -197,7 +197,6 @@ async def whole_life_of_a_job(setting: Setting) -> None:
         )
         await setting.results.create_dirty(RESULT, DETAILS)
     await setting.graphs.remove(JOB)
-    await setting.outcomes.remove_job(JOB)
     await setting.results.mark_clean(JOB)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from stoker.ha.coordinator import Create
 from stoker.ha.embedded.database import Database
-from stoker.ha.embedded.view import Departed, View
-from stoker.ha.watches import Aspect, Place
+from stoker.ha.embedded.view import DeadOwnerFound, View
+from stoker.ha.watches import WatchKey, WatchKind
 
 
 class Sessions:
@@ -22,7 +22,11 @@ class Sessions:
         return session in self.alive
 
 
-PLACES = [Place(Aspect.VALUE, "a"), Place(Aspect.VALUE, "b"), Place(Aspect.CHILDREN, "c")]
+WATCH_KEYS = [
+    WatchKey(WatchKind.VALUE, "a"),
+    WatchKey(WatchKind.VALUE, "b"),
+    WatchKey(WatchKind.CHILDREN, "c"),
+]
 
 
 @pytest.fixture
@@ -37,9 +41,9 @@ def database(tmp_path: Path) -> Database:
 def test_each_session_is_asked_after_once_for_all_its_keys(database: Database) -> None:
     sessions = Sessions("one", "two")
     view = View(database, sessions.is_alive, "me")
-    assert set(view.sights(PLACES)) == set(PLACES)
+    assert set(view.watched_states(WATCH_KEYS)) == set(WATCH_KEYS)
     assert sorted(sessions.asked) == ["one", "two"]
     # What was true then need not be true any more.
     sessions.alive.remove("two")
-    with pytest.raises(Departed, match="two"):
-        view.sights(PLACES)
+    with pytest.raises(DeadOwnerFound, match="two"):
+        view.watched_states(WATCH_KEYS)

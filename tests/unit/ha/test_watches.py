@@ -3,35 +3,35 @@
 import pytest
 
 from stoker.ha.coordinator import Watch
-from stoker.ha.watches import Aspect, Place, Sight, Watches
+from stoker.ha.watches import WatchedState, Watches, WatchKey, WatchKind
 
-OLD, NEW = Sight((1,)), Sight((2,))
-
-
-def value(key: str) -> Place:
-    return Place(Aspect.VALUE, key)
+OLD, NEW = WatchedState((1,)), WatchedState((2,))
 
 
-def children(key: str) -> Place:
-    return Place(Aspect.CHILDREN, key)
+def value(key: str) -> WatchKey:
+    return WatchKey(WatchKind.VALUE, key)
+
+
+def children(key: str) -> WatchKey:
+    return WatchKey(WatchKind.CHILDREN, key)
 
 
 def test_a_change_of_a_key_touches_its_value_and_the_children_of_all_above_it() -> None:
     watches, kept = Watches(), [Watch() for _ in range(5)]
-    places = [value("a/b/c"), children("a/b"), children("a"), value("a/b"), value("other")]
-    for place, watch in zip(places, kept, strict=True):
-        watches.add(place, OLD, watch)
-    assert watches.places(["a/b/c"]) == set(places[:3])
-    assert watches.places() == set(places)
+    watch_keys = [value("a/b/c"), children("a/b"), children("a"), value("a/b"), value("other")]
+    for watch_key, watch in zip(watch_keys, kept, strict=True):
+        watches.add(watch_key, OLD, watch)
+    assert watches.watched_keys(["a/b/c"]) == set(watch_keys[:3])
+    assert watches.watched_keys() == set(watch_keys)
 
 
 def test_only_those_fire_that_had_seen_something_else_and_in_their_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fired: list[Watch] = []
+    has_fired: list[Watch] = []
 
     def note(watch: Watch) -> None:
-        fired.append(watch)
+        has_fired.append(watch)
 
     monkeypatch.setattr(Watch, "fire", note)
     watches, kept = Watches(), [Watch() for _ in range(4)]
@@ -40,18 +40,18 @@ def test_only_those_fire_that_had_seen_something_else_and_in_their_order(
     watches.add(value("a"), NEW, kept[2])
     watches.add(value("b"), OLD, kept[3])
     watches.settle({value("a"): NEW, value("b"): NEW, value("nobody"): NEW})
-    assert fired == [kept[0], kept[1], kept[3]]
+    assert has_fired == [kept[0], kept[1], kept[3]]
 
 
 def test_what_nobody_waits_for_any_more_is_forgotten_with_its_owners() -> None:
     watches, kept = Watches(), Watch()
-    watches.add(value("a"), Sight((1,), frozenset({"one"})), Watch())
-    watches.add(value("a"), Sight((1,), frozenset({"one", "two"})), kept)
+    watches.add(value("a"), WatchedState((1,), frozenset({"one"})), Watch())
+    watches.add(value("a"), WatchedState((1,), frozenset({"one", "two"})), kept)
     assert watches.any_wanted
     assert watches.owners() == {"one", "two"}
     kept.fire()
     assert not watches.any_wanted
-    assert watches.places() == set()
+    assert watches.watched_keys() == set()
     assert watches.owners() == set()
 
 
@@ -62,5 +62,5 @@ def test_thousands_that_were_given_up_are_not_kept() -> None:
         watches.add(value(str(number)), OLD, Watch())
     assert len(watches._set) < 100
     watches.fire_all()
-    assert kept.fired
+    assert kept.has_fired
     assert not watches.any_wanted

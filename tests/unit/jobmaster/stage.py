@@ -24,7 +24,7 @@ from stoker.gateways.taskexecutor import TaskDeployment
 from stoker.ha.memory import MemoryCoordination
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.attempts import AttemptStore
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.jobmaster.endpoint import JobMaster
 from stoker.jobmaster.execution_graph import ExecutionGraph
 from stoker.jobmaster.job import JobDriver, JobMasterServices

@@ -16,7 +16,7 @@ from stoker.gateways.resourcemanager import (
 )
 from stoker.ha import keys
 from stoker.ha.coordinator import Create
-from stoker.ha.publication import Publication
+from stoker.ha.publication import LeaderPublication
 from stoker.jobmaster.resource_manager_link import keep_registered
 from unit.fake_parts import FakeManager
 from unit.jobmaster.stage import SLOT, Stage, play
@@ -50,7 +50,7 @@ async def manager_of(stage: Stage, deaf: int = 0) -> AsyncIterator[NotingManager
     token = FencingToken(epoch=grant.epoch, session=stage.ids.session())
     manager = NotingManager(token, deaf)
     async with stage.network.service("manager").running(manager) as address:
-        await Publication(grant, "resource_manager", token).publish(address)
+        await LeaderPublication(grant, "resource_manager", token).publish(address)
         yield manager
 
 

@@ -7,7 +7,7 @@ from stoker.core.ids import Ids
 from stoker.core.states import JobStatus
 from stoker.gateways.job import JobToRun
 from stoker.ha.memory import MemoryCoordination
-from stoker.ha.publication import Publication
+from stoker.ha.publication import LeaderPublication
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.job import JobMasterServices
@@ -41,7 +41,7 @@ def test_a_master_knows_its_former_attempts_before_anyone_can_find_it() -> None:
         seen: list[JobStatus] = []
         published = asyncio.Event()
 
-        class Noting(Publication):
+        class Noting(LeaderPublication):
             async def publish(self, address: str) -> None:
                 seen.append(runner.details().status)
                 published.set()

@@ -20,4 +20,4 @@ async def test_a_coordinator_that_does_not_answer_stops_the_start_with_its_addre
         ),
     )
     with pytest.raises(StartupFailed, match=r"zookeeper://127\.0\.0\.1:1/stoker cannot be reached"):
-        await open_first_session(configuration, Ids(), lasting=True)
+        await open_first_session(configuration, Ids(), auto_renewing=True)

@@ -20,7 +20,9 @@ def use(directories: Directories) -> None:
 
 def test_the_directory_of_an_id_is_below_the_working_directory(tmp_path: Path) -> None:
     """ENTRY-06"""
-    with directories_for(NAME, ProcessOptions(working_dir=tmp_path), lasting=True) as directories:
+    with directories_for(
+        NAME, ProcessOptions(working_dir=tmp_path), is_permanent=True
+    ) as directories:
         assert directories.work == tmp_path / "master-1"
         assert directories.work.is_dir()
         assert directories.logs.is_dir()
@@ -31,7 +33,7 @@ def test_the_directory_of_a_fixed_id_stays_for_its_next_life(tmp_path: Path, fai
     """ENTRY-07"""
     options = ProcessOptions(working_dir=tmp_path)
     try:
-        with directories_for(NAME, options, lasting=True) as directories:
+        with directories_for(NAME, options, is_permanent=True) as directories:
             use(directories)
             if fails:
                 raise ZeroDivisionError
@@ -43,18 +45,18 @@ def test_the_directory_of_a_fixed_id_stays_for_its_next_life(tmp_path: Path, fai
 def test_of_an_id_that_never_comes_again_only_logs_stay(tmp_path: Path) -> None:
     """ENTRY-07 as this design has it"""
     options = ProcessOptions(working_dir=tmp_path)
-    with directories_for(NAME, options, lasting=False) as directories:
+    with directories_for(NAME, options, is_permanent=False) as directories:
         use(directories)
         (directories.logs / "spark.log").write_text("why it broke")
     assert [path.name for path in (tmp_path / "master-1").iterdir()] == ["log"]
-    with directories_for(ResourceId("master-2"), options, lasting=False) as directories:
+    with directories_for(ResourceId("master-2"), options, is_permanent=False) as directories:
         use(directories)
     assert not (tmp_path / "master-2").exists()
 
 
 def test_logs_elsewhere_are_left_alone(tmp_path: Path) -> None:
     options = ProcessOptions(working_dir=tmp_path / "work", log_dir=tmp_path / "logs")
-    with directories_for(NAME, options, lasting=False) as directories:
+    with directories_for(NAME, options, is_permanent=False) as directories:
         use(directories)
         (directories.logs / "spark.log").write_text("x")
     assert (tmp_path / "logs" / "spark.log").exists()
@@ -67,7 +69,7 @@ def test_a_directory_that_cannot_be_made_stops_the_start_with_a_hint(tmp_path: P
     options = ProcessOptions(working_dir=tmp_path / "work")
     with (
         pytest.raises(StartupFailed, match=r"process\.working-dir"),
-        directories_for(NAME, options, lasting=True),
+        directories_for(NAME, options, is_permanent=True),
     ):
         pass
 
@@ -75,7 +77,7 @@ def test_a_directory_that_cannot_be_made_stops_the_start_with_a_hint(tmp_path: P
 def test_nothing_but_logs_stays_of_a_cluster_that_is_over(tmp_path: Path) -> None:
     """ENTRY-07"""
     options = ProcessOptions(working_dir=tmp_path)
-    with directories_for(NAME, options, lasting=True, is_over=lambda: True) as directories:
+    with directories_for(NAME, options, is_permanent=True, is_over=lambda: True) as directories:
         use(directories)
         (directories.logs / "spark.log").write_text("x")
     assert [path.name for path in (tmp_path / "master-1").iterdir()] == ["log"]

@@ -19,7 +19,7 @@ from stoker.ha import keys
 from stoker.ha.coordinator import Create
 from stoker.ha.leadership import Leadership
 from stoker.ha.memory import MemoryCoordination
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.rpc.memory import MemoryNetwork
 from stoker.storage.memory import MemoryStorage
 from stoker.taskexecutor.options import TaskExecutorOptions

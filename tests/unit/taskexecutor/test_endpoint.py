@@ -12,7 +12,7 @@ from stoker.core.ids import AttemptId, RegionId
 from stoker.core.states import ExecutionState
 from stoker.gateways.resourcemanager import Declined
 from stoker.gateways.taskexecutor import SlotRequest
-from stoker.ha.stores.outcomes import OutcomeStore
+from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.testing.virtual_time import run_virtual
 from unit.fake_parts import JOB
 from unit.taskexecutor.stage import ATTEMPT, SLOT, Stage, deployment, play

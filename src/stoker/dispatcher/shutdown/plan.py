@@ -11,7 +11,7 @@ from typing import Final
 
 from stoker.core.ids import JobId
 from stoker.core.values import Millis
-from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
+from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStage
 
 FORGOTTEN_AFTER_MILLIS: Final = 5 * 60 * 1000
 """So long after it was asked for, at least, a shutdown that all leaders died over still counts."""
@@ -95,7 +95,7 @@ def standing_of(
 ) -> Standing:
     if record is None:
         return Standing.SERVE
-    if record.stage is Stage.OVER:
+    if record.stage is ShutdownStage.OVER:
         return Standing.END if concerns_us else Standing.SERVE
     # Savepoints and jobs may take the time once each.
     age = now - record.at

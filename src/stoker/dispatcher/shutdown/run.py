@@ -213,5 +213,5 @@ async def end_unread(stores: Stores, record: ShutdownRecord, now: Millis) -> Non
     for job_id in await stores.graphs.records():
         log.error("job %s cannot be read; its cancel is on record", job_id)
         with contextlib.suppress(JobNotFound):
-            await stores.wishes.cancel(job_id, at=now)
+            await stores.cancellations.cancel(job_id, at=now)
     await stores.shutdowns.complete(record)

@@ -21,7 +21,7 @@ from stoker.engine.output.files import OutputFiles, files_of
 from stoker.engine.output.manifest import manifest_of
 from stoker.engine.output.plan import Missing, Move, Remove, replaced_by, steps
 from stoker.engine.protocol import RunTask
-from stoker.ha.stores.publications import PublicationStore
+from stoker.ha.stores.storage_records import PublicationStore
 from stoker.storage.open import open_storage
 
 Write = Callable[[str], None]

@@ -17,9 +17,9 @@ from stoker.aio.threads import BlockingThread
 from stoker.core.errors import CoordinatorUnavailable, SessionExpired
 from stoker.ha.coordinator import ConnectionState, Op, Versioned, Watch
 from stoker.ha.embedded.group_commit import GroupCommit
-from stoker.ha.embedded.machine import Machine
+from stoker.ha.embedded.session import EmbeddedSession
 from stoker.ha.transaction import checked_key, refuse_ephemeral
-from stoker.ha.watches import Aspect, Place, Sight, Watches
+from stoker.ha.watches import WatchedState, Watches, WatchKey, WatchKind
 
 log = logging.getLogger(__name__)
 
@@ -27,21 +27,26 @@ POLL_SECONDS = 0.05
 
 
 class EmbeddedCoordinator:
-    """Made by `open`. Its session does not end by itself, so a lasting one needs no successor."""
+    """Created by `open`.
 
-    def __init__(self, machine: Machine, thread: BlockingThread, *, lasting: bool) -> None:
-        self._lasting = lasting
-        self._machine = machine
+    Its session does not end by itself, so an auto-renewing one never needs another session.
+    """
+
+    def __init__(
+        self, session: EmbeddedSession, thread: BlockingThread, *, auto_renewing: bool
+    ) -> None:
+        self._auto_renewing = auto_renewing
+        self._session = session
         self._thread = thread
         self._state = Latest(ConnectionState.CONNECTED)
-        self._commits = GroupCommit(machine.commit)
+        self._commits = GroupCommit(session.commit)
         self._watches = Watches()
         self._touched: set[str] = set()
         """Keys of own transactions at which nobody has looked since."""
         self._recent: set[str] = set()
         """Those that were looked at last."""
         self._suspicious = False
-        """Any place may look different."""
+        """Any watch_key may look different."""
         self._has_written = False
         """Since the thread was asked last whether others have."""
         self._awake = asyncio.Event()
@@ -54,12 +59,12 @@ class EmbeddedCoordinator:
 
     @classmethod
     async def open(
-        cls, directory: Path, *, session: str, lasting: bool = False
+        cls, directory: Path, *, session: str, auto_renewing: bool = False
     ) -> "EmbeddedCoordinator":
         thread = BlockingThread("coordinator")
-        opening = asyncio.ensure_future(thread.run(Machine, directory, session))
+        opening = asyncio.ensure_future(thread.run(EmbeddedSession, directory, session))
         try:
-            return cls(await asyncio.shield(opening), thread, lasting=lasting)
+            return cls(await asyncio.shield(opening), thread, auto_renewing=auto_renewing)
         except BaseException:
             # The thread goes on when its waiter is cancelled: do not leave a living session.
             await asyncio.wait([opening])
@@ -70,7 +75,7 @@ class EmbeddedCoordinator:
 
     @property
     def session(self) -> str:
-        return self._machine.session
+        return self._session.session
 
     @property
     def session_timeout(self) -> float:
@@ -94,31 +99,31 @@ class EmbeddedCoordinator:
         return await self._state.wait_for_change(known)
 
     async def read(self, key: str, *, watch: Watch | None = None) -> Versioned | None:
-        place = Place(Aspect.VALUE, checked_key(key))
+        watch_key = WatchKey(WatchKind.VALUE, checked_key(key))
         await self._let_others_go_on()
-        found = None if self._commits.may_change(key) else self._machine.glance.read(key)
+        found = None if self._commits.may_change(key) else self._session.inline.read(key)
         if found is None:
-            found = await self._thread.run(self._machine.read, key)
-        value, sight = found
+            found = await self._thread.run(self._session.read, key)
+        value, watched_state = found
         if watch is not None:
-            self._watches.add(place, sight, watch)
+            self._watches.add(watch_key, watched_state, watch)
             self._observe()
         return value
 
     async def children(self, key: str, *, watch: Watch | None = None) -> list[str]:
-        place = Place(Aspect.CHILDREN, checked_key(key))
+        watch_key = WatchKey(WatchKind.CHILDREN, checked_key(key))
         await self._let_others_go_on()
-        found = None if self._commits.may_change(key) else self._machine.glance.children(key)
+        found = None if self._commits.may_change(key) else self._session.inline.children(key)
         if found is None:
-            found = await self._thread.run(self._machine.children, key)
-        names, sight = found
+            found = await self._thread.run(self._session.children, key)
+        names, watched_state = found
         if watch is not None:
-            self._watches.add(place, sight, watch)
+            self._watches.add(watch_key, watched_state, watch)
             self._observe()
         return names
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
-        if self._lasting:
+        if self._auto_renewing:
             refuse_ephemeral(ops)
         self._require_session()
         transaction = self._commits.add(ops)
@@ -138,7 +143,7 @@ class EmbeddedCoordinator:
         if self._observer is not None and not self._observer.done():
             self._touched.update(keys)
             # Whoever sets a watch just now, after an earlier look, is served by the next poll.
-            if self._watches.places(keys):
+            if self._watches.watched_keys(keys):
                 self._awake.set()
 
     async def sync(self) -> None:
@@ -158,7 +163,7 @@ class EmbeddedCoordinator:
         self._lose()
         await self._end_observer()
         try:
-            await self._thread.run(self._machine.end)
+            await self._thread.run(self._session.end)
         except CoordinatorUnavailable as error:
             log.warning("session %s ended without removing its keys: %s", self.session, error)
         finally:
@@ -174,7 +179,7 @@ class EmbeddedCoordinator:
         self._watches.fire_all()
 
     def _observe(self) -> None:
-        """Look for changes, but only while somebody waits for one."""
+        """SessionPoll for changes, but only while somebody waits for one."""
         if self.state is ConnectionState.LOST:
             self._watches.fire_all()
         elif self._observer is None or self._observer.done():
@@ -206,30 +211,34 @@ class EmbeddedCoordinator:
             if at_others and not await self._session_lives():
                 return
             # Twice at each: a read that was under way may have set its watch since.
-            places = self._watches.places(None if self._suspicious else touched | again)
-            sights = await self._sights(places)
+            watch_keys = self._watches.watched_keys(None if self._suspicious else touched | again)
+            watched_states = await self._watched_states(watch_keys)
         except CoordinatorUnavailable as error:
             if not self._blind:
                 log.warning("changes by others are not seen for now: %s", error)
             self._blind = self._suspicious = True
             return
         self._blind = self._suspicious = False
-        self._watches.settle(sights)
+        self._watches.settle(watched_states)
 
-    async def _sights(self, places: set[Place]) -> dict[Place, Sight]:
+    async def _watched_states(self, watch_keys: set[WatchKey]) -> dict[WatchKey, WatchedState]:
         """The thread looks after every transaction that was noted, or has been cancelled."""
-        if any(self._commits.may_change(place.key) for place in places):
-            glanced = None
+        if any(self._commits.may_change(watch_key.key) for watch_key in watch_keys):
+            found_inline = None
         else:
-            glanced = self._machine.glance.sights(places)
-        return await self._thread.run(self._machine.sights, places) if glanced is None else glanced
+            found_inline = self._session.inline.watched_states(watch_keys)
+        return (
+            await self._thread.run(self._session.watched_states, watch_keys)
+            if found_inline is None
+            else found_inline
+        )
 
     async def _session_lives(self) -> bool:
         owners = self._watches.owners()
-        look = self._machine.glance.look(owners)
+        look = self._session.inline.look(owners)
         if look is None or (look.changed and self._has_written):
             self._has_written = False
-            look = await self._thread.run(self._machine.look, owners)
+            look = await self._thread.run(self._session.look, owners)
         self._suspicious |= look.changed
         if not look.session_valid:
             log.error("the session file of %s was removed; the session is over", self.session)

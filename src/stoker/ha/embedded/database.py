@@ -21,16 +21,16 @@ class Database:
     One that only reads needs a file that was prepared, and fails at once where others would wait.
     """
 
-    def __init__(self, path: Path, *, reads_only: bool = False) -> None:
+    def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
         self._path = path
         self._syncs = True
-        patience = 0.0 if reads_only else _BUSY_SECONDS
+        patience = 0.0 if is_read_only else _BUSY_SECONDS
         with self._translated("opened"):
             self._connection = sqlite3.connect(
                 path, timeout=patience, isolation_level=None, check_same_thread=False
             )
         try:
-            if reads_only:
+            if is_read_only:
                 self._forbid_writing()
             else:
                 self._prepare()

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from stoker.ha.coordinator import Versioned
 from stoker.ha.embedded.database import Database
 from stoker.ha.transaction import Record
-from stoker.ha.watches import Aspect, Place, Sight
+from stoker.ha.watches import WatchedState, WatchKey, WatchKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class SessionPoll:
     """What happened since the last one."""
 
     session_valid: bool
     changed: bool
-    """Any place may look different."""
+    """Any watch_key may look different."""
 
 
-class Departed(Exception):
+class DeadOwnerFound(Exception):
     """A key of a dead session was met: it is to be removed, and then looked again."""
 
     def __init__(self, session: str) -> None:
@@ -27,12 +27,12 @@ class Departed(Exception):
         self.session = session
 
 
-class TooMany(Exception):
+class TooManyRecords(Exception):
     """There is more to read than was allowed."""
 
 
 class View:
-    """Blocking, as its database is; raises Departed instead of showing what is gone."""
+    """Blocking, as its database is; raises DeadOwnerFound instead of showing what is gone."""
 
     def __init__(
         self,
@@ -53,20 +53,22 @@ class View:
             self._check_owner(record.owner)
         return record
 
-    def read(self, key: str) -> tuple[Versioned | None, Sight]:
+    def read(self, key: str) -> tuple[Versioned | None, WatchedState]:
         record = self.record(key)
         if record is None:
-            return None, Sight(())
+            return None, WatchedState(())
         owners = frozenset([record.owner]) if record.owner else frozenset()
-        sight = Sight((record.created, record.version), owners)
-        return Versioned(value=record.value, version=record.version, owner=record.owner), sight
+        watched_state = WatchedState((record.created, record.version), owners)
+        return Versioned(
+            value=record.value, version=record.version, owner=record.owner
+        ), watched_state
 
-    def children(self, key: str) -> tuple[list[str], Sight]:
+    def children(self, key: str) -> tuple[list[str], WatchedState]:
         lives: dict[str, int] = {}
         owners: set[str] = set()
         found = self._database.below(key, limit=None if self._limit is None else self._limit + 1)
         if self._limit is not None and len(found) > self._limit:
-            raise TooMany
+            raise TooManyRecords
         for each, created, owner in found:
             self._check_owner(owner)
             name, _, rest = each[len(key) + 1 :].partition("/")
@@ -74,28 +76,28 @@ class View:
             owners.update([owner] if owner else [])
         names = sorted(lives)
         identity = tuple((name, lives[name]) for name in names)
-        return names, Sight(identity, frozenset(owners - {self._session}))
+        return names, WatchedState(identity, frozenset(owners - {self._session}))
 
-    def sights(self, places: Iterable[Place]) -> dict[Place, Sight]:
+    def watched_states(self, watch_keys: Iterable[WatchKey]) -> dict[WatchKey, WatchedState]:
         # What is watched belongs to a few sessions; each is asked after once.
         once = View(
             self._database, functools.cache(self._others_live), self._session, limit=self._limit
         )
-        return {place: once._sight(place) for place in places}
+        return {watch_key: once._watched_state(watch_key) for watch_key in watch_keys}
 
-    def _sight(self, place: Place) -> Sight:
-        match place.aspect:
-            case Aspect.VALUE:
-                return self.read(place.key)[1]
-            case Aspect.CHILDREN:
-                return self.children(place.key)[1]
+    def _watched_state(self, watch_key: WatchKey) -> WatchedState:
+        match watch_key.kind:
+            case WatchKind.VALUE:
+                return self.read(watch_key.key)[1]
+            case WatchKind.CHILDREN:
+                return self.children(watch_key.key)[1]
 
     def first_dead(self, sessions: Iterable[str]) -> str | None:
         return next((each for each in sorted(sessions) if not self._is_alive(each)), None)
 
     def _check_owner(self, owner: str | None) -> None:
         if owner is not None and not self._is_alive(owner):
-            raise Departed(owner)
+            raise DeadOwnerFound(owner)
 
     def _is_alive(self, session: str) -> bool:
         return session == self._session or self._others_live(session)

@@ -22,20 +22,20 @@ from stoker.ha.stores.fenced import commit_or_read_back
 log = logging.getLogger(__name__)
 
 
-class Wish(StrEnum):
+class JobRequest(StrEnum):
     CANCEL = "cancel"
 
 
-class WishRecord(StoredRecord, frozen=True, kw_only=True):
+class CancellationRecord(StoredRecord, frozen=True, kw_only=True):
     """What `wishes/<id>` says. It goes with the job's record."""
 
     job_id: JobId
-    wish: Wish
+    wish: JobRequest
     at: Millis
     nonce: str
 
 
-class WishStore:
+class CancellationStore:
     """Of one leadership: writes of a former leader are refused by the coordinator."""
 
     def __init__(self, leadership: Leadership, ids: Ids) -> None:
@@ -51,9 +51,13 @@ class WishStore:
         job = await self._coordinator.read(keys.job(job_id))
         if job is None:
             raise JobNotFound(job_id)
-        key = keys.wish(job_id)
-        value = encode(WishRecord(job_id=job_id, wish=Wish.CANCEL, at=at, nonce=self._ids.nonce()))
-        failpoint("wishes.before-record")
+        key = keys.cancellation(job_id)
+        value = encode(
+            CancellationRecord(
+                job_id=job_id, wish=JobRequest.CANCEL, at=at, nonce=self._ids.nonce()
+            )
+        )
+        failpoint("cancellations.before-record")
         try:
             # The job goes together with its wishes, so none may come when the job is gone.
             await commit_or_read_back(
@@ -66,32 +70,32 @@ class WishStore:
             return
         except (NoSuchKey, VersionMismatch):
             raise JobNotFound(job_id) from None
-        failpoint("wishes.after-record")
+        failpoint("cancellations.after-record")
 
-    async def get(self, job_id: JobId) -> WishRecord | None:
-        key = keys.wish(job_id)
+    async def get(self, job_id: JobId) -> CancellationRecord | None:
+        key = keys.cancellation(job_id)
         found = await self._coordinator.read(key)
-        return None if found is None else decode_record(found.value, WishRecord, key)
+        return None if found is None else decode_record(found.value, CancellationRecord, key)
 
-    async def all(self) -> dict[JobId, WishRecord]:
-        wishes: dict[JobId, WishRecord] = {}
-        for name in await self._coordinator.children(keys.WISHES):
+    async def all(self) -> dict[JobId, CancellationRecord]:
+        wishes: dict[JobId, CancellationRecord] = {}
+        for name in await self._coordinator.children(keys.CANCELLATIONS):
             wish = await self._get_or_assume(JobId(name)) if is_hex_id(name) else None
             if wish is not None:
                 wishes[JobId(name)] = wish
         return wishes
 
-    async def _get_or_assume(self, job_id: JobId) -> WishRecord | None:
+    async def _get_or_assume(self, job_id: JobId) -> CancellationRecord | None:
         try:
             return await self.get(job_id)
         except CorruptContent as error:
             # It was acknowledged, and there is but one wish: one bad record harms no other job.
             log.error("%s; it is taken for a cancel", error)
-            return WishRecord(job_id=job_id, wish=Wish.CANCEL, at=0, nonce="")
+            return CancellationRecord(job_id=job_id, wish=JobRequest.CANCEL, at=0, nonce="")
 
     async def remove(self, job_id: JobId) -> None:
         """That it is absent is fine."""
-        key = keys.wish(job_id)
+        key = keys.cancellation(job_id)
         found = await self._coordinator.read(key)
         if found is None:
             return

@@ -27,8 +27,7 @@ from stoker.ha.coordinator import Create, Delete, Op
 from stoker.ha.leadership import Leadership
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.fenced import commit_or_read_back
-from stoker.ha.stores.job_results import ResultRecord
-from stoker.ha.stores.unreadable import Unreadable
+from stoker.ha.stores.job_results import ResultRecord, UnreadableJob
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class Stored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SameAgain:
+class AlreadyAccepted:
     """It was accepted before, under this id or the same idempotency key."""
 
     job_id: JobId
@@ -77,14 +76,14 @@ class SameAgain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conflicts:
+class IdInUse:
     """The id belongs to another job."""
 
     job_id: JobId
     ended: bool
 
 
-PutOutcome = Stored | SameAgain | Conflicts
+PutOutcome = Stored | AlreadyAccepted | IdInUse
 
 
 def graph_digest(graph: JobGraph) -> str:
@@ -166,19 +165,19 @@ class JobGraphStore:
         failpoint("job-graphs.after-record")
         return Stored(record=record)
 
-    async def get(self, job_id: JobId) -> StoredJob | Unreadable | None:
+    async def get(self, job_id: JobId) -> StoredJob | UnreadableJob | None:
         """None when there is no such job. StorageUnavailable when its content cannot be read."""
         found = await self._coordinator.read(keys.job(job_id))
         return None if found is None else await self._load(job_id, found.value)
 
-    async def read_all(self, *, insistent: bool = False) -> list[StoredJob | Unreadable]:
+    async def read_all(self, *, insistent: bool = False) -> list[StoredJob | UnreadableJob]:
         """Every job there is. A store that cannot be read raises and is never taken for empty.
 
         When some contents can be read and others cannot, those others are quarantined, so that
         one bad file harms no other job. When none can, only one who insists gets an answer, and
         only while the storage still lists their folders.
         """
-        loaded: list[StoredJob | Unreadable] = []
+        loaded: list[StoredJob | UnreadableJob] = []
         failures: dict[JobId, StorageUnavailable] = {}
         for name in await self._coordinator.children(keys.JOBS):
             if not is_hex_id(name):
@@ -189,7 +188,7 @@ class JobGraphStore:
                 job = await self.get(job_id)
             except StorageUnavailable as error:
                 failures[job_id] = error
-                job = Unreadable(job_id=job_id, reason=str(error))
+                job = UnreadableJob(job_id=job_id, reason=str(error))
             loaded.extend([job] if job else [])
         if failures and not any(isinstance(job, StoredJob) for job in loaded):
             if not insistent:
@@ -231,12 +230,12 @@ class JobGraphStore:
         attempts = keys.attempts(job_id)
         regions = await self._coordinator.children(attempts)
         deletions: list[Op] = [Delete(f"{attempts}/{region}") for region in regions]
-        for key in (keys.job(job_id), keys.wish(job_id)):
+        for key in (keys.job(job_id), keys.cancellation(job_id)):
             found = await self._coordinator.read(key)
             deletions.extend([Delete(key, found.version)] if found else [])
         return deletions
 
-    async def known(self, graph: JobGraph) -> SameAgain | Conflicts | None:
+    async def known(self, graph: JobGraph) -> AlreadyAccepted | IdInUse | None:
         """What `put` would answer without storing anything; None when the job is new."""
         # Read in this order: a job that ends and is cleaned up meanwhile is seen in one of the two.
         live = await self._known_as_live(graph)
@@ -244,18 +243,18 @@ class JobGraphStore:
         known = await self._known_as_ended(graph) or live
         return known or await self._known_by_key(graph.idempotency_key)
 
-    async def _known_as_live(self, graph: JobGraph) -> SameAgain | Conflicts | None:
+    async def _known_as_live(self, graph: JobGraph) -> AlreadyAccepted | IdInUse | None:
         try:
             record = await self.record(graph.job_id)
         except CorruptContent:
-            return Conflicts(job_id=graph.job_id, ended=False)
+            return IdInUse(job_id=graph.job_id, ended=False)
         if record is None:
             return None
         if record.digest == graph_digest(graph):
-            return SameAgain(job_id=graph.job_id, record=record)
-        return Conflicts(job_id=graph.job_id, ended=False)
+            return AlreadyAccepted(job_id=graph.job_id, record=record)
+        return IdInUse(job_id=graph.job_id, ended=False)
 
-    async def _known_as_ended(self, graph: JobGraph) -> SameAgain | Conflicts | None:
+    async def _known_as_ended(self, graph: JobGraph) -> AlreadyAccepted | IdInUse | None:
         key = keys.result(graph.job_id)
         found = await self._coordinator.read(key)
         if found is None:
@@ -265,10 +264,10 @@ class JobGraphStore:
         except CorruptContent:
             digest = None
         if digest == graph_digest(graph):
-            return SameAgain(job_id=graph.job_id, record=None)
-        return Conflicts(job_id=graph.job_id, ended=True)
+            return AlreadyAccepted(job_id=graph.job_id, record=None)
+        return IdInUse(job_id=graph.job_id, ended=True)
 
-    async def _known_by_key(self, idempotency_key: str | None) -> SameAgain | None:
+    async def _known_by_key(self, idempotency_key: str | None) -> AlreadyAccepted | None:
         if idempotency_key is None:
             return None
         key = keys.idempotency(keys.digest(idempotency_key))
@@ -276,7 +275,7 @@ class JobGraphStore:
         if found is None:
             return None
         first = decode_record(found.value, IdempotencyRecord, key).job_id
-        return SameAgain(job_id=first, record=await self.record(first))
+        return AlreadyAccepted(job_id=first, record=await self.record(first))
 
     async def record(self, job_id: JobId) -> JobRecord | None:
         """None when there is no such job; CorruptContent when it cannot be understood."""
@@ -307,7 +306,7 @@ class JobGraphStore:
             self._leadership, ops, key=key, is_ours=lambda found: found == value
         )
 
-    async def _load(self, job_id: JobId, value: bytes) -> StoredJob | Unreadable:
+    async def _load(self, job_id: JobId, value: bytes) -> StoredJob | UnreadableJob:
         pointer: str | None = None
         try:
             record = decode_record(value, JobRecord, keys.job(job_id))
@@ -316,7 +315,7 @@ class JobGraphStore:
             if graph_digest(graph) != record.digest or graph.job_id != job_id:
                 raise CorruptContent(f"{pointer} is not the graph that was accepted")
         except (NotFound, CorruptContent) as error:
-            return Unreadable(job_id=job_id, reason=str(error), pointer=pointer)
+            return UnreadableJob(job_id=job_id, reason=str(error), pointer=pointer)
         return StoredJob(record=record, graph=graph)
 
     async def _discard(self, pointer: str) -> None:

@@ -1,6 +1,7 @@
 """The job result store: a job that has a record here never runs again."""
 
 import logging
+from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
@@ -27,13 +28,22 @@ from stoker.ha.coordinator import Create, Delete, Op, Put
 from stoker.ha.leadership import Leadership
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.fenced import commit_or_read_back
-from stoker.ha.stores.unreadable import Unreadable
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
 
 MAX_TEXT_IN_RECORD = 16 * 1024
 """Of a failure's message and stack trace. All of it is in the details; a record must stay small."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnreadableJob:
+    """A job or a result that has a record which cannot be used. It is kept and shown to users."""
+
+    job_id: JobId
+    reason: str
+    pointer: str | None = None
+    """Path of the content in the storage, if the record names one."""
 
 
 class ResultRecord(StoredRecord, frozen=True, kw_only=True):
@@ -119,9 +129,9 @@ class JobResultStore:
         found = await self._coordinator.read(key)
         return None if found is None else decode_record(found.value, ResultRecord, key)
 
-    async def all(self) -> list[ResultRecord | Unreadable]:
+    async def all(self) -> list[ResultRecord | UnreadableJob]:
         """Of all jobs that have ended. One that cannot be understood has ended too."""
-        records: list[ResultRecord | Unreadable] = []
+        records: list[ResultRecord | UnreadableJob] = []
         for name in await self._coordinator.children(keys.RESULTS):
             if not is_hex_id(name):
                 log.warning("%s/%s is no result; it is left alone", keys.RESULTS, name)
@@ -129,7 +139,7 @@ class JobResultStore:
             try:
                 record = await self.get(JobId(name))
             except CorruptContent as error:
-                records.append(Unreadable(job_id=JobId(name), reason=str(error)))
+                records.append(UnreadableJob(job_id=JobId(name), reason=str(error)))
             else:
                 records.extend([record] if record else [])
         return records
@@ -200,7 +210,7 @@ class JobResultStore:
 
 
 def beyond_retention(
-    records: list[ResultRecord | Unreadable],
+    records: list[ResultRecord | UnreadableJob],
     now: Millis,
     max_age: timedelta | None,
     max_count: int | None,

@@ -1,9 +1,12 @@
-"""That the cluster ends for good: asked for by a user, carried out by whoever leads.
+"""The shutdown of the whole cluster: a user asks for it, and every leader drives it to its end.
 
-The record stays when all is over. It names the shutdown by a nonce, so that processes which were
-there know that they end, and those of a cluster that is started anew that it is none of theirs.
+The record stays when the cluster is over, because a process that lost contact must still learn of
+the shutdown when it is back. But a process that belongs to the next cluster must not end because
+of it. So each shutdown has a nonce, and a process ignores the one that was already over when the
+process began.
 """
 
+import asyncio
 import logging
 from enum import StrEnum
 
@@ -13,7 +16,8 @@ from stoker.core.ids import Ids
 from stoker.core.states import ApplicationStatus
 from stoker.core.values import Millis
 from stoker.ha import keys
-from stoker.ha.coordinator import Create, Delete, Op, Put, Versioned
+from stoker.ha.coordinator import Coordinator, Create, Delete, Op, Put, Versioned, Watch
+from stoker.ha.follow import follow
 from stoker.ha.leadership import Leadership
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.ha.stores.fenced import commit_or_read_back
@@ -21,39 +25,39 @@ from stoker.ha.stores.fenced import commit_or_read_back
 log = logging.getLogger(__name__)
 
 
-class Stage(StrEnum):
+class ShutdownStage(StrEnum):
     ENDING = "ending"
-    """Every leader drives it: jobs are ended, then it is over."""
+    """Every leader ends the jobs; the cluster is over when they have ended."""
     OVER = "over"
-    """Every process that was there ends."""
+    """Every process of the cluster ends."""
 
 
 class ShutdownRecord(StoredRecord, frozen=True, kw_only=True):
-    """What `shutdown` says."""
+    """Value of `shutdown`."""
 
     nonce: str
-    """Names this shutdown."""
+    """Identifies this shutdown."""
     status: ApplicationStatus
     at: Millis
-    """When it was asked for."""
-    stage: Stage = Stage.ENDING
+    """When the user asked for it."""
+    stage: ShutdownStage = ShutdownStage.ENDING
 
 
-def understood(found: Versioned | None) -> ShutdownRecord | None:
-    """A record that cannot be read ends nobody."""
+def decode_or_none(found: Versioned | None) -> ShutdownRecord | None:
+    """The record; None also for a record that cannot be read, which must not end any process."""
     if found is None:
         return None
     try:
         return decode_record(found.value, ShutdownRecord, keys.SHUTDOWN)
     except CorruptContent as error:
-        log.error("%s; it is taken for none", error)
+        log.error("%s; the record is ignored", error)
         return None
 
 
 class ShutdownStore:
-    """Of one leadership: writes of a former leader are refused by the coordinator (RUN-06).
+    """Writes under one leadership: the coordinator refuses those of an earlier leader.
 
-    Whoever uses it does one thing after the other.
+    The caller runs one method at a time.
     """
 
     def __init__(self, leadership: Leadership, ids: Ids) -> None:
@@ -62,16 +66,16 @@ class ShutdownStore:
         self._ids = ids
 
     async def get(self) -> ShutdownRecord | None:
-        return understood(await self._coordinator.read(keys.SHUTDOWN))
+        return decode_or_none(await self._coordinator.read(keys.SHUTDOWN))
 
     async def ask(self, status: ApplicationStatus, *, at: Millis) -> ShutdownRecord:
-        """Durable when this returns. Again is harmless: the first one counts.
+        """Record the request durably. When there is one already, the first one counts.
 
-        ConnectionLost: unknown, ask again.
+        ConnectionLost means that the outcome is unknown: ask again.
         """
         found = await self._coordinator.read(keys.SHUTDOWN)
-        known = understood(found)
-        if known is not None and known.stage is Stage.ENDING:
+        known = decode_or_none(found)
+        if known is not None and known.stage is ShutdownStage.ENDING:
             return known
         record = ShutdownRecord(nonce=self._ids.nonce(), status=status, at=at)
         failpoint("shutdown.before-record")
@@ -80,12 +84,12 @@ class ShutdownStore:
         return record
 
     async def complete(self, record: ShutdownRecord) -> None:
-        """From here on every process that was there ends. Again is harmless."""
-        # So that its version is the one of the last write.
+        """Declare the cluster over, so that all its processes end. Idempotent."""
+        # The read below must see the version of the last write.
         await self._coordinator.sync()
         found = await self._coordinator.read(keys.SHUTDOWN)
         over = ShutdownRecord(
-            nonce=record.nonce, status=record.status, at=record.at, stage=Stage.OVER
+            nonce=record.nonce, status=record.status, at=record.at, stage=ShutdownStage.OVER
         )
         if found is not None and found.value == encode(over):
             return
@@ -94,7 +98,7 @@ class ShutdownStore:
         failpoint("shutdown.after-over")
 
     async def forget(self) -> None:
-        """Of one that nobody completed in time. That it is absent is fine."""
+        """Remove a shutdown that nobody completed in time. Idempotent."""
         found = await self._coordinator.read(keys.SHUTDOWN)
         if found is None:
             return
@@ -102,7 +106,7 @@ class ShutdownStore:
         try:
             await self._leadership.commit([Delete(keys.SHUTDOWN, found.version)])
         except (NoSuchKey, VersionMismatch) as error:
-            log.info("the shutdown was forgotten before: %s", error)
+            log.info("the shutdown was removed before: %s", error)
         failpoint("shutdown.after-forgetting")
 
     async def _write(self, found: Versioned | None, value: bytes) -> None:
@@ -114,3 +118,44 @@ class ShutdownStore:
         await commit_or_read_back(
             self._leadership, [op], key=keys.SHUTDOWN, is_ours=lambda there: there == value
         )
+
+
+class ShutdownFollower:
+    """Tells a process that its cluster is over.
+
+    It lives as long as the process, across all its sessions with the coordinator.
+    """
+
+    def __init__(self) -> None:
+        self._nonce_before: str | None = None
+        """The shutdown that was over before this process began, if any."""
+        self._has_begun = asyncio.Event()
+        self.over = asyncio.Event()
+        """Set when the cluster, and so this process, has to end."""
+        self.last: ShutdownRecord | None = None
+        """The shutdown that ended the cluster."""
+
+    async def concerns(self, record: ShutdownRecord) -> bool:
+        """Whether the shutdown was not over yet when this process began."""
+        await self._has_begun.wait()
+        return record.nonce != self._nonce_before
+
+    async def run(self, coordinator: Coordinator) -> None:
+        """Follow the record until the coordinator's session is over."""
+
+        # `follow` synchronizes before the first read. An old answer would hide a shutdown that was
+        # already over, and so end this process later.
+        async def read(watch: Watch) -> None:
+            self._update(decode_or_none(await coordinator.read(keys.SHUTDOWN, watch=watch)))
+
+        await follow(coordinator, read, subject="the shutdown of the cluster")
+
+    def _update(self, record: ShutdownRecord | None) -> None:
+        if record is not None and record.stage is ShutdownStage.OVER:
+            if not self._has_begun.is_set():
+                self._nonce_before = record.nonce
+            elif record.nonce != self._nonce_before and not self.over.is_set():
+                log.info("the cluster was shut down as %s: this process ends", record.status)
+                self.last = record
+                self.over.set()
+        self._has_begun.set()

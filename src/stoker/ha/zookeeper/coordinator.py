@@ -39,10 +39,12 @@ _TRIES: Final = 5
 class ZooKeeperCoordinator:
     """Made by `open`."""
 
-    def __init__(self, location: Location, options: ZooKeeperOptions, *, lasting: bool) -> None:
+    def __init__(
+        self, location: Location, options: ZooKeeperOptions, *, auto_renewing: bool
+    ) -> None:
         self._location = location
         self._options = options
-        self._lasting = lasting
+        self._auto_renewing = auto_renewing
         self._paths = Paths(location.root)
         self._state = Latest(ConnectionState.SUSPENDED)
         self._watches: dict[str, list[weakref.ref[Watch]]] = {}
@@ -54,9 +56,9 @@ class ZooKeeperCoordinator:
 
     @classmethod
     async def open(
-        cls, location: Location, options: ZooKeeperOptions, *, lasting: bool = False
+        cls, location: Location, options: ZooKeeperOptions, *, auto_renewing: bool = False
     ) -> "ZooKeeperCoordinator":
-        coordinator = cls(location, options, lasting=lasting)
+        coordinator = cls(location, options, auto_renewing=auto_renewing)
         try:
             await coordinator._begin_session()
         except BaseException:
@@ -115,7 +117,7 @@ class ZooKeeperCoordinator:
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
         ops = tuple(ops)
-        check_limits(ops, lasting=self._lasting)
+        check_limits(ops, auto_renewing=self._auto_renewing)
         link = self._usable_link()
         if not ops:
             return []
@@ -231,7 +233,7 @@ class ZooKeeperCoordinator:
         if self._link is None or self._closed:
             return
         lost = self._link.state is ConnectionState.LOST
-        self._show(ConnectionState.SUSPENDED if lost and self._lasting else state)
+        self._show(ConnectionState.SUSPENDED if lost and self._auto_renewing else state)
 
     def _show(self, state: ConnectionState) -> None:
         self._state.set(state)
@@ -241,7 +243,7 @@ class ZooKeeperCoordinator:
                 _fire_all(references)
 
     async def _keep_contact(self) -> None:
-        """Prove it again and again; after the end of a lasting one's session, begin another."""
+        """Prove contact regularly, and renew the session of an auto-renewing coordinator."""
         while self.state is not ConnectionState.LOST:
             assert self._link is not None
             if self._link.state is ConnectionState.LOST:
@@ -286,7 +288,7 @@ class ZooKeeperCoordinator:
 
 def _waits(reference: "weakref.ref[Watch]") -> bool:
     watch = reference()
-    return watch is not None and not watch.fired
+    return watch is not None and not watch.has_fired
 
 
 def _fire_all(references: "list[weakref.ref[Watch]]") -> None:

@@ -17,9 +17,9 @@ _NEVER: Final = 2**31 - 1
 """A version no node gets to."""
 
 
-def check_limits(ops: Sequence[Op], *, lasting: bool) -> None:
+def check_limits(ops: Sequence[Op], *, auto_renewing: bool) -> None:
     """What can be refused without asking anybody."""
-    if lasting:
+    if auto_renewing:
         refuse_ephemeral(ops)
     for op in ops:
         checked_key(op.key)

@@ -18,7 +18,7 @@ from stoker.dispatcher.shutdown.plan import (
     Wait,
     standing_of,
 )
-from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
+from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStage
 
 ONE, TWO = JobId("1" * 32), JobId("2" * 32)
 PATIENCE = 10.0
@@ -122,7 +122,7 @@ def test_two_patiences_are_the_longest_that_it_takes() -> None:
     assert now <= 2 * PATIENCE + 0.5
 
 
-def record(stage: Stage, at: int = 0) -> ShutdownRecord:
+def record(stage: ShutdownStage, at: int = 0) -> ShutdownRecord:
     return ShutdownRecord(nonce="n", status=ApplicationStatus.SUCCEEDED, at=at, stage=stage)
 
 
@@ -133,13 +133,13 @@ LATE = FORGOTTEN_AFTER_MILLIS + 2 * 1000 + 1
     ("found", "concerns_us", "now", "expected"),
     [
         (None, False, 0, Standing.SERVE),
-        (record(Stage.OVER), False, 5, Standing.SERVE),
-        (record(Stage.OVER), True, 5, Standing.END),
-        (record(Stage.OVER), True, LATE, Standing.END),
-        (record(Stage.ENDING), True, 5, Standing.COMPLETE),
-        (record(Stage.ENDING), True, LATE - 1, Standing.COMPLETE),
-        (record(Stage.ENDING), True, LATE, Standing.FORGET),
-        (record(Stage.ENDING, at=LATE), True, 0, Standing.COMPLETE),
+        (record(ShutdownStage.OVER), False, 5, Standing.SERVE),
+        (record(ShutdownStage.OVER), True, 5, Standing.END),
+        (record(ShutdownStage.OVER), True, LATE, Standing.END),
+        (record(ShutdownStage.ENDING), True, 5, Standing.COMPLETE),
+        (record(ShutdownStage.ENDING), True, LATE - 1, Standing.COMPLETE),
+        (record(ShutdownStage.ENDING), True, LATE, Standing.FORGET),
+        (record(ShutdownStage.ENDING, at=LATE), True, 0, Standing.COMPLETE),
     ],
 )
 def test_what_a_new_leader_does_about_a_shutdown_on_record(

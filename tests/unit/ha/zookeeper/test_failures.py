@@ -66,4 +66,4 @@ def test_the_first_op_that_did_not_hold_is_found_among_those_that_fell_with_it()
 def test_a_transaction_that_no_server_would_take_is_refused():
     half = b"x" * 512 * 1024
     with pytest.raises(TooLarge, match="storage"):
-        check_limits([Create("a", half), Create("b", half)], lasting=False)
+        check_limits([Create("a", half), Create("b", half)], auto_renewing=False)

@@ -10,12 +10,11 @@ from stoker.ha import keys
 from stoker.ha.coordinator import Create, Put
 from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
 from stoker.ha.record import encode
-from stoker.ha.shutdown_follower import ShutdownFollower
-from stoker.ha.stores.shutdowns import ShutdownRecord, Stage
+from stoker.ha.stores.shutdowns import ShutdownFollower, ShutdownRecord, ShutdownStage
 from stoker.testing.virtual_time import run_virtual
 
 
-def told(nonce: str, stage: Stage) -> bytes:
+def told(nonce: str, stage: ShutdownStage) -> bytes:
     return encode(
         ShutdownRecord(nonce=nonce, status=ApplicationStatus.SUCCEEDED, at=1, stage=stage)
     )
@@ -36,7 +35,7 @@ Story = Callable[[World], Awaitable[None]]
 def follow(story: Story, *, before: bytes | None = None, is_late: bool = False) -> None:
     async def play() -> None:
         coordination = MemoryCoordination(session_timeout=4)
-        writer, reader = coordination.session(), coordination.session(lasting=True)
+        writer, reader = coordination.session(), coordination.session(auto_renewing=True)
         if is_late:
             coordination.delay_reads(reader)
         if before is not None:
@@ -53,24 +52,24 @@ def follow(story: Story, *, before: bytes | None = None, is_late: bool = False) 
 def test_an_end_that_was_over_before_is_none_of_this_process() -> None:
     async def story(world: World) -> None:
         assert not world.follower.over.is_set()
-        await world.leader.commit([Put(keys.SHUTDOWN, told("two", Stage.ENDING))])
+        await world.leader.commit([Put(keys.SHUTDOWN, told("two", ShutdownStage.ENDING))])
         await asyncio.sleep(1)
         assert not world.follower.over.is_set(), "its jobs have not ended yet"
-        await world.leader.commit([Put(keys.SHUTDOWN, told("two", Stage.OVER))])
+        await world.leader.commit([Put(keys.SHUTDOWN, told("two", ShutdownStage.OVER))])
         await asyncio.sleep(1)
         assert world.follower.over.is_set()
         assert world.follower.last is not None
         assert world.follower.last.nonce == "two"
 
     for is_late in (False, True):
-        follow(story, before=told("one", Stage.OVER), is_late=is_late)
+        follow(story, before=told("one", ShutdownStage.OVER), is_late=is_late)
 
 
 def test_a_process_that_was_away_learns_of_the_end_when_it_is_back() -> None:
     async def story(world: World) -> None:
         world.coordination.suspend(world.session)
         await asyncio.sleep(60)
-        await world.leader.commit([Create(keys.SHUTDOWN, told("one", Stage.OVER))])
+        await world.leader.commit([Create(keys.SHUTDOWN, told("one", ShutdownStage.OVER))])
         await asyncio.sleep(1)
         assert not world.follower.over.is_set()
         world.coordination.resume(world.session)

@@ -8,23 +8,23 @@ from typing import TypeVar
 from stoker.core.errors import CoordinatorUnavailable, SessionExpired, StokerError
 from stoker.ha.coordinator import Check, Create, Delete, Op, Put, Versioned
 from stoker.ha.embedded.database import Database
-from stoker.ha.embedded.inline_reader import Glance
-from stoker.ha.embedded.liveness import Liveness
-from stoker.ha.embedded.view import Departed, Look, View
+from stoker.ha.embedded.inline_reader import InlineReader
+from stoker.ha.embedded.session_files import SessionFiles
+from stoker.ha.embedded.view import DeadOwnerFound, SessionPoll, View
 from stoker.ha.transaction import Record
-from stoker.ha.watches import Place, Sight
+from stoker.ha.watches import WatchedState, WatchKey
 
 T = TypeVar("T")
 
 
-class Machine:
+class EmbeddedSession:
     """One session on the shared directory. Whoever meets a key of a dead session removes it."""
 
     def __init__(self, directory: Path, session: str) -> None:
         self.session = session
-        self._buried = False
+        self._removed_dead = False
         self._seen_changes = -1
-        self._liveness = Liveness(directory / "sessions")
+        self._liveness = SessionFiles(directory / "sessions")
         self._held = self._liveness.begin(session)
         path = directory / "records.sqlite"
         try:
@@ -34,24 +34,24 @@ class Machine:
             raise
         self._view = View(self._database, self._liveness.is_alive, session)
         try:
-            self._bury_the_dead()
-            self.glance = Glance(path, self._liveness, self._held, session)
+            self._remove_dead_sessions()
+            self.inline = InlineReader(path, self._liveness, self._held, session)
         except BaseException:
-            self._leave()
+            self._end_session()
             raise
 
-    def read(self, key: str) -> tuple[Versioned | None, Sight]:
-        return self._without_the_dead(partial(self._view.read, key))
+    def read(self, key: str) -> tuple[Versioned | None, WatchedState]:
+        return self._without_dead_sessions(partial(self._view.read, key))
 
-    def children(self, key: str) -> tuple[list[str], Sight]:
-        return self._without_the_dead(partial(self._view.children, key))
+    def children(self, key: str) -> tuple[list[str], WatchedState]:
+        return self._without_dead_sessions(partial(self._view.children, key))
 
     def commit(self, transactions: Sequence[Sequence[Op]]) -> list[list[int] | StokerError]:
         """Each for itself all or nothing, one after the other; durable together, which costs as
         much as one. Whatever is raised holds for all of them."""
         wanted = [op for ops in transactions for op in ops]
         found = {
-            key: self._without_the_dead(partial(self._view.record, key))
+            key: self._without_dead_sessions(partial(self._view.record, key))
             for key in sorted({op.key for op in wanted})
         }
         durable = any(_outlives_its_session(op, found[op.key]) for op in wanted)
@@ -69,25 +69,25 @@ class Machine:
             # It is refused before anything of it is written.
             return refusal
 
-    def look(self, owners: set[str]) -> Look:
+    def look(self, owners: set[str]) -> SessionPoll:
         """Changed by others, or by the removal of dead sessions."""
         while (dead := self._view.first_dead(owners)) is not None:
-            self._bury(dead)
+            self._remove_dead(dead)
             owners = owners - {dead}
         changes = self._database.changes_by_others()
-        changed = changes != self._seen_changes or self._buried
-        self._seen_changes, self._buried = changes, False
-        return Look(session_valid=self._held.is_valid(), changed=changed)
+        changed = changes != self._seen_changes or self._removed_dead
+        self._seen_changes, self._removed_dead = changes, False
+        return SessionPoll(session_valid=self._held.is_valid(), changed=changed)
 
-    def sights(self, places: Iterable[Place]) -> dict[Place, Sight]:
-        return self._without_the_dead(partial(self._view.sights, places))
+    def watched_states(self, watch_keys: Iterable[WatchKey]) -> dict[WatchKey, WatchedState]:
+        return self._without_dead_sessions(partial(self._view.watched_states, watch_keys))
 
     def end(self) -> None:
         """Its keys go at once, or, if they cannot be written, when somebody meets them."""
-        self.glance.close()
-        self._leave()
+        self.inline.close()
+        self._end_session()
 
-    def _leave(self) -> None:
+    def _end_session(self) -> None:
         try:
             with self._database.exclusively():
                 self._database.remove_keys_of(self.session)
@@ -95,22 +95,22 @@ class Machine:
             self._held.end()
             self._database.close()
 
-    def _without_the_dead(self, look: Callable[[], T]) -> T:
+    def _without_dead_sessions(self, look: Callable[[], T]) -> T:
         while True:
             try:
                 return look()
-            except Departed as dead:
-                self._bury(dead.session)
+            except DeadOwnerFound as dead:
+                self._remove_dead(dead.session)
 
-    def _bury(self, session: str) -> None:
+    def _remove_dead(self, session: str) -> None:
         with self._database.exclusively():
             self._database.remove_keys_of(session)
-        self._buried = True
+        self._removed_dead = True
         self._liveness.forget(session)
 
-    def _bury_the_dead(self) -> None:
+    def _remove_dead_sessions(self) -> None:
         for session in self._liveness.dead():
-            self._bury(session)
+            self._remove_dead(session)
 
 
 def _outlives_its_session(op: Op, record: Record | None) -> bool:

@@ -25,7 +25,7 @@ def _translated(path: Path) -> Iterator[None]:
         ) from error
 
 
-class Liveness:
+class SessionFiles:
     """The session files of one directory. All calls may block, and raise CoordinatorUnavailable."""
 
     def __init__(self, directory: Path) -> None:
