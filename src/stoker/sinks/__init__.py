@@ -1,4 +1,4 @@
-"""Functions for `foreachBatch` that leave every batch once, also when Spark repeats one."""
+"""Functions for `foreachBatch` that write every batch exactly once, even if Spark repeats one."""
 
 from stoker.sinks.files import files_by_batch
 from stoker.sinks.postgres import append_to_postgres, upsert_to_postgres

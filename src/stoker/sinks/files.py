@@ -1,16 +1,16 @@
-"""Batches as directories of their own, by batch id."""
+"""Write each batch into a directory of its own, named by the batch id."""
 
 from collections.abc import Callable
 from typing import Any
 
 WriteBatch = Callable[[Any, int], None]
-"""What `foreachBatch` takes: a function of a batch's DataFrame and its id."""
+"""Function for `foreachBatch`: takes a batch's DataFrame and its id."""
 
 
 def files_by_batch(path: str, *, format: str = "parquet", **options: str) -> WriteBatch:
-    """Each batch in `path/batch_id=N`, which readers see as a partition.
+    """Write each batch to `path/batch_id=N`, which readers see as a partition.
 
-    A batch that is repeated replaces what its first try has left.
+    A repeated batch replaces what its first try wrote.
     """
 
     def write(frame: Any, batch_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Batches into a table of PostgreSQL, each in one transaction."""
+"""Write each batch into a PostgreSQL table, in one transaction."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     import psycopg
 
 LEDGER = "stoker_batches"
-"""Which batch of which sink is in the database. In the schema that the connection uses."""
+"""Table with the last batch of each sink, in the connection's schema."""
 
 
 def upsert_to_postgres(url: str, table: str, *, keys: Sequence[str]) -> WriteBatch:
-    """A row replaces the one that has the same values in `keys`, which need a unique index.
+    """Each row replaces the one with the same values in `keys`, which need a unique index.
 
-    A batch that is repeated writes the same rows again and changes nothing. Of several rows with
-    one key in a batch the last one counts.
+    A repeated batch writes the same rows again and changes nothing. If a batch has several rows
+    with one key, the last one counts.
     """
     if not keys:
         raise InvalidInput(
@@ -34,14 +34,14 @@ def upsert_to_postgres(url: str, table: str, *, keys: Sequence[str]) -> WriteBat
 
 
 def append_to_postgres(url: str, table: str, *, sink: str) -> WriteBatch:
-    """Rows are added; a ledger in the database says which batch of `sink` was the last.
+    """Append rows; a ledger table in the database records the last batch of `sink`.
 
-    `sink` belongs to one checkpoint: a query that begins anew, at batch 0, needs another name.
+    `sink` belongs to one checkpoint: a query that starts over at batch 0 needs another name.
     """
 
     def write(frame: Any, batch_id: int) -> None:
         with _transaction(url) as cursor:
-            if _take_turn(cursor, sink, batch_id):
+            if _claim_batch(cursor, sink, batch_id):
                 _copy(cursor, frame, _name(table))
 
     return write
@@ -49,15 +49,15 @@ def append_to_postgres(url: str, table: str, *, sink: str) -> WriteBatch:
 
 @contextmanager
 def _transaction(url: str) -> Iterator["psycopg.Cursor[Any]"]:
-    # The function travels to Spark's workers, and the driver is an extra of the installation.
+    # This function is pickled for Spark's workers, and psycopg is an optional dependency.
     import psycopg  # noqa: PLC0415
 
     with psycopg.connect(url) as connection, connection.cursor() as cursor:
         yield cursor
 
 
-def _take_turn(cursor: "psycopg.Cursor[Any]", sink: str, batch_id: int) -> bool:
-    """Whether the batch is still to be written; another try of it waits for this one."""
+def _claim_batch(cursor: "psycopg.Cursor[Any]", sink: str, batch_id: int) -> bool:
+    """Whether the batch still has to be written; a concurrent try of it waits for this one."""
     cursor.execute(
         f"CREATE TABLE IF NOT EXISTS {LEDGER} (sink text PRIMARY KEY, batch_id bigint NOT NULL)"
     )

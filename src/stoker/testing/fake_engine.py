@@ -134,7 +134,7 @@ class FakeRunningTask:
         while loop.time() < deadline and (decision is None or not reached):
             await asyncio.sleep(0.1)
             decision = control.decision(order.order_id)
-        control.go_on()
+        control.clear_order()
         if not reached:
             reason = "fake.no-boundary says so"
             control.answer(Boundary(order_id=order.order_id, reached=False, reason=reason))

@@ -11,28 +11,28 @@ from stoker.engine.region.locations import local_path
 
 
 class OutputFiles(Protocol):
-    """Paths are as Spark takes them. Folders come with their files; absent ones are empty."""
+    """Paths are in Spark's form. Folders are created with their files; absent ones are empty."""
 
     def exists(self, path: str) -> bool: ...
 
     def is_folder(self, path: str) -> bool: ...
 
     def sizes(self, path: str) -> dict[str, int]:
-        """Of all files below the folder, by relative path."""
+        """Sizes of all files below the folder, by relative path."""
         ...
 
     def folders(self, path: str) -> list[str]:
-        """Names of the folders directly in it."""
+        """Names of the folders directly inside the folder."""
         ...
 
     def open(self, path: str) -> BinaryIO: ...
 
     def move(self, source: str, target: str) -> None:
-        """One file; replaces what is there. Again, when the source is gone, is an error."""
+        """Move one file, replacing the target. Fails if the source does not exist."""
         ...
 
     def move_folder(self, source: str, target: str) -> bool:
-        """In one step that is done or not done. False when that is not possible."""
+        """Move a folder atomically; False if the file system cannot do that."""
         ...
 
     def remove(self, path: str) -> None: ...
@@ -41,10 +41,10 @@ class OutputFiles(Protocol):
 
 
 def files_of(path: str) -> OutputFiles | None:
-    """Of the file system that the path names; None when it cannot be reached from here.
+    """The files on the file system of this path; None if this machine cannot reach it.
 
-    A relative path means a directory of Spark's server, and a scheme may need a driver that is
-    not installed.
+    A relative path is relative to the Spark server's directory, and a scheme may need an fsspec
+    driver that is not installed.
     """
     if (local := local_path(path)) is not None:
         return LocalFiles() if local.is_absolute() else None
@@ -89,7 +89,7 @@ class LocalFiles:
 
     def move_folder(self, source: str, target: str) -> bool:
         try:
-            # Fails when something is there, unless it is an empty folder.
+            # Fails if the target exists and is not an empty folder.
             os.rename(_local(source), _local(target))
         except OSError:
             return False
@@ -106,29 +106,29 @@ class LocalFiles:
 
 
 class RemoteFiles:
-    """Through fsspec. A move may be a copy and a deletion: seen whole, but not both or none."""
+    """Files through fsspec. A move may be a copy and a deletion, and is then not atomic."""
 
     def __init__(self, filesystem: Any) -> None:
         self._filesystem = filesystem
 
     def exists(self, path: str) -> bool:
-        with self._fresh():
+        with self._uncached():
             return bool(self._filesystem.exists(path))
 
     def is_folder(self, path: str) -> bool:
-        with self._fresh():
+        with self._uncached():
             return bool(self._filesystem.isdir(path))
 
     def sizes(self, path: str) -> dict[str, int]:
         root = self._root(path)
-        with self._fresh():
+        with self._uncached():
             found = self._filesystem.find(root, detail=True)
         return {
             name.removeprefix(root).strip("/"): int(facts["size"]) for name, facts in found.items()
         }
 
     def folders(self, path: str) -> list[str]:
-        with self._fresh():
+        with self._uncached():
             try:
                 listed = self._filesystem.ls(self._root(path), detail=True)
             except (FileNotFoundError, NotADirectoryError):
@@ -163,8 +163,8 @@ class RemoteFiles:
         return str(self._filesystem._strip_protocol(path)).rstrip("/")
 
     @contextlib.contextmanager
-    def _fresh(self) -> Iterator[None]:
-        """Spark writes there too, so that no listing may come from a cache."""
+    def _uncached(self) -> Iterator[None]:
+        """Drop cached listings: Spark writes to the same folders."""
         self._filesystem.invalidate_cache()
         yield
 
@@ -176,7 +176,7 @@ def _local(path: str) -> Path:
 
 
 def _drop_empty(folder: Path) -> None:
-    """A partition whose last file was replaced; stops at the first folder that holds something."""
+    """Remove empty partition folders, from this one upwards."""
     while "=" in folder.name:
         try:
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""The manifest of a directory that Spark has written, and whether the directory still fits it."""
+"""Manifests of directories that Spark has written: make one, and compare it with the files."""
 
 import zlib
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ def manifest_of(
 
 
 def differences_from(files: OutputFiles, manifest: Manifest, *, checksums: bool) -> Iterable[str]:
-    """What is wrong with the directory, in words; nothing when it is as it was written."""
+    """What differs from the manifest, in words; empty if the directory is as it was written."""
     sizes = files.sizes(manifest.directory)
     for file in manifest.files:
         where = f"{manifest.directory}/{file.path}"
@@ -42,7 +42,7 @@ def differences_from(files: OutputFiles, manifest: Manifest, *, checksums: bool)
         elif size != file.size:
             yield f"{where} has {size} bytes and was written with {file.size}"
         elif checksums and file.checksum and _checksum(files, where) != file.checksum:
-            yield f"{where} has another content than was written"
+            yield f"{where} has other content than was written"
 
 
 def _checksum(files: OutputFiles, path: str) -> str:
@@ -54,7 +54,7 @@ def _checksum(files: OutputFiles, path: str) -> str:
 
 
 def _rows(files: OutputFiles, path: str) -> int | None:
-    """From the footer alone. Other formats do not count their rows."""
+    """Rows of a Parquet file, read from its footer; None for other formats."""
     if not path.endswith(".parquet"):
         return None
     with files.open(path) as file:

@@ -1,8 +1,9 @@
-"""What is left to do until a staged output stands at its target; asked again after a crash.
+"""The steps that move a staged output to its target, computed anew after each crash.
 
-Laws, tested with hypothesis: doing any part of the steps and asking again leads to the same end;
-at the end the target has every file of the manifest, what was there before and was not replaced,
-and nothing else.
+A crash can leave any part of the output moved. The state of the file system alone decides what is
+left to do. Two laws hold, and are tested with hypothesis: doing any part of the steps and asking
+again leads to the same result, and the result has every file of the manifest, the earlier files
+that were not replaced, and nothing else.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,8 +28,8 @@ class Remove:
 Step = Move | Remove
 
 
-class Missing(Exception):
-    """A file of the output is neither staged nor at its target: somebody else removed it."""
+class MissingFile(Exception):
+    """A file of the output is neither staged nor at its target: someone else removed it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -38,14 +39,14 @@ class Missing(Exception):
 def steps(
     publication: Publication, *, staged: Mapping[str, int], present: Mapping[str, int]
 ) -> list[Step]:
-    """What stands where, by relative path and size, decides; what is done already is left out."""
+    """Steps left to do. `staged` and `present` give the size of each file by relative path."""
     todo: list[Step] = []
     for file in _mark_last(publication.manifest.files):
         if file.path in staged and staged[file.path] == file.size:
             if file.path not in present or not _is_mark(file.path):
                 todo.append(Move(file.path))
         elif present.get(file.path) != file.size:
-            raise Missing(file.path)
+            raise MissingFile(file.path)
     new = {file.path for file in publication.manifest.files}
     todo += [Remove(path) for path in publication.replaces if path in present and path not in new]
     return todo
@@ -54,7 +55,7 @@ def steps(
 def replaced_by(
     files: Iterable[ResultFile], present: Iterable[str], *, whole: bool
 ) -> tuple[str, ...]:
-    """Files that an overwrite removes: all, or those of the partitions that are written anew."""
+    """Files that an overwrite removes: all, or those in the partitions that are written."""
     new = {file.path for file in files}
     partitions = {_folder(path) for path in new if not _is_mark(path)}
     return tuple(

@@ -1,8 +1,12 @@
-"""Exactly one output of a batch sink, whatever dies in between.
+"""Publish the files of a batch sink exactly once, whatever dies in between.
 
-An attempt writes into a directory of its own beside the target. A record, created once, decides
-that this output counts; then its files move to the target. Every later attempt that finds the
-record finishes the moving and runs nothing.
+Spark's own commit can leave half of an output, or a second copy of it when a task is repeated. So
+an attempt writes into a staging directory of its own. A record, created once, decides that this
+output counts; only then do its files move to the target.
+
+The order matters: before the record nothing at the target changes, and a failure removes the
+staged files. After it the staged files are the output, and every later attempt finishes moving
+them and computes nothing.
 """
 
 import asyncio
@@ -19,21 +23,21 @@ from stoker.core.manifests import Manifest, Publication
 from stoker.engine.failures import CannotRun
 from stoker.engine.output.files import OutputFiles, files_of
 from stoker.engine.output.manifest import manifest_of
-from stoker.engine.output.plan import Missing, Move, Remove, replaced_by, steps
+from stoker.engine.output.plan import MissingFile, Move, Remove, replaced_by, steps
 from stoker.engine.protocol import RunTask
 from stoker.ha.stores.storage_records import PublicationStore
 from stoker.storage.open import open_storage
 
 Write = Callable[[str], None]
-"""Lets Spark write the output into a directory that is not there yet."""
+"""Lets Spark write the output into a directory that does not exist yet."""
 
 _STAGED = ".stoker-"
 
 
 def publisher_for(task: RunTask, sink: Sink) -> "Publisher | None":
-    """None for outputs that are not a directory of files which this machine can reach.
+    """None if the output is not a directory of files that this machine can reach.
 
-    Those are written by Spark alone, with the guarantees of their format.
+    Spark alone writes such an output, with the guarantees of its format.
     """
     write = sink.write
     if not isinstance(write, FormatWrite) or write.table is not None:
@@ -65,7 +69,7 @@ class Publisher:
         self._prefix = f"{_STAGED}{task.graph.job_id}-{region}-"
 
     def finish_earlier_attempt(self) -> Manifest | None:
-        """Complete what an earlier attempt decided; None when no attempt got so far."""
+        """Finish publishing what an earlier attempt decided; None if none got that far."""
         with _uninterrupted():
             decided = asyncio.run(self._decisions.read(self._task.region.id))
             if decided is None:
@@ -74,18 +78,18 @@ class Publisher:
             return decided.manifest
 
     def publish(self, write: Write, *, by_partition: bool) -> Manifest | None:
-        """None when the mode is `ignore` and something is there.
+        """Write and publish the output; None if the mode is `ignore` and the target exists.
 
         `by_partition` makes an overwrite replace only the partitions that are written.
         """
         if not self._may_write():
             return None
         self._remove_leftovers()
-        staged = self._staging_place()
+        staged = self._staging_directory()
         manifest = self._stage(write, staged)
         with _uninterrupted():
             if self._may_write():
-                # Once it is decided, these files are the output: no failure may remove them.
+                # From here on these files are the output: no failure may remove them.
                 manifest = self._decide_and_publish(manifest, by_partition=by_partition)
             self._files.remove_folder(staged)
         return manifest
@@ -95,7 +99,7 @@ class Publisher:
         try:
             write(staged)
             failpoint("publishing.after-staging")
-            return self._look_at(staged)
+            return self._manifest_of_staged(staged)
         except BaseException:
             self._files.remove_folder(staged)
             raise
@@ -123,16 +127,16 @@ class Publisher:
             "path, or mode append, overwrite or ignore",
         )
 
-    def _staging_place(self) -> str:
-        """On the target's own file system, hidden from who reads there.
+    def _staging_directory(self) -> str:
+        """A directory on the target's file system that readers of the target ignore.
 
-        Inside a target that exists: its parent may belong to somebody else.
+        It lies inside a target that exists, because the parent may not be writable.
         """
         inside = self._files.exists(self._target)
         parent = self._target if inside else _parent(self._target)
         return f"{parent}/{self._prefix}{self._task.attempt}"
 
-    def _look_at(self, staged: str) -> Manifest:
+    def _manifest_of_staged(self, staged: str) -> Manifest:
         if not self._files.exists(staged):
             raise CannotRun(
                 "OutputNotFound",
@@ -148,7 +152,7 @@ class Publisher:
         return replaced_by(manifest.files, present, whole=not by_partition)
 
     def _publish(self, publication: Publication) -> None:
-        """Again is harmless, also when an earlier time was cut off in the middle."""
+        """Idempotent, also after a publication that was cut off half-way."""
         files = self._files
         staged = publication.manifest.directory
         target = publication.target
@@ -158,7 +162,7 @@ class Publisher:
             failpoint("publishing.after-a-move")
         try:
             todo = steps(publication, staged=files.sizes(staged), present=files.sizes(target))
-        except Missing as error:
+        except MissingFile as error:
             raise CannotRun(
                 "OutputIncomplete",
                 f"the output of {self._sink.name} was complete at {staged}, but {error.path} was "
@@ -180,7 +184,7 @@ class Publisher:
         failpoint("publishing.after-removing-staged")
 
     def _remove_leftovers(self) -> None:
-        """Of attempts that died while they wrote: attempts of one region never overlap."""
+        """Remove staging directories of dead attempts: attempts of one region never overlap."""
         for parent in (self._target, _parent(self._target)):
             for name in self._files.folders(parent):
                 if name.startswith(self._prefix):
@@ -193,9 +197,9 @@ def _parent(path: str) -> str:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """A cancel waits: what was decided is published to its end."""
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    """Hold back a cancellation until the output that was decided is published."""
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)

@@ -1,10 +1,12 @@
-"""Ending a streaming query between two batches, and going on from there.
+"""Stop a streaming query between two batches, and continue it from there.
 
-Spark knows no such thing: `stop()` cuts the batch that runs. A function of `foreachBatch` is
-wrapped, so that it does nothing and fails once an end is wanted: the batch has no effect and is
-run again later. With other sinks the query is stopped while it is idle, or when a batch was just
-committed; a batch that had begun by then was planned already and is repeated as planned, which
-sinks that know the batch by its number (files do) take once.
+A savepoint that a job stops with must contain exactly the batches whose effects are visible. Spark
+has no call for this: `stop()` interrupts the running batch.
+
+A `foreachBatch` function is therefore wrapped: once a stop is ordered, it fails before it has any
+effect, and its batch runs again later. With other sinks the query is stopped while it is idle, or
+right after a commit. A batch that has begun by then was already planned and is repeated exactly so;
+a sink that knows batches by number, as the file sink does, takes it once.
 """
 
 import time
@@ -18,8 +20,8 @@ from stoker.core.results import Progress
 from stoker.engine.streams.control import Boundary, Decision, StreamControl, SuspendOrder
 from stoker.engine.streams.watch import StreamLost, watch_stream
 
-MARK = "stoker: no batch begins, the stream is to end at a batch boundary"
-_LOOK_SECONDS = 0.05
+MARK = "stoker: no batch begins, the stream is stopping at a batch boundary"
+_POLL_SECONDS = 0.05
 
 Report = Callable[[Progress], None]
 StartQuery = Callable[[], Any]
@@ -27,20 +29,20 @@ ForeachBatch = Callable[[Any, int], None]
 
 
 def guarded(function: ForeachBatch, order_file: Path) -> ForeachBatch:
-    """The function, which lets no batch begin while the file is there."""
-    # It is sent by value to a worker that may not have this module: it takes along all it needs.
+    """Wrap the function so that no batch begins while the file exists."""
+    # Pickled by value for a worker that may lack this module, so it must be self-contained.
     path, mark = str(order_file), MARK
 
-    def run_unless_wanted(frame: Any, batch_id: int) -> None:
+    def run_unless_stopping(frame: Any, batch_id: int) -> None:
         if Path(path).exists():
             raise RuntimeError(mark)
         function(frame, batch_id)
 
-    return run_unless_wanted
+    return run_unless_stopping
 
 
 class StreamRun:
-    """A query that may be ended and started again any number of times, in one attempt."""
+    """A query that can be stopped and started again any number of times in one attempt."""
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class StreamRun:
         self.query: Any = None
 
     def follow(self, query: Any, known: Progress | None = None) -> None:
-        """Returns when the stream is over; raises with its failure."""
+        """Return when the stream is over; raise its failure."""
         self.query = query
         while True:
             self._watch(known)
@@ -70,12 +72,12 @@ class StreamRun:
             if self._wait_for_decision(order):
                 return
             self._stopped_for = None
-            self._control.go_on()
-            known = self._begin_again()
+            self._control.clear_order()
+            known = self._restart()
 
-    def _begin_again(self) -> Progress:
+    def _restart(self) -> Progress:
         if self._start is None:
-            raise StreamLost("the stream was ended for a savepoint and begins with a new attempt")
+            raise StreamLost("the stream was stopped for a savepoint; a new attempt continues it")
         self.query = self._start()
         before = self._last
         return Progress(
@@ -90,7 +92,7 @@ class StreamRun:
 
     def _watch(self, known: Progress | None) -> None:
         try:
-            for progress in watch_stream(self.query, known, self._end_if_wanted):
+            for progress in watch_stream(self.query, known, self._stop_if_ordered):
                 self._last = progress
                 self._report(progress)
         except PySparkException as error:
@@ -99,7 +101,7 @@ class StreamRun:
                 raise
             self._stopped_for = order
 
-    def _end_if_wanted(self) -> None:
+    def _stop_if_ordered(self) -> None:
         order = self._control.order()
         if order is None or order.order_id == self._declined:
             return
@@ -107,7 +109,7 @@ class StreamRun:
             self._stopped_for = order
             return
         self._declined = order.order_id
-        self._control.go_on()
+        self._control.clear_order()
         self._control.answer(
             Boundary(
                 order_id=order.order_id,
@@ -117,7 +119,7 @@ class StreamRun:
         )
 
     def _reach_boundary(self, order: SuspendOrder) -> bool:
-        """Whether the query has ended, between two batches."""
+        """Whether the query has ended between two batches."""
         deadline = time.monotonic() + order.limit_seconds
         began = self._committed()
         while time.monotonic() < deadline:
@@ -127,7 +129,7 @@ class StreamRun:
             if idle or (not self._is_guarded and self._committed() != began):
                 self.query.stop()
                 return True
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return False
 
     def _committed(self) -> int | None:
@@ -135,13 +137,13 @@ class StreamRun:
         return None if latest is None else int(latest["batchId"])
 
     def _wait_for_decision(self, order: SuspendOrder) -> bool:
-        """True: it is over."""
+        """Whether the task is over; otherwise the stream continues."""
         self._control.answer(
             Boundary(order_id=order.order_id, reached=True, batch_id=self._last.batch_id)
         )
         deadline = time.monotonic() + order.hold_seconds
         decision: Decision | None = None
         while decision is None and time.monotonic() < deadline:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
             decision = self._control.decision(order.order_id)
         return decision is not None and decision.finish

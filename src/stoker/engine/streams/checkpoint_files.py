@@ -1,13 +1,13 @@
-"""How Spark writes the files of a checkpoint that lies in a directory.
+"""How Spark writes the files of a checkpoint in a local directory.
 
-Each batch writes two small files at least. Spark's usual way asks Hadoop's `FileContext`, which,
-without Hadoop's native library, starts a process whenever it looks at a name: sixteen `readlink`
-and four `chmod` for each batch of the smallest stream, most of what it costs. Hadoop's older
-`FileSystem` renames without looking for links, and four `chmod` are left.
+Each batch writes at least two small files. By default Spark uses Hadoop's `FileContext`, which,
+without Hadoop's native library, starts a process for each file name it examines: sixteen
+`readlink` and four `chmod` per batch of the smallest stream, most of the batch's cost. Hadoop's
+older `FileSystem` renames without checking for links and leaves four `chmod`.
 
-It is no less safe there: a name is looked for and then taken in two steps, either way. Only stores
-of another kind can do that in one step (HDFS does, by `FileContext` alone), so they keep Spark's
-choice; and whoever has chosen keeps his.
+It is no less safe: either way, checking a name and taking it are two steps. Other stores may do
+this in one step (HDFS does, through `FileContext` only), so they keep Spark's default. A setting of
+the user's always wins.
 """
 
 from typing import Any
@@ -21,6 +21,6 @@ _WITHOUT_LINKS = (
 
 
 def choose_file_manager(session: Any, checkpoint: SparkDirectory) -> None:
-    """For the queries that the session starts from now on."""
+    """Applies to queries that the session starts from now on."""
     if checkpoint.local is not None and session.conf.get(FILE_MANAGER, None) is None:
         session.conf.set(FILE_MANAGER, _WITHOUT_LINKS)

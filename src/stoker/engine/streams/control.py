@@ -1,7 +1,7 @@
-"""How a task executor tells a stream to end at a batch boundary, and hears that it did.
+"""Orders from the task executor to stop a stream at a batch boundary, and the answers.
 
-By small files in the attempt's directory: they reach the runner, a runner that takes over from
-it, and the Python worker in which `foreachBatch` functions run, all on the same machine.
+They are small files in the attempt's directory. Three processes on this machine read them: the
+runner, a runner that takes over from it, and the Python worker that runs `foreachBatch` functions.
 """
 
 import os
@@ -20,29 +20,29 @@ _DECISION = "decision.json"
 
 
 class SuspendOrder(Value):
-    """End at the next batch boundary, then wait for the decision."""
+    """Stop at the next batch boundary, then wait for the decision."""
 
     order_id: str
     limit_seconds: float
-    """Without a boundary until then the stream goes on."""
+    """If no boundary is reached within this time, the stream continues."""
     hold_seconds: float
-    """Without a decision until then the stream goes on."""
+    """If no decision arrives within this time, the stream continues."""
 
 
 class Boundary(Value):
-    """What became of the order."""
+    """The answer to an order."""
 
     order_id: str
     reached: bool
     batch_id: int | None = None
     reason: str = ""
-    """Why the stream went on."""
+    """Why the stream continued."""
 
 
 class Decision(Value):
     order_id: str
     finish: bool
-    """The task is over; otherwise the stream goes on."""
+    """Whether the task is over; otherwise the stream continues."""
 
 
 class StreamControl:
@@ -77,12 +77,12 @@ class StreamControl:
     def answer(self, boundary: Boundary) -> None:
         self._write(_ANSWER, boundary)
 
-    def go_on(self) -> None:
-        """The order is over; functions of `foreachBatch` run again."""
+    def clear_order(self) -> None:
+        """The order is over: `foreachBatch` functions run again."""
         self.order_file.unlink(missing_ok=True)
 
     def _write(self, name: str, value: Value) -> None:
-        # Not its parents: the directory of an attempt that is over stays gone.
+        # Without parents: the directory of an ended attempt must not reappear.
         self._directory.mkdir(exist_ok=True)
         unfinished = self._directory / f".{name}"
         unfinished.write_bytes(msgspec.json.encode(value))

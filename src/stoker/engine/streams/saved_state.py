@@ -1,6 +1,9 @@
-"""Whether a query that starts from a savepoint would keep its state by the same columns.
+"""Whether a query that starts from a savepoint keeps its state by the same columns as before.
 
-Asked by the runner, since only Spark knows what a function of Python groups by.
+Spark compares only the types of such columns: counts by one column of numbers would silently
+become counts by another. The runner checks this, because only Spark knows what a Python function
+groups by. Spark's files do not tell everything, so a query also writes the plan of its state beside
+its checkpoint when it first starts; a later restore compares with that.
 """
 
 import os
@@ -31,7 +34,7 @@ from stoker.savepoints.state_keys import (
 
 
 def check_state_keys(sink: str, frame: DataFrame, checkpoint: SparkDirectory) -> None:
-    """Where the checkpoint is on this machine's file system; elsewhere it is not known here."""
+    """Refuse other key columns. Does nothing for a checkpoint on another file system."""
     if checkpoint.local is None:
         return
     saved = saved_operators(checkpoint.local)
@@ -47,13 +50,13 @@ def check_state_keys(sink: str, frame: DataFrame, checkpoint: SparkDirectory) ->
 
 
 def saved_operators(checkpoint: Path) -> dict[int, KeyedOperator]:
-    """Those of which the columns are known."""
+    """The stateful operators in a checkpoint whose key columns are known."""
     found: dict[int, KeyedOperator] = {}
     for described in sorted(checkpoint.glob("state/*/_metadata/metadata")):
         try:
             operator = parse_operator(described.read_bytes(), str(described))
         except CorruptContent:
-            # Spark cannot go on from it either, and says so.
+            # Spark cannot continue from it either, and reports that itself.
             continue
         schema = checkpoint / "state" / str(operator.id) / "0" / "_metadata" / "schema"
         keys = keys_in_schema(schema.read_bytes()) if schema.exists() else None
@@ -65,9 +68,9 @@ def saved_operators(checkpoint: Path) -> dict[int, KeyedOperator]:
 def keep_state_plan(
     sink: str, frame: DataFrame, checkpoint: SparkDirectory, *, is_restored: bool
 ) -> None:
-    """Where the checkpoint is on this machine's file system; elsewhere it cannot be kept.
+    """Store the plan of the query's state, and compare it with the stored one after a restore.
 
-    Of a job that goes on from a savepoint the plan is compared with the one that is there.
+    Does nothing for a checkpoint on another file system.
     """
     if checkpoint.local is None:
         return
@@ -95,7 +98,7 @@ def _read(path: Path) -> StatePlan | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all. Where that cannot be done Spark cannot write either, and says so."""
+    """Atomic. An error is ignored: Spark cannot write there either, and reports that itself."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,15 @@
-"""The log of a file sink as Spark keeps it, and batches that wrote nothing in it.
+"""Whether the output of a streaming file sink fits the query's checkpoint.
 
-Spark reads it without gaps: every tenth batch, by default, it puts all of them into one file, and
-fails for good when one is missing.
+Spark's file sink keeps a log of the batches that it has written and skips any batch in it. Two
+mismatches are dangerous:
+
+- The checkpoint is behind the log (an older savepoint, or a job's first start in a used
+  directory): Spark would silently drop every batch until it has caught up. Refused.
+- The log is behind the checkpoint (a savepoint continued in another directory, or state that was
+  repartitioned): Spark reads the log without gaps and fails when it compacts the log, every tenth
+  batch by default, or when someone reads the output. The missing batches are added as empty ones.
+
+In a store that only Spark can reach nothing can be added, so a missing log is refused too.
 """
 
 import contextlib
@@ -24,11 +32,10 @@ from stoker.engine.region.locations import SparkDirectory, local_path
 
 LOG = "_spark_metadata"
 _EMPTY = b"v1"
-"""A batch that wrote no file."""
+"""Content of the log entry of a batch that wrote no file."""
 _COMPACT = ".compact"
 _INTERVAL = 10
-"""Spark goes on with any interval of which one more than the number of a compacted batch is a
-multiple; this is its default."""
+"""Batches per compaction: Spark's default. It keeps any interval that fits the log."""
 
 
 def last_number(folder: Path) -> int:
@@ -42,7 +49,7 @@ def last_of(names: Iterable[str]) -> int:
 
 
 def begin_log(target: Path, committed: int) -> None:
-    """As if all batches up to this one had written nothing here; whole or not at all."""
+    """Make a log, atomically, in which all batches up to this one wrote nothing."""
     target.mkdir(parents=True, exist_ok=True)
     compacted = (committed + 1) // _INTERVAL * _INTERVAL - 1
     unfinished = Path(tempfile.mkdtemp(prefix=".stoker-log-", dir=target))
@@ -58,9 +65,9 @@ def begin_log(target: Path, committed: int) -> None:
 
 
 def fill_log(log: Path, committed: int) -> None:
-    """As if the batches after its last one, up to this one, had written nothing.
+    """Extend a log as if the batches up to this one had written nothing.
 
-    State that is divided anew takes a batch of the query which no sink ever sees.
+    Repartitioning the state takes one batch of the query, which no sink sees.
     """
     interval = _interval_of(log)
     for number in range(last_number(log) + 1, committed + 1):
@@ -71,7 +78,7 @@ def fill_log(log: Path, committed: int) -> None:
 
 
 def _interval_of(log: Path) -> int:
-    """As Spark finds it: by the last files that hold several batches, else its default."""
+    """The interval as Spark derives it: from the last compacted files, else the default."""
     names = [path.name.removesuffix(_COMPACT) for path in log.glob(f"[0-9]*{_COMPACT}")]
     ends = sorted(int(name) for name in names if name.isdecimal())
     if len(ends) > 1:
@@ -84,7 +91,7 @@ def _interval_of(log: Path) -> int:
 
 
 def _entries(log: Path) -> list[bytes]:
-    """Of all batches: the last file that holds several, and those after it."""
+    """The entries of all batches: from the last compacted file and those after it."""
     compacted = last_of(path.name for path in log.glob(f"[0-9]*{_COMPACT}"))
     paths = [log / f"{compacted}{_COMPACT}"] if compacted >= 0 else []
     paths += [log / str(number) for number in range(compacted + 1, last_number(log) + 1)]
@@ -99,11 +106,11 @@ def _put(path: Path, content: bytes) -> None:
 
 
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
-"""Those whose sinks keep such a log."""
+"""Formats whose sinks keep such a log."""
 
 
 def check_sink_position(sink: Sink, checkpoint: SparkDirectory) -> None:
-    """Where both are on this machine's file system; elsewhere it is not known here."""
+    """Checks sinks whose output and checkpoint are both on this machine's file system."""
     if not isinstance(sink.write, FormatWrite) or sink.write.path is None:
         return
     target = local_path(sink.write.path)
@@ -112,19 +119,19 @@ def check_sink_position(sink: Sink, checkpoint: SparkDirectory) -> None:
     written = last_number(target / LOG)
     committed = last_number(checkpoint.local / "commits")
     if written < committed and sink.write.format in FILE_FORMATS:
-        # Where that cannot be written Spark cannot write either, and says so.
+        # If this cannot be written, Spark cannot write either and reports that itself.
         with contextlib.suppress(OSError):
             if written < 0:
                 begin_log(target, committed)
             else:
                 fill_log(target / LOG, committed)
-    # One more may be there: it was planned and written, and its commit was not. Planned anew it
-    # might hold more, which Spark would take for written.
+    # One more batch may be there: planned and written, but not committed. Without its plan it would
+    # be planned anew, might contain more rows, and Spark would consider these written.
     if written > max(committed, last_number(checkpoint.local / "offsets")):
-        raise ahead(sink.name, sink.write.path, f"up to {written}", committed)
+        raise _sink_is_ahead(sink.name, sink.write.path, f"up to {written}", committed)
 
 
-def ahead(sink: str, path: str, batches: str, committed: int) -> CannotRun:
+def _sink_is_ahead(sink: str, path: str, batches: str, committed: int) -> CannotRun:
     known = "has no batch yet" if committed < 0 else f"is at batch {committed}"
     return CannotRun(
         "SinkIsAhead",
@@ -138,7 +145,7 @@ _NO_FILE_SYSTEM = re.compile(r"No (?:Abstract)?FileSystem (?:for|configured for)
 
 
 def check_remote_position(session: Any, sink: Sink, checkpoint: SparkDirectory) -> None:
-    """Of a job that goes on from a savepoint: others begin with output and checkpoint together."""
+    """Checks sinks of a restored job in a store that only Spark reaches."""
     write = sink.write
     if not isinstance(write, FormatWrite) or write.path is None:
         return
@@ -159,14 +166,14 @@ def check_remote_position(session: Any, sink: Sink, checkpoint: SparkDirectory) 
             "that the saved job wrote into, or into one that is mounted here, or with a function "
             "(foreachBatch) that knows batches by their number",
         )
-    # One more may be there: it was planned and written, and its commit was not.
+    # One more batch may be there: planned and written, but not committed.
     planned = max(committed, _last_of(session, checkpoint, "offsets"))
     if _exists(session, f"{log}/{pattern_above(planned)}"):
-        raise ahead(sink.name, write.path, f"beyond {planned}", committed)
+        raise _sink_is_ahead(sink.name, write.path, f"beyond {planned}", committed)
 
 
 def pattern_above(number: int) -> str:
-    """Of names of batches in a log with a higher number, as Hadoop takes patterns."""
+    """A Hadoop pattern that matches log files of batches with a higher number."""
     if number < 0:
         return "[0-9]*"
     digits = str(number)
@@ -184,37 +191,37 @@ def _last_of(session: Any, checkpoint: SparkDirectory, name: str) -> int:
         return last_number(checkpoint.local / name)
     try:
         files = _files(session, f"{checkpoint.url}/{name}")
-    except _NotThere:
+    except _PathNotFound:
         return -1
     return last_of(urlsplit(file).path.rpartition("/")[2] for file in files)
 
 
 def _exists(session: Any, path: str) -> bool:
-    """Spark lists nothing of its own logs, but says when there is no such path."""
+    """Spark does not list its own logs, but reports when a path does not exist."""
     try:
         _files(session, path)
-    except _NotThere:
+    except _PathNotFound:
         return False
     return True
 
 
-class _NotThere(Exception):
+class _PathNotFound(Exception):
     pass
 
 
 def _files(session: Any, path: str) -> list[str]:
-    """Names alone; no file is read."""
+    """Names of the files; none is read."""
     try:
         return list(session.read.format("binaryFile").load(path).inputFiles())
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        raise _NotThere from error
+        raise _PathNotFound from error
 
 
 @contextmanager
 def explained_file_system(checkpoint: SparkDirectory) -> Iterator[None]:
-    """Explains Spark's refusal when it cannot reach the cluster's storage at all."""
+    """Explain Spark's refusal when it cannot reach the cluster's storage at all."""
     try:
         yield
     except PySparkException as error:

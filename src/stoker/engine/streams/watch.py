@@ -1,4 +1,8 @@
-"""Following a streaming query to its end."""
+"""Follow a streaming query to its end, and report its progress.
+
+A hundred streams may run on one machine, and every question to Spark costs it CPU. So the end of a
+query is awaited in one long call, and a stream without news is polled less and less often.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -10,7 +14,7 @@ from stoker.core.results import Progress
 
 _STEP_SECONDS = 0.5
 _BUSY_STEPS, _QUIET_STEPS = 2, 4
-"""Between two looks: as often as a job's master is told, and how long a batch may go unnoticed."""
+"""Steps between two polls of a busy stream and of a quiet one."""
 _WAIT_SECONDS = 60
 
 
@@ -19,31 +23,29 @@ class StreamLost(Exception):
 
 
 def find_stream(session: Any, known: Progress) -> Any:
-    """The running query that was known by its ids."""
+    """The running query with the known run id; raises StreamLost if it has ended."""
     for query in session.streams.active:
         if str(query.runId) == known.run_id:
             return query
     raise StreamLost(
         "the process that watched the stream died, and the stream had ended before another could "
-        "take over; it goes on from its checkpoint when the task is started again"
+        "take over; it continues from its checkpoint when the task is started again"
     )
 
 
 def _nothing() -> None:
-    """Between two looks at a query that nobody wants to end."""
+    """Nothing to do between two polls."""
 
 
 def watch_stream(
     query: Any, known: Progress | None = None, between: Callable[[], None] = _nothing
 ) -> Iterator[Progress]:
-    """Progress whenever a batch was committed; ends with the query, raises with its failure.
+    """Yield progress after each committed batch; ends with the query, raises its failure.
 
-    `between` is called every half second, and may end the query. That costs next to nothing; to
-    ask Spark does not, with a hundred streams on a machine. So its end is waited for in one long
-    call, and a stream in which nothing happens is looked at less and less often.
+    `between` is called every half second, costs next to nothing, and may stop the query.
     """
     first = Progress(query_id=str(query.id), run_id=str(query.runId), rows_read=0)
-    seen = _Seen(known or first)
+    seen = _ProgressCounter(known or first)
     if known is not None:
         seen.add(query.recentProgress)
     yield seen.progress
@@ -66,7 +68,7 @@ def watch_stream(
 
 
 def _end_of(query: Any) -> "Future[None]":
-    """Done when the query has ended, with its failure if it has one."""
+    """Done when the query has ended; carries its failure, if any."""
     waiting = ThreadPoolExecutor(1, "end-of-stream")
     try:
         return waiting.submit(_wait_for_end, query)
@@ -75,21 +77,21 @@ def _end_of(query: Any) -> "Future[None]":
 
 
 def _wait_for_end(query: Any) -> None:
-    # Not in one call for good: whoever is interested may be gone when it ends.
+    # Not one endless call: the process may no longer be interested when the query ends.
     while not query.awaitTermination(_WAIT_SECONDS):
         pass
 
 
 def _latest(query: Any, seen: int) -> list[Any]:
-    """The last report; all that Spark keeps when there were others in between."""
+    """The last report, or all that Spark has if some were missed."""
     latest = query.lastProgress
     if latest is None:
         return []
     return [latest] if int(latest["batchId"]) <= seen + 1 else list(query.recentProgress)
 
 
-class _Seen:
-    """Sums up batches of this run; a batch is counted once however often it is seen."""
+class _ProgressCounter:
+    """Adds up the batches of this run; counts a batch once however often it is reported."""
 
     def __init__(self, progress: Progress) -> None:
         self.last_batch = -1 if progress.batch_id is None else progress.batch_id
@@ -99,7 +101,7 @@ class _Seen:
         changed = False
         for report in reports:
             batch = int(report["batchId"])
-            # While idle Spark repeats the number of the next batch, with no rows in it.
+            # While idle, Spark reports the number of the next batch with no rows.
             committed = "addBatch" in report["durationMs"]
             if batch <= self.last_batch or not committed:
                 continue
@@ -113,7 +115,7 @@ class _Seen:
                 rows_read=(before.rows_read or 0) + int(report.numInputRows),
                 rows_written=_rows_written(before.rows_written, report),
                 rows_per_second=float(report.processedRowsPerSecond or 0),
-                recent_batches=(*before.recent_batches, figures_of(report))[-KEPT:],
+                recent_batches=(*before.recent_batches, figures_of(report))[-REPORTED_BATCHES:],
             )
             changed = True
         return changed
@@ -121,16 +123,17 @@ class _Seen:
 
 def _rows_written(before: int | None, report: Any) -> int | None:
     written = report["sink"]["numOutputRows"]
-    # Sinks that do not count say -1, or nothing.
+    # Sinks that do not count report -1 or nothing.
     return before if written is None or written < 0 else (before or 0) + int(written)
 
 
-KEPT = 10
-"""Batches that one report carries; the job's master keeps a history of them."""
+REPORTED_BATCHES = 10
+"""Batches in one report; the job master keeps a history of them."""
 _LONGEST_OFFSET = 2000
 
 
 def figures_of(report: Any) -> BatchFigures:
+    """The figures of a checkpoint, from Spark's report of a batch."""
     durations = {str(key): int(value) for key, value in report["durationMs"].items()}
     operators = report["stateOperators"] or []
     return BatchFigures(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from stoker.core.ids import AttemptId
 from stoker.core.manifests import Manifest, Publication, ResultFile
-from stoker.engine.output.plan import Missing, Move, Remove, Step, replaced_by, steps
+from stoker.engine.output.plan import MissingFile, Move, Remove, Step, replaced_by, steps
 
 names = st.sampled_from(
     ["_SUCCESS", "._SUCCESS.crc", *(f"p={p}/part-{n}" for p in "ab" for n in "123")]
@@ -79,5 +79,5 @@ def test_an_overwrite_by_partition_leaves_the_other_partitions_alone() -> None:
 
 
 def test_a_file_that_is_nowhere_is_named() -> None:
-    with pytest.raises(Missing, match="part-1"):
+    with pytest.raises(MissingFile, match="part-1"):
         steps(publication({"part-1": 5}), staged={}, present={"part-1": 4})

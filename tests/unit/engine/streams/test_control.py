@@ -41,7 +41,7 @@ def test_a_function_lets_no_batch_begin_while_an_end_is_wanted(tmp_path: Path):
     control.suspend(ORDER)
     with pytest.raises(RuntimeError, match=MARK):
         function(None, 1)
-    control.go_on()
+    control.clear_order()
     function(None, 1)
     assert seen == [0, 1]
 
