@@ -9,15 +9,6 @@ from types import ModuleType
 import pytest
 
 import stoker
-from contract.rest_cluster import (
-    FAILED,
-    FINISHED,
-    NEW,
-    RUNNING,
-    DispatcherInMemory,
-    Master,
-    new_graph,
-)
 from stoker.client.async_cluster import AsyncCluster, AsyncJob
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
@@ -30,6 +21,15 @@ from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
+from stoker.testing.rest import (
+    FAILED,
+    FINISHED,
+    NEW,
+    RUNNING,
+    DispatcherInMemory,
+    Master,
+    new_graph,
+)
 
 
 def surface(kind: type) -> dict[str, list[str]]:

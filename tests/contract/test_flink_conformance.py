@@ -6,7 +6,11 @@ import httpx
 import pytest
 
 from contract import flink_facts
-from contract.rest_cluster import (
+from stoker.core.ids import vertex_hex_id
+from stoker.core.states import ApplicationStatus
+from stoker.rest.app import HANDLERS
+from stoker.rest.flink.operations_table import OPERATIONS, Class
+from stoker.testing.rest import (
     CANCELED,
     EXECUTOR,
     FAILED,
@@ -17,10 +21,6 @@ from contract.rest_cluster import (
     Master,
     streaming_details,
 )
-from stoker.core.ids import vertex_hex_id
-from stoker.core.states import ApplicationStatus
-from stoker.rest.app import HANDLERS
-from stoker.rest.flink.operations_table import OPERATIONS, Class
 
 TABLE = flink_facts.read_table()
 JOBS = (RUNNING, FINISHED, FAILED, CANCELED, STREAM)

@@ -10,15 +10,6 @@ import msgspec
 import pytest
 
 from contract import flink_facts
-from contract.rest_cluster import (
-    FINISHED,
-    NEW,
-    RUNNING,
-    STREAM,
-    Master,
-    new_graph,
-    streaming_details,
-)
 from contract.test_flink_conformance import check, concrete
 from stoker.core.checkpoints import SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint
@@ -32,6 +23,15 @@ from stoker.rest.flink.operations_table import OPERATIONS, Class
 from stoker.rest.jobs import checkpoint_handlers
 from stoker.rest.programs import handlers as program_handlers
 from stoker.rest.programs.runs import CompiledProgram
+from stoker.testing.rest import (
+    FINISHED,
+    NEW,
+    RUNNING,
+    STREAM,
+    Master,
+    new_graph,
+    streaming_details,
+)
 from unit.rest.control.test_savepoints import Saving
 
 FACTS = {(each.method, each.path): each for each in flink_facts.read_table()}

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from contract.certificates import authority
-from contract.rest_cluster import RUNNING, Master
 from contract.test_rest_clients import QUICK, client
 from stoker.client.options import ClientOptions
 from stoker.core.errors import AccessDenied, InvalidOption, Unavailable
@@ -14,6 +13,7 @@ from stoker.core.states import JobStatus
 from stoker.rest.options import RestOptions
 from stoker.security.roles import Role
 from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+from stoker.testing.rest import RUNNING, Master
 
 OURS = authority().material
 TRUSTING = replace(QUICK, authorities=OURS.authorities)

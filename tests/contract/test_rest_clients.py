@@ -13,18 +13,6 @@ from typing import Any
 
 import pytest
 
-from contract.rest_cluster import (
-    BROKEN,
-    EXECUTOR,
-    FAILED,
-    FINISHED,
-    NEW,
-    RUNNING,
-    UNKNOWN,
-    DispatcherInMemory,
-    Master,
-    new_graph,
-)
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import OPERATION_POLL_SECONDS, BlockingClient
 from stoker.client.options import ClientOptions
@@ -46,6 +34,18 @@ from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.options import RestOptions
 from stoker.savepoints.manifest import MANIFEST, SavedFile, SavepointManifest, encode_manifest
+from stoker.testing.rest import (
+    BROKEN,
+    EXECUTOR,
+    FAILED,
+    FINISHED,
+    NEW,
+    RUNNING,
+    UNKNOWN,
+    DispatcherInMemory,
+    Master,
+    new_graph,
+)
 
 QUICK = ClientOptions(retries=2, retry_delay=timedelta(seconds=7))
 

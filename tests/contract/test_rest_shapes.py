@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contract import flink_shapes as shapes
-from contract.rest_cluster import CANCELED, EXECUTOR, FAILED, FINISHED, RUNNING, UNKNOWN, Master
+from stoker.testing.rest import CANCELED, EXECUTOR, FAILED, FINISHED, RUNNING, UNKNOWN, Master
 
 ALL_JOBS = (RUNNING, FINISHED, FAILED, CANCELED)
 OF_A_JOB = {

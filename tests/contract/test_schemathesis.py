@@ -7,9 +7,9 @@ import msgspec
 import schemathesis
 from hypothesis import HealthCheck, settings
 
-from contract.rest_cluster import Master
 from stoker.rest.app import HANDLERS, build_app
 from stoker.rest.openapi.document import openapi_document
+from stoker.testing.rest import Master
 
 DOCUMENT = msgspec.json.decode(openapi_document(HANDLERS, "0"))
 schema = schemathesis.openapi.from_dict(DOCUMENT).exclude(path_regex="events$|/jars/.*/(run|plan)")

@@ -8,7 +8,6 @@ import httpx
 import msgspec
 import pytest
 
-from contract.rest_cluster import FINISHED, NEW, RUNNING, Master, new_graph
 from stoker.api.replacements import ReplacementState
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
@@ -16,6 +15,7 @@ from stoker.client.calls import Replacing
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import Artifact, ArtifactKind
 from stoker.core.replacements import ReplacementKind, ReplacementPhase
+from stoker.testing.rest import FINISHED, NEW, RUNNING, Master, new_graph
 
 
 def reaches(master: Master, trigger_id: str, phase: ReplacementPhase) -> None:

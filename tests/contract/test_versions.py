@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.rest_cluster import NOW, RUNNING, Master, new_graph, parts
 from stoker import __version__
 from stoker.api.jobs import JobExecutionResult
 from stoker.api.savepoints import outcome_of
@@ -21,6 +20,7 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import AccessDenied, InvalidInput
 from stoker.core.ids import JobId
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
+from stoker.testing.rest import NOW, RUNNING, Master, new_graph, parts
 
 FIRST_RELEASE = Path(__file__).parents[1] / "compatibility" / "0.1" / "storage"
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from contract.rest_cluster import new_graph
 from stoker.client.asynchronous import AsyncClient
 from stoker.config.configuration import Configuration
 from stoker.config.load import configuration_from
@@ -29,6 +28,7 @@ from stoker.ha import keys
 from stoker.ha.embedded.coordinator import EmbeddedCoordinator
 from stoker.processes import master
 from stoker.processes.master import running_master
+from stoker.testing.rest import new_graph
 
 PATIENCE = 60
 

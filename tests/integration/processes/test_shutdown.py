@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from contract.rest_cluster import new_graph
 from integration.processes.separate_processes import PATIENCE, process_of, url_of
 from stoker.api.cluster import Overview
 from stoker.client.blocking import BlockingClient
@@ -16,6 +15,7 @@ from stoker.core.errors import StokerError, Unavailable
 from stoker.core.failpoints import KILLED
 from stoker.core.graph import JobGraph, ResourceProfile
 from stoker.core.states import JobStatus
+from stoker.testing.rest import new_graph
 
 WITHOUT_WARM_SPARK = {"taskmanager.engines": "classic", "taskmanager.classic.warm-drivers": "0"}
 """Nothing runs there, and so it is up in a moment."""

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from contract.rest_cluster import NOW, RUNNING, Master
 from integration.browser import CHROMIUM, needs_browser
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
+from stoker.testing.rest import NOW, RUNNING, Master
 
 pytestmark = needs_browser
 TOKEN = text_of("reader", "secret")

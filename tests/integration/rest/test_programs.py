@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contract.rest_cluster import Master
 from stoker.core.graph import EngineKind, Program, ResourceProfile
 from stoker.core.ids import JobId
 from stoker.rest.options import RestOptions
+from stoker.testing.rest import Master
 
 SQL = "CREATE OR REPLACE TEMP VIEW v AS SELECT 1 AS x;\nINSERT INTO t SELECT x FROM v;\n"
 PYTHON = """

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from contract.rest_cluster import Master
 from stoker.cli.main import cli
+from stoker.testing.rest import Master
 
 Stoker = Callable[..., Result]
 

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from contract.rest_cluster import (
+from stoker.core.checkpoints import SavepointRequest, SavepointTaken
+from stoker.core.graph import ResourceProfile
+from stoker.core.ids import AttemptId, JobId
+from stoker.core.states import JobStatus
+from stoker.gateways.attempt_logs import LogPiece, LogStream
+from stoker.gateways.dispatcher import SavepointStatus
+from stoker.processes.local.cluster_process import ProcessRecord, start_time_of
+from stoker.processes.local.cluster_state import ClusterState, default_directory, write_state
+from stoker.rest.jobs import checkpoint_handlers
+from stoker.testing.rest import (
     CANCELED,
     FAILED,
     FINISHED,
@@ -18,15 +27,6 @@ from contract.rest_cluster import (
     DispatcherInMemory,
     streaming_details,
 )
-from stoker.core.checkpoints import SavepointRequest, SavepointTaken
-from stoker.core.graph import ResourceProfile
-from stoker.core.ids import AttemptId, JobId
-from stoker.core.states import JobStatus
-from stoker.gateways.attempt_logs import LogPiece, LogStream
-from stoker.gateways.dispatcher import SavepointStatus
-from stoker.processes.local.cluster_process import ProcessRecord, start_time_of
-from stoker.processes.local.cluster_state import ClusterState, default_directory, write_state
-from stoker.rest.jobs import checkpoint_handlers
 
 JOB = """
 name: copy

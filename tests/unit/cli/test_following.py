@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from contract.rest_cluster import RUNNING, job_details
 from stoker.cli.display import PlainDisplay
 from stoker.cli.following import Following, Left, Wish, cancel_without_question
 from stoker.core.errors import JobAlreadyEnded
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.testing.rest import RUNNING, job_details
 
 GOES_ON = job_details(RUNNING, JobStatus.RUNNING, ExecutionState.RUNNING)
 CANCELED = job_details(RUNNING, JobStatus.CANCELED, ExecutionState.CANCELED)

@@ -7,7 +7,6 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from contract.rest_cluster import RUNNING
 from stoker.api.jobs import JobOverview, TaskCounts
 from stoker.cli.jobs import chosen
 from stoker.cli.main import cli
@@ -15,6 +14,7 @@ from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
+from stoker.testing.rest import RUNNING
 from unit.cli.conftest import Stoker
 
 

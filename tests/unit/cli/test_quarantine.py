@@ -2,8 +2,8 @@
 
 import json
 
-from contract.rest_cluster import BROKEN, RUNNING, UNKNOWN
 from stoker.core.states import JobStatus
+from stoker.testing.rest import BROKEN, RUNNING, UNKNOWN
 
 
 async def test_nothing_in_quarantine_is_said_and_list_does_not_mention_it(served) -> None:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from contract.rest_cluster import EXECUTOR, RUNNING, DispatcherInMemory
 from stoker.core.ids import ResourceId
 from stoker.gateways.dispatcher import QueueOverview
 from stoker.gateways.resourcemanager import TaskExecutorDetails
+from stoker.testing.rest import EXECUTOR, RUNNING, DispatcherInMemory
 from unit.cli.conftest import ServedMaster
 
 

@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-from contract.rest_cluster import Master
 from stoker.core.states import ApplicationStatus
+from stoker.testing.rest import Master
 
 
 async def test_jobs_that_have_not_ended_are_told_before_anything_is_done(served) -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.rest_cluster import FAILED, RUNNING, job_details
 from stoker.cli.display import PlainDisplay
 from stoker.cli.ending import LONGEST_TRACE, ending_text, failure_text
 from stoker.cli.savepoint_texts import savepoints_text
@@ -19,6 +18,7 @@ from stoker.core.checkpoints import SavepointSummary
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.results import AttemptDetails, Failure, FailureRecord, Progress, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.testing.rest import FAILED, RUNNING, job_details
 
 
 def region(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from contract.rest_cluster import new_graph
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql
 from stoker.pipeline.load import with_absolute_paths
+from stoker.testing.rest import new_graph
 
 
 @pytest.mark.parametrize(

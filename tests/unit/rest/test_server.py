@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.rest_cluster import RUNNING, Master
 from stoker.core.errors import InvalidOption, StartupFailed
 from stoker.core.options import ByteSize
 from stoker.rest.options import RestOptions
 from stoker.rest.ports import parse_ports
+from stoker.testing.rest import RUNNING, Master
 
 
 def options(port: str, **others: object) -> RestOptions:

@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from contract.rest_cluster import new_graph
 from stoker.core.errors import NotFound, UnusableSavepoint
 from stoker.core.graph import Restore
 from stoker.savepoints.catalog import dispose, list_savepoints
@@ -14,6 +13,7 @@ from stoker.savepoints.examination import examine
 from stoker.savepoints.locations import SavepointServices, locate, read_manifest
 from stoker.savepoints.restore import check_origin
 from stoker.storage.memory import MemoryStorage
+from stoker.testing.rest import new_graph
 
 OPEN = SavepointServices().open_storage
 

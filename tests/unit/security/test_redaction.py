@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.rest_cluster import FAILED, RUNNING, START, Master
 from stoker.core.results import Failure, FailureRecord
 from stoker.security.redaction import (
     MASK,
@@ -14,6 +13,7 @@ from stoker.security.redaction import (
     shown_failure,
     without_credentials,
 )
+from stoker.testing.rest import FAILED, RUNNING, START, Master
 
 SECRET = "hunter2"
 URL = f"jdbc:postgresql://tom:{SECRET}@db/x?password={SECRET}&ssl=true"

@@ -8,13 +8,13 @@ import click
 import msgspec
 import pytest
 
-from contract.rest_cluster import RUNNING, STREAM, DispatcherInMemory, streaming_details
 from stoker.cli.main import COMMANDS, cli
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.graph import ArtifactKind, JobGraph, Program
 from stoker.core.ids import JobId
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.jobs import checkpoint_handlers
+from stoker.testing.rest import RUNNING, STREAM, DispatcherInMemory, streaming_details
 from unit.cli.conftest import ServedMaster, Stoker
 
 PIPELINES = """

@@ -2,7 +2,8 @@
 
 import jsonschema
 
-from contract.rest_cluster import (
+from stoker.core.states import JobStatus
+from stoker.testing.rest import (
     BROKEN,
     RUNNING,
     START,
@@ -12,7 +13,6 @@ from contract.rest_cluster import (
     new_graph,
     parts,
 )
-from stoker.core.states import JobStatus
 
 
 def master_with_a_broken_job() -> Master:

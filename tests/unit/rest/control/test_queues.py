@@ -1,6 +1,6 @@
 """Queues, and task executors that leave, over HTTP."""
 
-from contract.rest_cluster import EXECUTOR, RUNNING, Master
+from stoker.testing.rest import EXECUTOR, RUNNING, Master
 
 
 async def test_queues_are_shown_with_their_limits_and_those_who_wait() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 
-from contract.rest_cluster import RUNNING, Master
 from stoker.core.checkpoints import SavepointRequest, SavepointSummary, SavepointTaken
 from stoker.core.errors import CannotTakeSavepoint, NotFound, UnusableSavepoint
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.savepoints.manifest import MANIFEST, SavedFile, SavepointManifest, encode_manifest
+from stoker.testing.rest import RUNNING, Master
 
 TRIGGER = "7" * 32
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contract.rest_cluster import EXECUTOR, FINISHED, NEW, RUNNING, Master, new_graph
 from stoker.core.options import ByteSize
 from stoker.core.states import JobStatus
 from stoker.rest.http import leader_pulse
 from stoker.rest.options import RestOptions
 from stoker.security.roles import Role
 from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+from stoker.testing.rest import EXECUTOR, FINISHED, NEW, RUNNING, Master, new_graph
 from unit.rest.requests.test_submission import artifact, parts
 
 CONTENT = b"some library" * 100_000

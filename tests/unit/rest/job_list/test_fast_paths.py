@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from litestar.types import Message, Receive, Scope, Send
 
-from contract.rest_cluster import FINISHED, NEW, RUNNING, UNKNOWN, Master, artifact, new_graph
 from stoker.core.errors import CallTimedOut, NoLeader, RemoteError
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId, SessionId
@@ -23,6 +22,7 @@ from stoker.rest.job_list.fast_paths import ShortWays
 from stoker.rest.options import RestOptions
 from stoker.rest.server import serving
 from stoker.rest.services import SERVICES, RestServices
+from stoker.testing.rest import FINISHED, NEW, RUNNING, UNKNOWN, Master, artifact, new_graph
 
 BASE = "http://127.0.0.1:8081"
 PLAIN = [

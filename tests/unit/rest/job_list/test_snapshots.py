@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.rest_cluster import NEW, Master, new_graph
 from stoker.core.errors import NoLeader
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId, SessionId
@@ -20,6 +19,7 @@ from stoker.rest.app import build_app
 from stoker.rest.http import compression
 from stoker.rest.job_list.query import JobQuery
 from stoker.rest.job_list.snapshots import LONGEST_PAUSE_SECONDS, REST_FACTOR, JobLooks, Look, Pace
+from stoker.testing.rest import NEW, Master, new_graph
 from stoker.testing.virtual_time import run_virtual
 
 WHOLE = JobQuery()

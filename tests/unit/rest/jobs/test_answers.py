@@ -2,11 +2,11 @@
 
 import pytest
 
-from contract.rest_cluster import Master
 from stoker.core.errors import InvalidInput
 from stoker.rest.http.compression import accepts_gzip
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import program_name
+from stoker.testing.rest import Master
 
 ELSEWHERE = "https://dashboard.example"
 

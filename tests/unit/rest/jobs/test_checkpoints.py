@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.rest_cluster import FINISHED, START, STREAM, Master, streaming_details
 from stoker.core.ids import vertex_hex_id
 from stoker.rest.jobs.checkpoint_summaries import quantile, summary_of
+from stoker.testing.rest import FINISHED, START, STREAM, Master, streaming_details
 
 CHECKPOINTS = f"/jobs/{STREAM}/checkpoints"
 NUMBERS = {(entry.region, entry.at): entry.id for entry in streaming_details().checkpoints.history}

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from contract.rest_cluster import RUNNING, DispatcherInMemory, Master
 from stoker.core.errors import NotFound, Unavailable
 from stoker.core.ids import AttemptId, JobId
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.rest.jobs import log_handlers
 from stoker.rest.options import RestOptions
+from stoker.testing.rest import RUNNING, DispatcherInMemory, Master
 
 PATH = f"/jobs/{RUNNING}/attempts/one"
 

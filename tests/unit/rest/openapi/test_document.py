@@ -8,9 +8,9 @@ import pytest
 from litestar import Litestar, get
 from litestar.exceptions import ImproperlyConfiguredException
 
-from contract.rest_cluster import EXECUTOR, FAILED, FINISHED, RUNNING, Master
 from stoker.rest import app
 from stoker.rest.app import HANDLERS
+from stoker.testing.rest import EXECUTOR, FAILED, FINISHED, RUNNING, Master
 
 
 async def test_the_document_describes_every_handler_once() -> None:

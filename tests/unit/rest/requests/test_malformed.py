@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contract.rest_cluster import RUNNING, Master
 from stoker.rest.app import HANDLERS, build_app
+from stoker.testing.rest import RUNNING, Master
 
 PATHS = sorted(
     (str(method), path.replace(":str", ""))

@@ -6,7 +6,6 @@ import logging
 
 import pytest
 
-from contract.rest_cluster import CANCELED, FAILED, FINISHED, RUNNING, START, UNKNOWN, Master
 from stoker.core.errors import (
     CallTimedOut,
     FencingTokenMismatch,
@@ -16,6 +15,7 @@ from stoker.core.errors import (
 )
 from stoker.core.ids import vertex_hex_id
 from stoker.core.states import JobStatus
+from stoker.testing.rest import CANCELED, FAILED, FINISHED, RUNNING, START, UNKNOWN, Master
 
 
 @pytest.mark.parametrize("query", ["?mode=cancel", ""])

@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from contract.rest_cluster import FINISHED, NEW, RUNNING, Master, artifact, new_graph, parts
 from stoker.core.errors import StorageUnavailable
 from stoker.core.options import ByteSize
 from stoker.rest.options import RestOptions
 from stoker.rest.requests.uploads import FileWriter
+from stoker.testing.rest import FINISHED, NEW, RUNNING, Master, artifact, new_graph, parts
 
 WHEEL = b"wheel content " * 1000
 

@@ -1,4 +1,8 @@
-"""A small dispatcher in memory, and jobs to show, for tests of the REST server and its clients."""
+"""A REST server before a dispatcher in memory, with a few jobs, for tests of server and clients.
+
+The dispatcher answers like the real one and can be told to refuse. The jobs are the same in every
+test: one in each state, a streaming job, and one in quarantine.
+"""
 
 import asyncio
 import hashlib
@@ -6,7 +10,7 @@ import ssl
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import msgspec
@@ -153,7 +157,7 @@ def streaming_details() -> JobDetails:
 
 
 _STATE = {"big": 1000, "small": 0}
-"""Bytes that each query keeps for every batch it has seen."""
+"""Bytes of state that each query adds with every batch."""
 
 
 def _batch(region: str, number: int) -> BatchFigures:
@@ -196,7 +200,7 @@ def _failures() -> list[FailureRecord]:
 
 
 class DispatcherInMemory(DispatcherGateway):
-    """Answers for a few jobs; submitted ones run until somebody says otherwise."""
+    """A dispatcher with a few jobs; submitted jobs run until a test changes their state."""
 
     def __init__(self) -> None:
         self.jobs = {
@@ -211,7 +215,7 @@ class DispatcherInMemory(DispatcherGateway):
         self.graphs: dict[JobId, JobGraph] = {}
         self.quarantine: dict[JobId, QuarantinedJob] = {}
         self.repaired: set[JobId] = set()
-        """Those in quarantine that can be loaded when somebody tries."""
+        """Jobs in quarantine that load when a test retries them."""
         self.cancelled: list[JobId] = []
         self.shut_down_as: list[ApplicationStatus] = []
         self.was_shut_down = asyncio.Event()
@@ -417,7 +421,7 @@ class BlobsInMemory:
     async def put(self, job_id: JobId, sha256: str, size: int, local_path: Path) -> BlobKey:
         if self.refusal is not None:
             raise self.refusal
-        content = local_path.read_bytes()
+        content = local_path.read_bytes()  # noqa: ASYNC240
         assert len(content) == size
         self.content[job_id, sha256] = content
         return BlobKey(f"{job_id}/{sha256}")
@@ -453,7 +457,7 @@ class InspectionInMemory(InspectionGateway):
 
 @dataclass(kw_only=True)
 class Master:
-    """A REST server with all that stands behind it."""
+    """A REST server and everything behind it."""
 
     dispatcher: DispatcherInMemory = field(default_factory=DispatcherInMemory)
     blobs: BlobsInMemory = field(default_factory=BlobsInMemory)
@@ -498,7 +502,9 @@ class Master:
 
     def in_process(self) -> httpx.AsyncClient:
         """Requests without a network."""
-        transport = httpx.ASGITransport(build_app(self.services), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(
+            cast(Any, build_app(self.services)), raise_app_exceptions=False
+        )
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081")
 
     def serving(self) -> AbstractAsyncContextManager[str]:
@@ -529,7 +535,7 @@ def artifact(content: bytes, name: str = "lib.whl") -> Artifact:
 
 
 def parts(graph: JobGraph | bytes, *files: bytes, name: str = "lib.whl") -> list[Any]:
-    """The multipart form of a submission, as httpx takes it."""
+    """The multipart form of a submission, as httpx expects it."""
     content = graph if isinstance(graph, bytes) else msgspec.json.encode(graph)
     return [
         ("graph", ("graph.json", content, "application/json")),
