@@ -259,7 +259,7 @@ def test_a_master_that_breaks_again_and_again_is_started_less_and_less_often(
         starts.append(asyncio.get_running_loop().time())
         raise ZeroDivisionError("a fault of ours")
 
-    monkeypatch.setattr(resource_manager_link, "_serve", break_always)
+    monkeypatch.setattr(resource_manager_link, "_stay_registered", break_always)
 
     async def story(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster))
@@ -277,7 +277,7 @@ def test_a_master_that_breaks_on_a_fault_of_ours_harms_its_job_alone(
 ) -> None:
     """DISP-11 as this design has it, design invariant 7"""
     broken: set[str] = set()
-    serve = resource_manager_link._serve
+    serve = resource_manager_link._stay_registered
 
     async def break_once(live: object, *rest: object) -> None:
         job_id = live.job_id  # type: ignore[attr-defined]
@@ -286,7 +286,7 @@ def test_a_master_that_breaks_on_a_fault_of_ours_harms_its_job_alone(
             raise ZeroDivisionError("a fault of ours")
         await serve(live, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(resource_manager_link, "_serve", break_once)
+    monkeypatch.setattr(resource_manager_link, "_stay_registered", break_once)
 
     async def story(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster)) for _ in range(2)]

@@ -23,7 +23,7 @@ from stoker.storage.contract import Storage
 log = logging.getLogger(__name__)
 
 LEFT_BEHIND = "left-behind"
-"""Where logs stay of attempts that a former life of this task executor did not put away."""
+"""Directory for the logs of attempts that a previous instance of this task executor left."""
 
 
 class AttemptFiles:
@@ -38,32 +38,35 @@ class AttemptFiles:
         return directory
 
     async def archive(self, job_id: JobId, attempt: AttemptId) -> bool:
-        """The logs stay with the task executor's logs, the rest goes; whether there are logs."""
+        """Move the logs of the attempt to their archive and remove the rest.
+
+        Answers whether there are any logs.
+        """
         kept = self.logs_of(job_id, attempt)
         return await self._off_loop(_archive, self._root / attempt, kept)
 
     def logs_of(self, job_id: JobId, attempt: AttemptId) -> Path:
-        """Where they are after its end."""
+        """Directory of the logs after the attempt has ended."""
         return self._logs / job_id / attempt
 
     async def archive_leftovers(self) -> None:
-        """Of a life that ended before it could."""
+        """Archive the attempts of a previous instance that did not live to do it."""
         await self._off_loop(self._archive_all)
 
     async def remove_old_logs(self, since: float) -> None:
-        """Those that nothing was added to since then, in seconds of the file system's time."""
+        """Remove logs that were last written before `since`, in seconds since 1970."""
         try:
             await self._off_loop(self._remove_old_logs, since)
         except OSError as error:
-            # No reason to run nothing here any more; the next time it may go.
-            log.warning("old logs are still there: %s", error)
+            # The task executor works without this; the next round tries again.
+            log.warning("old logs could not be removed: %s", error)
 
     def _remove_old_logs(self, since: float) -> None:
         for kept in self._logs.glob("*/*"):
             if not any(_is_newer(path, since) for path in (kept, *kept.glob("*.log"))):
                 shutil.rmtree(kept, ignore_errors=True)
         for job in self._logs.glob("*"):
-            # Not at once: another attempt may be about to put its logs there.
+            # A new directory stays: another attempt may be about to move its logs there.
             if not _is_newer(job, since):
                 with suppress(OSError):
                     job.rmdir()
@@ -101,7 +104,7 @@ def _move_logs(directory: Path, kept: Path) -> bool:
 
 
 def _make_writable_and_remove(remove: Callable[..., Any], path: str, _error: object) -> None:
-    """A task may have forbidden it; what cannot be removed even so stays, and harms nobody."""
+    """Remove a path that a task made read-only; a path that still resists is left in place."""
     try:
         for each in (os.path.dirname(path), path):
             os.chmod(each, stat.S_IRWXU)
@@ -121,7 +124,7 @@ class AttemptLogs:
     async def read(
         self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
     ) -> LogPiece:
-        """NotFound when nothing of the attempt was ever here."""
+        """Raise NotFound if the attempt never ran here."""
         return await self._off_loop(self._read, job_id, attempt, stream, offset)
 
     def _read(self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int) -> LogPiece:
@@ -140,7 +143,10 @@ class AttemptLogs:
         raise NotFound(f"no log of attempt {attempt} is here", attempt=attempt)
 
     async def copy_to_storage(self, job_id: JobId, attempt: AttemptId) -> None:
-        """So that they can be read when this task executor is gone. What fails is only missed."""
+        """Copy the logs of an ended attempt to where they outlive this task executor.
+
+        A failed copy is logged and not repeated.
+        """
         kept = self._kept(job_id, attempt)
         for stream in LogStream:
             path = kept / f"{stream}.log"
@@ -149,7 +155,9 @@ class AttemptLogs:
                 try:
                     await self._storage.write(log_chunk(job_id, attempt, stream, number), data)
                 except StorageUnavailable as error:
-                    log.warning("a log of attempt %s is kept here alone: %s", attempt, error)
+                    log.warning(
+                        "a log of attempt %s could not be copied to the storage: %s", attempt, error
+                    )
                     return
                 number += 1
 

@@ -1,4 +1,8 @@
-"""A task executor that leaves in good order. Pure: what it has and the time in, what to do out."""
+"""Draining: how a task executor gets rid of its work before it stops. Pure.
+
+A drained task executor accepts no new task. Streams never end by themselves, so they move to
+another task executor at once; other tasks may finish within the given time and move afterwards.
+"""
 
 import math
 from collections.abc import Iterable
@@ -9,7 +13,7 @@ from stoker.core.ids import AllocationId
 from stoker.taskexecutor.held_task import HeldTask
 
 UNREPORTED_SECONDS = 10.0
-"""So long an outcome waits for its job master; it is on record, so that nothing is lost then."""
+"""How long an outcome waits for its job master. Nothing is lost then: it is on record."""
 
 
 @dataclass
@@ -19,21 +23,21 @@ class Draining:
     _idle_since: float = field(default=math.inf)
 
     def begin(self, now: float, seconds: float | None) -> None:
-        """Again is harmless; the shorter time counts."""
+        """Start to drain, or shorten the time of a drain that has started."""
         self.is_draining = True
         if seconds is not None:
             self._deadline = min(self._deadline, now + seconds)
 
     def check_accepting(self, allocation: AllocationId) -> None:
-        """A job master that hears this looks for another slot."""
+        """Raise NotFound while draining, on which a job master looks for another slot."""
         if self.is_draining:
             raise NotFound(
-                f"slot {allocation} takes no new task: this task executor is drained",
+                f"slot {allocation} accepts no new task: this task executor is draining",
                 allocation=allocation,
             )
 
     def tasks_to_move(self, tasks: Iterable[HeldTask], now: float) -> list[HeldTask]:
-        """Streams, which never end by themselves, and all others when the time is over."""
+        """Running streams and, once the time is over, every running task."""
         if not self.is_draining:
             return []
         return [
@@ -45,7 +49,7 @@ class Draining:
         ]
 
     def is_over(self, tasks: Iterable[HeldTask], now: float) -> bool:
-        """Nothing runs, and every master has heard of its outcomes or had the time to."""
+        """Nothing runs, and every outcome was acknowledged or has waited long enough."""
         held = list(tasks)
         if not self.is_draining or any(task.outcome is None for task in held):
             self._idle_since = math.inf

@@ -1,4 +1,4 @@
-"""One attempt at its task executor, from deployment until its outcome was acknowledged."""
+"""An attempt at its task executor, from its deployment until its outcome is acknowledged."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class HeldTask:
     state: ExecutionState = ExecutionState.DEPLOYING
     state_at: Millis = 0
     state_since: float = 0.0
-    """Loop time."""
+    """Loop time at which the task entered `state`."""
     reported_state: ExecutionState = ExecutionState.DEPLOYING
     progress: Progress = field(default_factory=Progress)
     reported_progress: Progress = field(default_factory=Progress)
@@ -33,18 +33,18 @@ class HeldTask:
     running: RunningTask | None = None
     cancel_reason: str | None = None
     is_moving: bool = False
-    """Cancelled so that it begins again at another task executor."""
+    """The task is cancelled in order to start again at another task executor."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    """Nothing runs for it any more; its outcome may not be on record yet."""
+    """Set when nothing runs any more; the outcome may not be on record yet."""
     outcome: AttemptOutcome | None = None
-    """Set when it is on record: it may be told from then on, and its slot is free."""
+    """None until it is on record; from then on it may be reported and the slot is free."""
     recording: "asyncio.Task[AttemptOutcome] | None" = None
-    """Of one that finished, begun while the engine still clears away what is left of it."""
+    """Records the outcome of a finished task while the engine still cleans up after it."""
     recorded: asyncio.Event = field(default_factory=asyncio.Event)
-    """The outcome is there."""
+    """Set together with `outcome`."""
 
     def renew_lease(self, until: float) -> None:
-        """Its process knows the end of its lease too: it may be all that is left to end it."""
+        """Extend the lease, also in the runner, which ends the task by itself if all else fails."""
         self.lease_until = max(self.lease_until, until)
         if self.running is not None:
             self.running.renew_lease(self.lease_until)

@@ -1,21 +1,24 @@
-"""A task executor's side of one job: find its master, offer slots, tell states and outcomes.
+"""The link from a task executor to the master of one job.
 
-Everything that is told is level-triggered: the link compares what is with what was told, and
-tells the difference, so that a new master or a lost answer needs no case of its own.
+The link finds the master, offers slots to it, reports states and outcomes, and renews leases. Any
+answer may be lost, and the master may be replaced at any moment by one that knows less. Reports are
+therefore level-triggered: the link compares the present state with the state that it last reported
+and sends the difference, so that a new master or a lost answer needs no case of its own.
+
+A lease counts from the moment at which the request for it was sent, never from the answer. The
+job master counts from when it received the request, so its deadline is always the later one.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from stoker.aio.latest import Latest
 from stoker.aio.log_context import bind_log_fields, log_fields
 from stoker.aio.scope import TaskScope
 from stoker.core.errors import FencingTokenMismatch, StokerError
 from stoker.core.failpoints import failpoint
-from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, ResourceId
+from stoker.core.ids import AttemptId, InstanceId, JobId, ResourceId
 from stoker.core.results import AttemptOutcome
 from stoker.core.states import ExecutionState
 from stoker.core.values import FencingToken
@@ -31,16 +34,17 @@ from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.rpc.service import RpcService
 from stoker.taskexecutor.held_task import HeldTask
+from stoker.taskexecutor.holdings import JobHoldings
 from stoker.taskexecutor.options import TaskExecutorOptions
 
 log = logging.getLogger(__name__)
 
 RECONNECT_SECONDS = 0.5
 REPORT_DELAY_SECONDS = {ExecutionState.INITIALIZING: 0.1, ExecutionState.RUNNING: 1.0}
-"""What lasts no longer is told together with what follows: most batch tasks are over by then."""
+"""A state is reported after this delay, because most batch tasks have left it by then."""
 MIN_PAUSE_SECONDS = 0.001
 RENEWALS_PER_LEASE = 4
-"""Renewals are asked for this often within one lease."""
+"""Renewal requests within the time of one lease."""
 
 
 @dataclass(frozen=True)
@@ -52,41 +56,10 @@ class ExecutorIdentity:
 
 @dataclass
 class MasterHandshake:
-    """With the masters of jobs: those of one epoch share a process, which is greeted once."""
+    """Remembers the handshake with the leading process, where all masters of one epoch live."""
 
     epoch: int | None = None
-
-
-class JobHoldings(Protocol):
-    """What the task executor holds of the job; implemented by the endpoint's own books."""
-
-    def tasks(self, job_id: JobId) -> Iterable[HeldTask]: ...
-
-    def reserved(self, job_id: JobId) -> tuple[AllocationId, ...]:
-        """Slots to be offered: promised to the job, not yet taken by its master."""
-        ...
-
-    def reserve_again(self, job_id: JobId) -> None:
-        """A master that may know nothing: what a former one had taken is to be offered too."""
-        ...
-
-    def offer_answered(
-        self, job_id: JobId, accepted: Iterable[AllocationId], offered: Iterable[AllocationId]
-    ) -> None: ...
-
-    def outcome_acknowledged(self, task: HeldTask) -> None:
-        """Its outcome need not be told any more."""
-        ...
-
-    def slots_returned(self, job_id: JobId, slots: Iterable[AllocationId]) -> None:
-        """The job's master needs them no longer."""
-        ...
-
-    def cancel(self, attempt: AttemptId, reason: str) -> None: ...
-
-    def abandon_job(self, job_id: JobId, reason: str) -> None:
-        """The job's master does not want this task executor: give all of the job up."""
-        ...
+    """Epoch of the last handshake; None before the first."""
 
 
 @dataclass
@@ -99,24 +72,24 @@ class JobLink:
     options: TaskExecutorOptions
     lease: LeaseOptions
     handshake: MasterHandshake = field(default_factory=MasterHandshake)
-    """Shared by the links to all jobs."""
+    """Shared by the links of all jobs."""
     token: FencingToken | None = None
-    """The leadership whose commands are obeyed."""
+    """The leadership whose commands are obeyed; None before the first."""
     leased_until: float = 0.0
-    """A master allowed attempts of the job to run here until then, as of its last answer."""
+    """Loop time until which attempts of the job may run here."""
     seen_attempts: set[AttemptId] = field(default_factory=set)
-    """Attempts that were started or cancelled here: a late deployment must not start them."""
+    """Attempts that were started or cancelled here; a late deployment must not start them again."""
     _changes: Latest[int] = field(default_factory=lambda: Latest(0))
     _progress_reported_at: float = 0.0
     _first_asked_at: dict[FencingToken, float] = field(default_factory=dict)
-    """When each master was first asked to register this task executor."""
+    """Loop time at which each master was first asked to register this task executor."""
 
     def wake(self) -> None:
-        """Something may have to be told."""
+        """Look for changes to report now."""
         self._changes.set(self._changes.value + 1)
 
     def check(self, token: FencingToken) -> None:
-        """Refuse a command of a former master; a higher epoch is adopted."""
+        """Refuse the command of a replaced master; a token of a higher epoch is adopted."""
         if self.token is None or token.epoch > self.token.epoch or token == self.token:
             self.token = token
             return
@@ -138,8 +111,8 @@ class JobLink:
                 with log_fields(epoch=leader.token.epoch):
                     await self._serve(leader)
             except StokerError as error:
-                log.info("job %s: its master: %s", self.job_id, error)
-            # Slots wait a while for the next master; one that runs something waits for ever.
+                log.info("job %s: connection to the job master failed: %s", self.job_id, error)
+            # Idle slots wait for the next master until the slot timeout, busy ones without limit.
             self.holdings.reserve_again(self.job_id)
             await asyncio.sleep(RECONNECT_SECONDS)
 
@@ -151,13 +124,15 @@ class JobLink:
         introduction = self._introduction()
         answer = await master.register_task_executor(introduction)
         if isinstance(answer, Declined):
-            log.warning("job %s: its master declined: %s", self.job_id, answer.reason)
+            log.warning(
+                "job %s: the job master declined the registration: %s", self.job_id, answer.reason
+            )
             if answer.final:
                 self.holdings.abandon_job(self.job_id, answer.reason)
             return
         self.check(leader.token)
         self._extend_lease(asked_at)
-        # What little is done within an interval is told with the outcome.
+        # Progress within the first interval is reported with the outcome, if that comes sooner.
         self._progress_reported_at = asked_at
         self.holdings.offer_answered(self.job_id, answer.accepted, introduction.offered)
         async with TaskScope(f"link to job {self.job_id}") as scope:
@@ -242,14 +217,14 @@ class JobLink:
         )
 
     def _report_delay(self, task: HeldTask) -> float:
-        """For which it is not told yet: mostly there is more to tell then."""
+        """Seconds for which the state is not reported yet, because it will likely change soon."""
         if task.outcome is not None or task.state is task.reported_state:
             return 0.0
         if task.state is ExecutionState.RUNNING and task.streaming:
             return 0.0
         age = asyncio.get_running_loop().time() - task.state_since
         left = REPORT_DELAY_SECONDS.get(task.state, 0.0) - age
-        # Not what is left by rounding, for which no time would pass.
+        # A remainder that comes from rounding counts as none: sleeping for it would not help.
         return left if left > MIN_PAUSE_SECONDS else 0.0
 
     async def _report_progress(self, master: JobMasterGateway) -> None:
@@ -273,10 +248,10 @@ class JobLink:
             task.reported_progress = seen
 
     async def _renew_leases_periodically(self, master: JobMasterGateway) -> None:
-        """Also while nothing runs: an attempt begins under the lease that is there."""
+        """Renew also while nothing runs, because an attempt starts under the present lease."""
         pause = self.lease.duration.total_seconds() / RENEWALS_PER_LEASE
         if all(task.lease_until >= self.leased_until for task in self._leased_tasks()):
-            # The registration has just begun a lease, and nobody is there who lacks it.
+            # The registration has just started a lease, and every attempt here has it.
             await asyncio.sleep(pause)
         while True:
             await self._renew(master, self._leased_tasks())
@@ -295,23 +270,23 @@ class JobLink:
                 task.renew_lease(self.leased_until)
 
     def lease_under(self, token: FencingToken) -> float:
-        """For what this master commands.
+        """End of the lease for an attempt that this master starts.
 
-        Its command may overtake the answer to the registration. Then it counts from the first
-        question to this master, which has had that one or a later one. None is forgotten: a link
-        lives as long as any slot that it has offered, and no allocation is made twice.
+        The command may overtake the answer to the registration. The lease then counts from the
+        first registration request, because the master has received that one or a later one. All
+        first requests are remembered: a link lives as long as any slot that it has offered, and
+        no allocation is made twice.
         """
         if (asked_at := self._first_asked_at.get(token)) is not None:
             self._extend_lease(asked_at)
         return self.leased_until
 
     def renew_leases_from(self, asked_at: float) -> None:
-        """All attempts of the job may go on, by the word of the coordinator or of the masters."""
+        """Renew all leases of the job on the word of the coordinator or of the masters."""
         self._extend_lease(asked_at)
         for task in self.holdings.tasks(self.job_id):
             task.renew_lease(self.leased_until)
 
     def _extend_lease(self, asked_at: float) -> None:
-        """Counted from the moment at which the question was sent, never from the answer."""
         until = asked_at + self.lease.duration.total_seconds()
         self.leased_until = max(self.leased_until, until)

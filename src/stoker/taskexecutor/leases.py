@@ -1,12 +1,20 @@
-"""Keeping attempts alive while no job master can: the other ways to renew a lease.
+"""Lease renewal without a job master.
 
-The first way, the answer of the job's master, is the job's link (`job_link.py`). Each renewal
-counts from the moment at which the question was sent.
+An attempt must stop when its lease runs out, because a new attempt may then start elsewhere. Its
+job master normally renews the lease (`job_link.py`). While no job master can answer, stopping every
+attempt would turn a failover of the masters into an outage of all jobs. Attempts may therefore
+continue as long as it is certain that nobody can have replaced them:
+
+1. the coordinator, read up to date, shows that nobody leads;
+2. the coordinator is unreachable, and a master process vouches for the last known leadership;
+3. a leader exists, and its process answers that nobody drives the job yet.
+
+Each renewal counts from the moment at which the question was sent.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -32,13 +40,13 @@ class LeaseKeeper:
     masters: MasterDirectory
     options: LeaseOptions
     last_epoch: Callable[[], int | None]
-    """Of the last leader whose commands were obeyed here."""
+    """Epoch of the last leader whose commands were obeyed here; None before the first."""
     first_expiry: Callable[[], float | None]
-    """When the first lease of a running attempt ends; None when nothing runs."""
+    """Loop time at which the first lease of a running attempt ends; None if nothing runs."""
     renew: Callable[[float, Collection[JobId] | None], None]
-    """Leases count from this moment: those of these jobs, or all."""
+    """Renew the leases of these jobs, or of all jobs if None, from this loop time."""
     jobs_expiring_before: Callable[[float], tuple[JobId, ...]]
-    """Those with running attempts whose lease ends before this moment."""
+    """Jobs with a running attempt whose lease ends before this loop time."""
 
     async def run(self) -> None:
         duration = self.options.duration.total_seconds()
@@ -46,23 +54,23 @@ class LeaseKeeper:
             await asyncio.sleep(duration / CHECKS_PER_LEASE)
             ends = self.first_expiry()
             now = asyncio.get_running_loop().time()
-            # A lease that its master renews as it should never gets this old.
+            # A lease that its job master renews in time never gets this old.
             if ends is not None and ends - now < duration / 2:
                 await self._renew_without_job_master()
 
     async def _renew_without_job_master(self) -> None:
         asked_at = asyncio.get_running_loop().time()
         if await self.is_leaderless():
-            log.info("nobody leads: attempts go on")
+            log.info("nobody leads; leases are renewed")
             self.renew(asked_at, None)
         elif await self._failsafe():
-            log.info("the coordinator is away and no master leads: attempts go on")
+            log.info("the coordinator is unreachable and no master leads; leases are renewed")
             self.renew(asked_at, None)
         else:
             await self._renew_undriven()
 
     async def _renew_undriven(self) -> None:
-        """Of jobs that a new leader has not begun to drive, such as those in quarantine."""
+        """Renew for jobs that the leader does not drive yet, such as those in quarantine."""
         asked_at = asyncio.get_running_loop().time()
         jobs = self.jobs_expiring_before(asked_at + self.options.duration.total_seconds() / 2)
         answers = await asyncio.gather(
@@ -70,7 +78,7 @@ class LeaseKeeper:
         )
         undriven = {job_id for answer in answers for job_id in answer}
         if undriven:
-            log.info("nobody drives %s yet: attempts go on", ", ".join(sorted(undriven)))
+            log.info("nobody drives %s yet; their leases are renewed", ", ".join(sorted(undriven)))
             self.renew(asked_at, undriven)
 
     async def _undriven_jobs_of(self, address: str, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
@@ -80,14 +88,14 @@ class LeaseKeeper:
             )
             return await master.undriven_jobs(jobs)
         except StokerError as error:
-            log.info("%s does not say which jobs nobody drives yet: %s", address, error)
+            log.info("%s did not answer which jobs nobody drives yet: %s", address, error)
             return ()
 
     async def is_leaderless(self) -> bool:
-        """The coordinator, read up to date, shows that the last leader is gone and none came.
+        """Whether the coordinator, read up to date, shows that the last leader has no successor.
 
-        An election key is created together with the raise of its epoch, so that no key means: the
-        session that raised the current epoch is over.
+        A leader creates the election key and raises the epoch in one transaction. Without a key,
+        the session that raised the current epoch has therefore ended.
         """
         if self.coordinator.state is not ConnectionState.CONNECTED:
             return False
@@ -96,19 +104,19 @@ class LeaseKeeper:
                 await self.coordinator.sync()
                 return await self.coordinator.read(keys.ELECTION) is None
         except (Unavailable, SessionExpired, TimeoutError) as error:
-            log.info("the coordinator does not say whether somebody leads: %s", error)
+            log.info("the coordinator did not answer whether somebody leads: %s", error)
             return False
 
     async def _failsafe(self) -> bool:
         epoch = self.last_epoch()
         if self.coordinator.state is ConnectionState.CONNECTED or epoch is None:
             return False
-        words = await asyncio.gather(
+        answers = await asyncio.gather(
             *(self._vouches(address, epoch) for address in self.masters.known.values())
         )
-        if not any(words):
-            log.info("none of %d known masters vouches for epoch %d", len(words), epoch)
-        return any(words)
+        if not any(answers):
+            log.info("none of %d known masters vouches for epoch %d", len(answers), epoch)
+        return any(answers)
 
     async def _vouches(self, address: str, epoch: int) -> bool:
         try:
@@ -117,9 +125,5 @@ class LeaseKeeper:
             )
             return await master.attempts_may_go_on(epoch)
         except StokerError as error:
-            log.info("%s does not say whether attempts may go on: %s", address, error)
+            log.info("%s did not answer whether attempts may continue: %s", address, error)
             return False
-
-
-def earliest(moments: Iterable[float]) -> float | None:
-    return min(moments, default=None)

@@ -1,4 +1,4 @@
-"""What can be set about task executors."""
+"""Options of task executors."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,7 +13,7 @@ class TaskExecutorOptions:
     )
     slot_timeout: timedelta = option(
         "taskmanager.slot.timeout",
-        "A reserved slot that no job master takes within this time is freed.",
+        "A reserved slot that no job master accepts within this time is freed.",
         timedelta(seconds=10),
     )
     registration_timeout: timedelta = option(
@@ -23,12 +23,12 @@ class TaskExecutorOptions:
     )
     progress_interval: timedelta = option(
         "taskmanager.progress.interval",
-        "How often progress is told to the job master, at most.",
+        "Shortest time between two reports of progress to the job master.",
         timedelta(seconds=1),
     )
     logs_retention: timedelta = option(
         "taskmanager.logs.retention",
-        "What attempts wrote is kept by the task executor for this long after their end; a copy "
-        "in the storage is kept for as long as the result of the job.",
+        "Time for which the task executor keeps the logs of an attempt after its end; a copy in "
+        "the storage is kept for as long as the result of the job.",
         timedelta(days=7),
     )

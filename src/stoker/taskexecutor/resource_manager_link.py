@@ -1,4 +1,8 @@
-"""A task executor's side of its registration at the resource manager."""
+"""The task executor's side of its registration at the resource manager.
+
+The task executor registers at each leading resource manager in turn. It obeys a leader from the
+moment it sends its registration, because slot requests may arrive before the answer does.
+"""
 
 import asyncio
 import logging
@@ -37,7 +41,7 @@ class ResourceManagerLink:
     heartbeat: HeartbeatOptions
     retries: RegistrationOptions
     connected: Latest[FencingToken | None] = field(default_factory=lambda: Latest(None))
-    """The leadership whose requests are obeyed now: registered there, or about to be."""
+    """The leadership whose requests are obeyed; the registration may still be unanswered."""
     registered: Latest[FencingToken | None] = field(default_factory=lambda: Latest(None))
     """The leadership that has accepted this task executor."""
 
@@ -52,7 +56,7 @@ class ResourceManagerLink:
         )
 
     def check(self, token: FencingToken) -> None:
-        """Refuse a resource manager at which this task executor is not registered (TM-07)."""
+        """Refuse a resource manager at which this task executor is not registered."""
         if token != self.connected.value:
             raise FencingTokenMismatch(
                 f"registered at {self.connected.value}, not at {token}", given=str(token)
@@ -68,7 +72,7 @@ class ResourceManagerLink:
             self._disconnect()
 
     def _on_silent(self, origin: str, liveness: Liveness) -> None:
-        log.warning("the resource manager is silent (%s); tasks go on", liveness.value)
+        log.warning("no heartbeat from the resource manager (%s); tasks continue", liveness.value)
         self._disconnect()
 
     def _disconnect(self) -> None:
@@ -83,7 +87,7 @@ class ResourceManagerLink:
             await self._stay_registered(await self.retrieval.wait_for_leader())
 
     async def _stay_registered(self, leader: LeaderAddress) -> None:
-        """Register and stay until the leader changes or the connection is over (TM-02, TM-05)."""
+        """Register, and return when the leader has changed or the connection is lost."""
         registering = asyncio.create_task(self._register(leader), name="register")
         changing = asyncio.create_task(
             self.retrieval.wait_for_leader_other_than(leader), name="leader change"
@@ -112,23 +116,24 @@ class ResourceManagerLink:
             options=self.retries,
         )
         if isinstance(answer, Declined):
-            # Only a leader that is over or a newer life of this executor rejects for good.
+            # A final rejection comes from a leader that was replaced, or because a newer instance
+            # of this task executor is registered.
             log.error("the resource manager rejected the registration: %s", answer.reason)
             raise Conflict(f"the resource manager rejected this executor: {answer.reason}")
-        # Unless it was disconnected before the answer came.
+        # `connected` is None when the connection was lost before the answer came.
         self.registered.set(self.connected.value)
 
     async def _send_registration(
         self, leader: LeaderAddress, manager: ResourceManagerGateway
     ) -> RegistrationAnswer:
-        # Known before it is asked: the manager may request slots before its answer is here.
+        # Set before the request: the manager may ask for slots before its answer arrives.
         self._manager = manager
         self.connected.set(leader.token)
         self.beats.monitor_target(str(leader.token))
         return await manager.register_task_executor(self.registration())
 
     async def report_slots(self) -> None:
-        """A slot became free: say so now instead of with the next heartbeat."""
+        """Report a freed slot now instead of with the next heartbeat."""
         manager = self._manager
         if manager is None:
             return
@@ -136,7 +141,7 @@ class ResourceManagerLink:
         try:
             await manager.slot_freed(registration.instance, registration.report)
         except StokerError as error:
-            log.info("the next heartbeat tells of the free slot: %s", error)
+            log.info("the next heartbeat reports the free slot: %s", error)
 
     async def deregister(self, reason: str) -> None:
         manager = self._manager
@@ -145,7 +150,7 @@ class ResourceManagerLink:
         try:
             await manager.task_executor_leaves(self.registration().instance, reason)
         except StokerError as error:
-            log.info("the resource manager was not told: %s", error)
+            log.info("the resource manager was not notified: %s", error)
 
 
 def _verdict(answer: RegistrationAnswer) -> Verdict:

@@ -1,4 +1,9 @@
-"""When a task executor lives."""
+"""The lifetime of a task executor.
+
+The order of the shutdown matters. Tasks end first, while the endpoint still answers and nobody
+takes their attempts for lost. Their outcomes go on record next, and only then does the task
+executor deregister. What runs longer than its time limit ends with the process.
+"""
 
 import asyncio
 import logging
@@ -15,7 +20,7 @@ log = logging.getLogger(__name__)
 
 END_SECONDS = 30.0
 RECORD_SECONDS = 10.0
-"""For a storage that is slow, or away for a moment."""
+"""Enough for a storage that is slow or briefly unavailable."""
 DEREGISTER_SECONDS = 2.0
 LOG_CLEANUP_SECONDS = 600.0
 
@@ -23,7 +28,7 @@ LOG_CLEANUP_SECONDS = 600.0
 @asynccontextmanager
 async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator[TaskExecutor]:
     executor = TaskExecutor(services)
-    await executor.begin()
+    await executor.prepare()
     async with (
         executor.task_scope,
         TaskScope("task-executor-connections") as connections,
@@ -35,9 +40,9 @@ async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator
         connections.spawn("registration", _register_when_ready(executor, services))
         connections.spawn("masters", executor.masters.run())
         connections.spawn("leases", executor.leases.run())
-        connections.spawn("order", executor.run_checks())
+        connections.spawn("checks", executor.run_checks())
         connections.spawn("old logs", _remove_old_logs(services))
-        connections.spawn("patience", _end_when_unregistered(executor, services))
+        connections.spawn("registration timeout", _end_when_unregistered(executor, services))
         try:
             yield executor
         finally:
@@ -47,14 +52,17 @@ async def running_task_executor(services: TaskExecutorServices) -> AsyncIterator
 
 
 async def _register_when_ready(executor: TaskExecutor, services: TaskExecutorServices) -> None:
-    """A slot is promised only where a task would begin at once."""
+    """Register when the engine is ready, so that a task starts at once in a reserved slot."""
     await services.tasks.engine.wait_until_ready()
     executor.restore_slots()
     await executor.manager.run()
 
 
 async def _finish_despite_cancellation(leaving: "asyncio.Task[None]") -> None:
-    """Several things end at once when a session is lost, and each of them cancels the owner."""
+    """Wait for the shutdown even when it is cancelled, then raise the cancellation.
+
+    Several tasks end at once when a session is lost, and each of them cancels their owner.
+    """
     cancelled: asyncio.CancelledError | None = None
     while not leaving.done():
         try:
@@ -67,7 +75,6 @@ async def _finish_despite_cancellation(leaving: "asyncio.Task[None]") -> None:
 
 
 async def _shut_down(executor: TaskExecutor) -> None:
-    """While the endpoint answers nobody takes its attempts for dead: they end before it does."""
     try:
         async with asyncio.timeout(END_SECONDS):
             await executor.end_tasks("the task executor is stopped")
@@ -77,7 +84,10 @@ async def _shut_down(executor: TaskExecutor) -> None:
         async with asyncio.timeout(RECORD_SECONDS):
             await executor.wait_until_recorded()
     except TimeoutError:
-        log.error("outcomes are not on record after %.0f s: their jobs wait", RECORD_SECONDS)
+        log.error(
+            "outcomes are not on record after %.0f s; their jobs have to wait for the leases",
+            RECORD_SECONDS,
+        )
     executor.forget_slots()
     try:
         async with asyncio.timeout(DEREGISTER_SECONDS):
@@ -96,10 +106,7 @@ async def _remove_old_logs(services: TaskExecutorServices) -> None:
 
 
 async def _end_when_unregistered(executor: TaskExecutor, services: TaskExecutorServices) -> None:
-    """Idle and refused for too long: end, and let someone start anew (TM-04).
-
-    While nobody leads there is nothing to give up on: the masters or the coordinator are away.
-    """
+    """Fail when an idle task executor could not register for too long while somebody leads."""
     patience = services.options.registration_timeout.total_seconds()
     registered = executor.manager.registered
     while True:
@@ -107,10 +114,10 @@ async def _end_when_unregistered(executor: TaskExecutor, services: TaskExecutorS
             async with asyncio.timeout(patience):
                 await registered.wait_until(lambda token: token is not None)
         except TimeoutError:
-            if executor.idle and executor.manager_leader.leader is not None:
+            if executor.is_idle and executor.manager_leader.leader is not None:
                 raise StartupFailed(
                     f"the resource manager did not accept this task executor within {patience:.0f} "
-                    "s (taskmanager.registration.timeout); the logs of both tell why"
+                    "s (taskmanager.registration.timeout); the logs of both name the reason"
                 ) from None
             continue
         await registered.wait_until(lambda token: token is None)

@@ -1,4 +1,4 @@
-"""What a task executor is given."""
+"""The services and settings that a task executor runs with."""
 
 from dataclasses import dataclass, field
 
@@ -25,7 +25,7 @@ class TaskExecutorServices:
     cores: int = 0
     memory_bytes: int = 0
     on_demand: bool = False
-    """Started by a provider, which starts others when they are needed."""
+    """A provider started this process, and can start another one when jobs need it."""
     slot_store: SlotStore = field(default_factory=NoSlotStore)
     options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
     heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)

@@ -25,10 +25,10 @@ from stoker.gateways.resourcemanager import SlotReport, SlotStatus
 
 class SlotUse(Enum):
     RESERVED = "reserved"
-    """Promised to a job; freed when its master does not take it in time."""
+    """Promised to a job; freed if the job master does not accept it in time."""
     ACTIVE = "active"
     RELEASING = "releasing"
-    """Given up; its task still ends."""
+    """Given up, but its task has not ended yet."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Allocation:
     index: int
     use: SlotUse
     since: float
-    """When that use began."""
+    """Time at which `use` last changed."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class SlotTable:
     _allocations: dict[AllocationId, Allocation] = field(default_factory=dict)
 
     def reserve(self, job_id: JobId, allocation: AllocationId, index: int, now: float) -> bool:
-        """True when newly reserved, False for the identical request again (X-TM-03)."""
+        """Reserve a slot; False if the identical request was granted before."""
         if not 0 <= index < self.size:
             raise NotFound(f"there is no slot {index} here: slots are 0 to {self.size - 1}")
         for held in self._allocations.values():
@@ -64,7 +64,7 @@ class SlotTable:
         return True
 
     def activate(self, allocation: AllocationId, now: float) -> None:
-        """Again is harmless; what was given up cannot be taken back."""
+        """Mark a slot as accepted by its job master; NotFound if it was given up."""
         held = self._allocations.get(allocation)
         if held is None or held.use is SlotUse.RELEASING:
             raise NotFound(f"no slot is allocated as {allocation} here", allocation=allocation)
@@ -72,13 +72,13 @@ class SlotTable:
             held.use, held.since = SlotUse.ACTIVE, now
 
     def deactivate(self, job_id: JobId, now: float) -> None:
-        """The job's master is gone: slots without it go back to reserved (TM-12)."""
+        """Reserve the accepted slots of a job again, because its master is gone."""
         for held in self.of_job(job_id):
             if held.use is SlotUse.ACTIVE:
                 held.use, held.since = SlotUse.RESERVED, now
 
     def release(self, allocation: AllocationId) -> None:
-        """Its task still ends: not free before `free`."""
+        """Give up a slot whose task has not ended yet; `free` follows."""
         if (held := self._allocations.get(allocation)) is not None:
             held.use = SlotUse.RELEASING
 
@@ -103,7 +103,7 @@ class SlotTable:
         return list(self._allocations.values())
 
     def overdue(self, now: float, timeout: float) -> list[Allocation]:
-        """Reserved ones that nobody took in time (TM-11)."""
+        """Reserved slots that no job master accepted within the timeout."""
         return [
             held
             for held in self._allocations.values()
@@ -113,9 +113,10 @@ class SlotTable:
     def surplus(
         self, job_id: JobId, counted: Container[AllocationId], now: float, timeout: float
     ) -> list[Allocation]:
-        """Taken by the job's master once, which does not count them any more (TM-15).
+        """Accepted slots that the job master does not count any more.
 
-        Not the young ones: the master may have counted before it took them.
+        Slots younger than the timeout do not count as surplus: the master may have counted before
+        it accepted them.
         """
         return [
             held
@@ -150,16 +151,16 @@ class SlotStore(Protocol):
     def save(self, slot: SavedSlot) -> None: ...
 
     def remove(self, index: int) -> None:
-        """That nothing was kept of it is fine."""
+        """Remove the record of a slot, if there is one."""
         ...
 
     def load(self) -> list[SavedSlot]:
-        """What a former life left, by index."""
+        """Records of the previous instance, ordered by index."""
         ...
 
 
 class NoSlotStore:
-    """For a task executor whose id never comes again."""
+    """Saves nothing: for a task executor whose id is never used again."""
 
     def save(self, slot: SavedSlot) -> None:
         return
@@ -172,7 +173,10 @@ class NoSlotStore:
 
 
 class FileSlotStore:
-    """A small file for each slot. Not synced: after a crash of the machine nobody waits for it."""
+    """One small file for each slot.
+
+    The files are not synced: after a crash of the machine the jobs have long moved elsewhere.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -185,7 +189,7 @@ class FileSlotStore:
             os.replace(unfinished, self._file(slot.index))
         except OSError as error:
             log.warning("slot %d would be free after a restart: %s", slot.index, error)
-            # An older word about it must not be taken for this one.
+            # An older record of the slot must not survive.
             self.remove(slot.index)
 
     def remove(self, index: int) -> None:
@@ -206,10 +210,10 @@ class FileSlotStore:
             slot = decode_json(file.read_bytes(), SavedSlot)
             if file == self._file(slot.index):
                 return slot
-            reason = f"it tells of slot {slot.index}"
+            reason = f"it describes slot {slot.index}"
         except (OSError, msgspec.DecodeError) as error:
             reason = str(error)
-        log.warning("%s is of no use and removed, its slot begins free: %s", file, reason)
+        log.warning("%s is unusable and is removed; its slot starts free: %s", file, reason)
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
@@ -239,19 +243,19 @@ class PersistentSlotTable(SlotTable):
         return super().free(allocation)
 
     def restore(self, now: float) -> list[JobId]:
-        """Reserved again, with as much time to be taken as a new one. Answers whose they are."""
+        """Reserve the recorded slots as if they were new, and answer their jobs."""
         jobs = []
         for slot in self._memory.load():
             if slot.index >= self.size:
-                # It has fewer slots than it had.
+                # The task executor was configured with fewer slots meanwhile.
                 self._memory.remove(slot.index)
                 continue
             super().reserve(slot.job_id, slot.allocation, slot.index, now)
             jobs.append(slot.job_id)
         return jobs
 
-    def forget_all(self) -> None:
-        """It leaves for good, or its jobs have gone elsewhere."""
+    def remove_all_records(self) -> None:
+        """Remove all records, because the jobs continue elsewhere."""
         for held in self.all():
             self._memory.remove(held.index)
 

@@ -1,4 +1,4 @@
-"""Streams that are ended at a batch boundary for a savepoint, and then finished or let go on."""
+"""Streams that are suspended at a batch boundary for a savepoint, then finished or resumed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ class Suspensions:
             return Suspension(asked=asked)
         if not boundary.reached:
             return Suspension(asked=True, refused=boundary.reason)
-        # Without its order the stream has gone on: nobody decided in time.
+        # Without the order the stream has resumed by itself, because nobody decided in time.
         return Suspension(asked=asked, reached=asked, batch_id=boundary.batch_id)
 
     def decide(self, held: HeldTask | None, order: str, finish: bool) -> None:
@@ -53,7 +53,7 @@ class Suspensions:
 
 @contextmanager
 def _missing_as_not_found() -> Iterator[None]:
-    """The directory of an attempt goes a moment before its outcome is known."""
+    """Report a missing directory as NotFound: it is removed just before the outcome is known."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,8 @@
-"""Running tasks on the engine: artifacts in, outcome on record, nothing left behind."""
+"""Running tasks on the engine, from fetching the artifacts to recording the outcome.
+
+The outcome is recorded in the storage before anybody hears of it. It then survives this task
+executor, and every later job master reads the same outcome.
+"""
 
 import asyncio
 import logging
@@ -52,7 +56,7 @@ class TaskServices:
     log_dir: Path
     off_loop: OffLoop = inline
     resource_id: ResourceId | None = None
-    """Named in outcomes, for those who read them after the task executor is gone."""
+    """Id to name in outcomes, which are read after the task executor is gone."""
 
 
 class TaskRuns:
@@ -60,20 +64,20 @@ class TaskRuns:
         self,
         services: TaskServices,
         scope: TaskScope,
-        changed: Callable[[HeldTask], None],
+        on_change: Callable[[HeldTask], None],
         lease: LeaseOptions,
     ) -> None:
         self._services = services
         self._lease = lease
         self._scope = scope
-        self._changed = changed
+        self._on_change = on_change
         self._files = AttemptFiles(services.work_dir, services.log_dir, services.off_loop)
         self.logs = AttemptLogs(
             services.work_dir, services.log_dir, services.storage, services.off_loop
         )
 
-    async def begin(self) -> None:
-        """Before the first task: nothing of a former life is left."""
+    async def prepare(self) -> None:
+        """Archive what previous instances left; runs before the first task."""
         await self._files.archive_leftovers()
 
     def start(self, held: HeldTask) -> None:
@@ -109,7 +113,7 @@ class TaskRuns:
         )
 
     def _on_finished(self, outcome: AttemptOutcome, held: HeldTask) -> None:
-        """It is told as soon as it is on record, while the engine clears away what is left."""
+        """Record and report a finished task while the engine still cleans up after it."""
         decided = self._final_outcome(outcome, held)
         if decided.state is ExecutionState.FINISHED:
             telling = self._record_and_report(decided, held)
@@ -121,7 +125,7 @@ class TaskRuns:
         held.outcome = outcome
         held.recorded.set()
         log.info("attempt %s of %s is %s", held.attempt, held.deployment.region, outcome.state)
-        self._changed(held)
+        self._on_change(held)
         return outcome
 
     async def _outcome(self, held: HeldTask) -> AttemptOutcome:
@@ -131,13 +135,13 @@ class TaskRuns:
             held.running = await self._launch_or_cancel(held)
             if held.running is None:
                 return held.ended(ExecutionState.CANCELED, self._services.wall_clock())
-            # As of now: the engine may have been waited for.
+            # The lease may have been renewed while the launch was waiting for the engine.
             held.running.renew_lease(held.lease_until)
             failpoint("task.after-launch")
             if held.cancel_reason is not None:
                 self._scope.spawn(f"cancel {held.attempt}", _cancel(held.attempt, held.running))
             return await held.running.outcome()
-        # The border between one job and the others on this task executor: it harms none of them.
+        # A failure of one job must not harm the other jobs on this task executor.
         except Exception as error:
             failure = Failure(
                 error=type(error).__name__,
@@ -147,7 +151,7 @@ class TaskRuns:
             return held.ended(ExecutionState.FAILED, self._services.wall_clock(), failure)
 
     async def _launch_or_cancel(self, held: HeldTask) -> RunningTask | None:
-        """None when it was cancelled before it began: artifacts or Spark may take minutes."""
+        """Launch the task; None if it was cancelled first, as fetching may take minutes."""
         if held.cancel_reason is not None:
             return None
         held.launching = asyncio.create_task(self._launch(held), name=f"launch {held.attempt}")
@@ -201,12 +205,12 @@ class TaskRuns:
                     return
                 case _:
                     assert_never(event)
-            self._changed(held)
+            self._on_change(held)
 
         return listen
 
     async def _write_outcome(self, outcome: AttemptOutcome) -> AttemptOutcome:
-        """Create-once, before anyone is told: an outcome outlives its task executor."""
+        """Write the outcome, which is created once and never changed; retry until it succeeds."""
         while True:
             try:
                 await self._services.outcomes.write(outcome)
@@ -225,8 +229,10 @@ async def _cancel(attempt: AttemptId, running: RunningTask) -> None:
 
 
 def _discard_when_late(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
-    """What finished after its lease, since all was frozen, counts for nothing: another attempt
-    may have begun."""
+    """Cancel an outcome that came after the lease, for example because the process was frozen.
+
+    Another attempt may have started meanwhile.
+    """
     is_late = asyncio.get_running_loop().time() >= held.lease_until
     if not is_late or outcome.state is not ExecutionState.FINISHED:
         return outcome
@@ -235,7 +241,7 @@ def _discard_when_late(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcom
 
 
 def _with_cancel_reason(outcome: AttemptOutcome, held: HeldTask) -> AttemptOutcome:
-    """A master that did not ask for the end of the attempt learns why it came."""
+    """Add the reason of a cancellation that the job master did not ask for."""
     reason = held.cancel_reason
     if outcome.state is not ExecutionState.CANCELED or outcome.failure is not None or not reason:
         return outcome

@@ -46,7 +46,7 @@ def test_until_it_is_asked_nothing_changes() -> None:
 def test_new_tasks_are_refused_so_that_their_master_looks_elsewhere() -> None:
     draining = Draining()
     draining.begin(0, None)
-    with pytest.raises(NotFound, match="takes no new task"):
+    with pytest.raises(NotFound, match="accepts no new task"):
         draining.check_accepting(AllocationId("slot"))
 
 

@@ -146,7 +146,7 @@ def test_what_is_damaged_is_removed_and_its_slot_begins_free(
     (tmp_path / "0").write_bytes(content)
     assert memory.load() == [kept(1)]
     assert not (tmp_path / "0").exists()
-    assert f"{tmp_path / '0'} is of no use and removed" in caplog.text
+    assert f"{tmp_path / '0'} is unusable and is removed" in caplog.text
 
 
 def test_a_file_of_another_slot_is_not_believed(tmp_path: Path) -> None:
@@ -232,5 +232,5 @@ def test_who_leaves_in_good_order_leaves_nothing() -> None:
     table = PersistentSlotTable(SLOTS, ProcessSlots(disk))
     table.reserve(*of(0, 0), 0, 0.0)
     table.reserve(*of(1, 0), 1, 0.0)
-    table.forget_all()
+    table.remove_all_records()
     assert disk == {}
