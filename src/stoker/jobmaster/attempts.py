@@ -31,7 +31,7 @@ class Attempt:
     state: ExecutionState = ExecutionState.CREATED
     slot: SlotHandle | None = None
     preferred: ResourceId | None = None
-    """The task executor of the attempt before it."""
+    """Task executor of the previous attempt; None for the first attempt."""
     timestamps: dict[ExecutionState, Millis] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
@@ -43,7 +43,7 @@ class Attempt:
 
     @property
     def is_deployed(self) -> bool:
-        """Something may run for it somewhere."""
+        """Whether something may run for this attempt at a task executor."""
         return self.state in _DEPLOYED
 
     def failed_with(self, failure: Failure, now: Millis) -> FailureRecord:
@@ -57,7 +57,7 @@ class Attempt:
         )
 
     def failed_outcome(self, job_id: JobId, failure: Failure, now: Millis) -> AttemptOutcome:
-        """As its task executor would have told it."""
+        """The outcome that the task executor would have reported."""
         return AttemptOutcome(
             job_id=job_id,
             region=self.region,
@@ -122,11 +122,11 @@ Command = Deploy | CancelAttempt | ReleaseSlots | RestartAfter
 
 @dataclass(frozen=True, kw_only=True)
 class PreviousAttempt:
-    """What the records say of an attempt that an earlier leader deployed."""
+    """The record of an attempt that a previous leader deployed."""
 
     attempt: AttemptId
     number: int
     slot: SlotHandle
     outcome: AttemptOutcome | None = None
     interrupted: bool = False
-    """It died when the output of its region was already decided."""
+    """The attempt died after the output of its region was decided."""

@@ -1,8 +1,8 @@
-"""The checkpoints of one job, as they are told: a bounded history and counts. Pure.
+"""The checkpoints of one job: a bounded history and counts. Pure.
 
-Every batch that a query commits is a checkpoint of that query. The number of a checkpoint or
-savepoint is how many there were up to it, so that it grows with each one, for every leader: a new
-one counts on from the batches that its queries tell and the savepoints that are on record.
+Every batch that a query commits is a checkpoint of that query. The id of a checkpoint or savepoint
+is the number of all checkpoints and savepoints up to it, so that ids grow under every leader. A new
+leader derives its count from the batches that the queries report and the savepoints on record.
 """
 
 from collections.abc import Iterable
@@ -22,13 +22,13 @@ from stoker.core.values import Millis
 
 
 class CheckpointHistory:
-    def __init__(self, regions: Iterable[RegionId], kept: int) -> None:
+    def __init__(self, regions: Iterable[RegionId], size: int) -> None:
         self._regions = frozenset(regions)
-        self._kept = kept
+        self._size = size
         self._last: dict[RegionId, int] = {}
         self._latest_id = 0
         self.savepoints_started = 0
-        """By all leaders of the job."""
+        """Savepoints that all leaders of the job have started."""
         self._entries: list[CheckpointEntry] = []
         self._counts = CheckpointCounts()
         self._completed: CheckpointEntry | None = None
@@ -38,7 +38,7 @@ class CheckpointHistory:
         self._pending: dict[str, CheckpointEntry] = {}
 
     def batches_committed(self, region: RegionId, batches: Iterable[BatchFigures]) -> None:
-        """Those that are known already, or belong to an attempt before, change nothing."""
+        """Add committed batches; those that are known already change nothing."""
         for figures in sorted(batches, key=lambda each: each.batch_id):
             if region not in self._regions or figures.batch_id <= self._last.get(region, -1):
                 continue
@@ -59,7 +59,7 @@ class CheckpointHistory:
 
     def _next_id(self) -> int:
         counted = sum(last + 1 for last in self._last.values()) + self.savepoints_started
-        # Batches of a query are heard of late, or not at all: numbers never go back for that.
+        # Reports of batches may come late or never; ids must grow all the same.
         self._latest_id = max(self._latest_id + 1, counted)
         return self._latest_id
 
@@ -99,8 +99,8 @@ class CheckpointHistory:
         self._add(entry)
         self._count(in_progress=-1, failed=1)
 
-    def read_stop(self, path: str, at: Millis) -> None:
-        """By a master before this one, whose savepoint it is."""
+    def add_previous_stop(self, path: str, at: Millis) -> None:
+        """Add the savepoint with which a previous master stopped the job."""
         entry = CheckpointEntry(
             id=self._next_id(),
             kind=CheckpointKind.STOP_SAVEPOINT,
@@ -121,7 +121,7 @@ class CheckpointHistory:
         pending = tuple(reversed(self._pending.values()))
         return Checkpoints(
             counts=self._counts,
-            history=(pending + tuple(reversed(self._entries)))[: self._kept],
+            history=(pending + tuple(reversed(self._entries)))[: self._size],
             latest_completed=self._completed,
             latest_savepoint=self._savepoint,
             latest_failed=self._failed,
@@ -129,7 +129,7 @@ class CheckpointHistory:
         )
 
     def _add(self, entry: CheckpointEntry) -> None:
-        self._entries = [*self._entries, entry][-self._kept :] if self._kept else []
+        self._entries = [*self._entries, entry][-self._size :] if self._size else []
 
     def _count(self, **more: int) -> None:
         fields = CheckpointCounts.__struct_fields__

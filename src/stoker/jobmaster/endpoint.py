@@ -1,4 +1,11 @@
-"""The job master: what task executors and the resource manager can ask of one job."""
+"""The job master's endpoint: calls of task executors and of the resource manager for one job.
+
+The attempts that a task executor reports and those in the execution graph can differ, because any
+message may be lost or overtaken. They are reconciled in both directions. An attempt that runs there
+and is unknown here is cancelled. An attempt that is expected there and missing is resolved, unless
+its deployment is still unanswered. Only a master that certainly leads renews leases, because a
+successor may replace attempts whose lease has run out.
+"""
 
 import asyncio
 import logging
@@ -47,8 +54,6 @@ class JobMaster(Endpoint):
             on_lost=self._on_silent,
         )
 
-    # Task executors come and go
-
     async def register_task_executor(
         self, introduction: TaskExecutorIntroduction
     ) -> AdmissionAnswer:
@@ -90,15 +95,16 @@ class JobMaster(Endpoint):
                 job.graph.slots_gone(instance)
                 self.beats.unmonitor_target(instance)
                 job.scope.spawn(
-                    f"fail_lost_attempts {instance}", fail_attempts_of_previous_instance(job, known)
+                    f"fail attempts of {instance}", fail_attempts_of_previous_instance(job, known)
                 )
 
     def _adopt_attempts(
         self, executor: ConnectedExecutor, introduction: TaskExecutorIntroduction
     ) -> None:
-        """Adopt what it still runs; what it should have and has not, a heartbeat tells (JM-11).
+        """Adopt the attempts that the task executor runs, and cancel unknown ones.
 
-        This list proves no absence: it may be older than a deployment that has overtaken it.
+        The introduction does not prove that an attempt is missing, because a deployment may have
+        overtaken it. Missing attempts are found by the next heartbeat.
         """
         job = self._job
         job.lease_acknowledged[executor.instance] = asyncio.get_running_loop().time()
@@ -111,15 +117,17 @@ class JobMaster(Endpoint):
             self.beats.poke(executor.instance)
 
     def _cancel_unknown(self, executor: ConnectedExecutor, attempt: AttemptId) -> None:
-        log.warning("job %s: %s runs a stranger, %s", self._job.job_id, executor.instance, attempt)
-        self._job.scope.spawn(f"cancel stranger {attempt}", self._cancel(executor, attempt))
+        log.warning(
+            "job %s: %s runs the unknown attempt %s", self._job.job_id, executor.instance, attempt
+        )
+        self._job.scope.spawn(f"cancel unknown {attempt}", self._cancel(executor, attempt))
 
     async def _cancel(self, executor: ConnectedExecutor, attempt: AttemptId) -> None:
         job = self._job
         try:
             await executor.gateway.cancel_task(job.token, job.job_id, attempt)
         except StokerError as error:
-            log.info("cancel of %s not delivered: %s", attempt, error)
+            log.info("could not cancel %s: %s", attempt, error)
 
     async def _watch(self, executor: ConnectedExecutor) -> None:
         while self._job.executors.get(executor.instance) is executor:
@@ -128,7 +136,7 @@ class JobMaster(Endpoint):
             await asyncio.sleep(self._job.services.heartbeat.interval.total_seconds())
 
     async def _heartbeat(self, executor: ConnectedExecutor) -> set[AttemptId]:
-        """Answers the attempts that were deployed there before the question and are missing."""
+        """Answer the attempts that were deployed there before this heartbeat and are missing."""
         job = self._job
         deployed = {attempt.id for attempt in job.graph.attempts_on(executor.instance)}
         expected = deployed - executor.deploying
@@ -145,7 +153,7 @@ class JobMaster(Endpoint):
     def _missing_attempts(self, instance: str, missing: set[AttemptId]) -> None:
         if missing:
             job = self._job
-            job.scope.spawn("settle", resolve_missing(job, InstanceId(instance), missing))
+            job.scope.spawn("resolve missing", resolve_missing(job, InstanceId(instance), missing))
 
     def _on_silent(self, instance: str, liveness: Liveness) -> None:
         on_executor_silent(self._job, InstanceId(instance), liveness)
@@ -153,10 +161,8 @@ class JobMaster(Endpoint):
     def task_executor_lost(
         self, resource_id: ResourceId, instance: InstanceId, reason: str
     ) -> None:
-        # Its word is a hint: whether the attempts are dead, this master finds out by itself.
+        # Only a hint: this master finds out by itself whether the attempts are dead.
         self.beats.poke(instance)
-
-    # Slots and attempts
 
     def offer_slots(
         self, instance: InstanceId, allocations: tuple[AllocationId, ...]
@@ -221,13 +227,11 @@ class JobMaster(Endpoint):
         return tuple(attempt for attempt in attempts if attempt in current)
 
     def _require_leadership(self) -> None:
-        """Who lets attempts go on must be sure that nobody else could replace them."""
+        """Refuse to renew leases unless no other master can replace the attempts."""
         if not self._job.leadership.grant.is_certain:
             raise NoLeader(
-                f"the master of job {self._job.job_id} is not sure that it leads; ask again"
+                f"the master of job {self._job.job_id} is not certain that it leads; ask again"
             )
 
-    # The resource manager
-
     def heartbeat_from_resource_manager(self) -> None:
-        """Answering is all that is asked."""
+        """Nothing to do: the answer itself is the sign of life."""

@@ -1,7 +1,8 @@
-"""Failure enrichers: what labels failures, built in or from plug-ins, and harms no job.
+"""Failure enrichers: the built-in one and plug-ins that label the failures of jobs.
 
 A plug-in is an entry point of the group `stoker.failure_enrichers`: a callable without arguments
-that gives a FailureEnricher.
+that returns a FailureEnricher. A plug-in that raises, hangs or cannot be loaded costs its labels
+and nothing else.
 """
 
 import asyncio
@@ -27,17 +28,17 @@ BUILT_IN = "cause"
 
 class FailureEnricher(Protocol):
     keys: frozenset[str]
-    """The labels that it may give; others are dropped."""
+    """Labels that the enricher may give; others are dropped."""
 
     def labels(self, record: FailureRecord) -> Mapping[str, str]:
-        """Runs in a thread, with a time limit. What it raises is logged."""
+        """Labels for a failure. Runs in a thread with a time limit; exceptions are logged."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Enrichers:
     causes: bool = True
-    """Whether the built-in one is wanted."""
+    """Whether the built-in enricher labels causes."""
     plugins: Mapping[str, FailureEnricher] = field(default_factory=dict)
     timeout: timedelta = timedelta(seconds=10)
 
@@ -47,7 +48,7 @@ class Enrichers:
         return msgspec.structs.replace(failure, labels={**failure.labels, **labels})
 
     async def plugin_labels(self, record: FailureRecord) -> dict[str, str]:
-        """Labels of the plug-ins: of those that answer in time and keep to their keys (FAIL-12)."""
+        """Labels of the plug-ins that answer in time and keep to their declared keys."""
         answers: dict[str, Mapping[str, str]] = {}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.timeout.total_seconds()):
@@ -61,19 +62,19 @@ class Enrichers:
 def merge_labels(
     answers: Mapping[str, Mapping[str, str]], present: Mapping[str, str]
 ) -> dict[str, str]:
-    """Of several that give one key, and of one that is there already, the first counts."""
+    """Merge the labels of enrichers; the first enricher that gives a key wins."""
     labels: dict[str, str] = {}
     for name, answer in answers.items():
         clashes = answer.keys() & (labels.keys() | present.keys())
         if clashes:
-            log.warning("failure enricher %s: labels %s are taken", name, sorted(clashes))
+            log.warning("failure enricher %s: labels %s are given already", name, sorted(clashes))
             continue
         labels.update(answer)
     return labels
 
 
 def load_enrichers(names: Sequence[str], timeout: timedelta) -> Enrichers:
-    """Those that are named and can be loaded; the others are named in the log."""
+    """Load the named enrichers, and log the names of those that cannot be loaded."""
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     plugins: dict[str, FailureEnricher] = {}
     for name in names:
@@ -84,7 +85,7 @@ def load_enrichers(names: Sequence[str], timeout: timedelta) -> Enrichers:
             continue
         try:
             plugins[name] = found[name].load()()
-        # The border to plug-ins: one that cannot be loaded costs its labels and nothing else.
+        # Border to foreign code: a plug-in that cannot be loaded costs only its labels.
         except Exception as error:
             log.warning("failure enricher %s cannot be loaded: %r", name, error)
     return Enrichers(causes=BUILT_IN in names, plugins=plugins, timeout=timeout)
@@ -98,7 +99,7 @@ async def _ask(name: str, plugin: FailureEnricher, record: FailureRecord) -> Map
 def _labels(name: str, plugin: FailureEnricher, record: FailureRecord) -> Mapping[str, str]:
     try:
         return dict(plugin.labels(record))
-    # The border to plug-ins: whatever one raises, the failure of the job is handled.
+    # Border to foreign code: the failure of the job is handled whatever a plug-in raises.
     except Exception as error:
         log.warning("failure enricher %s failed: %r", name, error)
         return {}
@@ -112,7 +113,7 @@ def _is_allowed(name: str, plugin: FailureEnricher, key: str, value: object) -> 
 
 
 async def _in_a_thread(work: Callable[[], Mapping[str, str]], name: str) -> Mapping[str, str]:
-    """A daemon of its own: one that hangs keeps no process from ending and no pool busy."""
+    """Run in a daemon thread, so that a hanging plug-in blocks no pool and no process exit."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Mapping[str, str]] = loop.create_future()
 
@@ -122,7 +123,7 @@ async def _in_a_thread(work: Callable[[], Mapping[str, str]], name: str) -> Mapp
 
     def run() -> None:
         labels = work()
-        with contextlib.suppress(RuntimeError):  # The loop has ended meanwhile.
+        with contextlib.suppress(RuntimeError):  # The loop has closed.
             loop.call_soon_threadsafe(give, labels)
 
     threading.Thread(target=run, name=f"failure enricher {name}", daemon=True).start()

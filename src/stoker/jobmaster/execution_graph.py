@@ -1,11 +1,18 @@
-"""A job as it runs: regions, their attempts, slots, failures. Events in, commands out; no I/O.
+"""The state machine of a running job: its regions, attempts, slots and failures. No I/O.
+
+Messages about a job arrive late, twice, or in an unexpected order, and a wrong answer to one of
+them could run a region twice or lose a result. Every decision about the job is therefore made here,
+in pure code. Methods are events and return commands; `JobDriver` carries the commands out and feeds
+their results back as events.
 
 Invariants, tested with hypothesis:
 - a region has at most one attempt that may run, and none after it finished, unless its
   materialized result is damaged;
 - a slot is used by at most one attempt;
-- a job whose cancel was asked for before its end ends as CANCELED;
+- a job that was asked to cancel before its end ends as CANCELED;
 - nothing leaves a terminal status.
+
+Every event ends in `_advance`, which derives the next status and deployments from the whole state.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +46,7 @@ from stoker.jobmaster.restarts import strategy_for
 from stoker.jobmaster.scheduling import Scheduler
 
 MAX_INTERRUPTIONS = 5
-"""How often a region is begun again at no charge to finish what was decided."""
+"""How often one region may retry an interrupted attempt without asking the restart strategy."""
 
 
 class ExecutionGraph:
@@ -75,10 +82,8 @@ class ExecutionGraph:
             run.current.timestamps[ExecutionState.CREATED] = now
         self._scheduler = Scheduler(self.runs, max_slots=graph.slots)
 
-    # What is asked of it
-
     def attempt(self, attempt: AttemptId) -> Attempt | None:
-        """The attempt, when it is the current one of its region."""
+        """The attempt with this id if it is the current one of its region."""
         return self.runs.attempt(attempt)
 
     def attempts_on(self, instance: InstanceId) -> list[Attempt]:
@@ -97,7 +102,7 @@ class ExecutionGraph:
 
     @property
     def is_starving(self) -> bool:
-        """Nothing of it runs, for want of slots; a few that are not enough do not help."""
+        """Whether nothing runs because slots are missing, even if the job holds a few."""
         return self.lacks_slots and not self.runs.used_slots()
 
     def slots_needed(self) -> int:
@@ -147,7 +152,10 @@ class ExecutionGraph:
     def _apply_recorded_outcome(
         self, attempt: Attempt, record: PreviousAttempt, outcome: AttemptOutcome, now: Millis
     ) -> list[Command]:
-        """An end on record. Nobody asked for a cancel, so its executor was stopped or cut off."""
+        """Apply the recorded end of an attempt that a previous leader deployed.
+
+        A cancellation means that its task executor was stopped or cut off, as nobody asked for it.
+        """
         stopped = outcome.state is ExecutionState.CANCELED or record.interrupted
         if stopped and outcome.failure is not None:
             return self.previous_attempt_lost(attempt.id, outcome.failure, now)
@@ -191,7 +199,7 @@ class ExecutionGraph:
         return True, self._ended(attempt, outcome, now) + self._advance(now)
 
     def attempt_failed(self, attempt_id: AttemptId, failure: Failure, now: Millis) -> list[Command]:
-        """It failed on the way, or was lost: there is no outcome from its task executor."""
+        """The attempt failed or was lost without an outcome from its task executor."""
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state.terminal:
             return []
@@ -199,7 +207,7 @@ class ExecutionGraph:
         return self._ended(attempt, outcome, now) + self._advance(now)
 
     def deployment_refused(self, attempt_id: AttemptId, now: Millis) -> list[Command]:
-        """Its slot is not there any more, so nothing ran: the region waits for another one."""
+        """The slot no longer exists, so nothing ran; the region waits for another slot."""
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state.terminal or attempt.slot is None:
             return []
@@ -212,7 +220,7 @@ class ExecutionGraph:
     def previous_attempt_lost(
         self, attempt_id: AttemptId, failure: Failure, now: Millis
     ) -> list[Command]:
-        """An attempt of an earlier leader came to nothing, through no fault of the job."""
+        """An attempt of a previous leader was lost, which does not count against the job."""
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state is not ExecutionState.RECONCILING:
             return self.attempt_failed(attempt_id, failure, now)
@@ -222,7 +230,7 @@ class ExecutionGraph:
     def attempt_interrupted(
         self, attempt_id: AttemptId, failure: Failure, now: Millis
     ) -> list[Command]:
-        """It died when its output was already decided, or for another job's sake."""
+        """The attempt died after its output was decided, or because of another job."""
         attempt = self.attempt(attempt_id)
         if attempt is None or attempt.state.terminal:
             return []
@@ -239,7 +247,7 @@ class ExecutionGraph:
         return self._advance(now)
 
     def failure_labelled(self, attempt_id: AttemptId, labels: Mapping[str, str]) -> None:
-        """What enrichers found out, when the failure was already answered (FAIL-11)."""
+        """Enrichers have labelled a failure to which the job has already reacted."""
         self.failures.label(attempt_id, labels)
         if self.root_failure is not None and self._root_attempt == attempt_id:
             self.root_failure = msgspec.structs.replace(
@@ -247,7 +255,7 @@ class ExecutionGraph:
             )
 
     def slots_gone(self, instance: InstanceId) -> None:
-        """Others are welcome in their place, also while attempts there may still run."""
+        """Forget the slots there, so that others can replace them while attempts may still run."""
         self._scheduler.drop_executor(instance)
 
     def restart_due(self, region: RegionId, attempt: AttemptId, now: Millis) -> list[Command]:
@@ -263,7 +271,7 @@ class ExecutionGraph:
         return self._cancel_all(now) + self._advance(now)
 
     def fail(self, failure: Failure, now: Millis) -> list[Command]:
-        """The job as a whole cannot go on."""
+        """Fail the job as a whole."""
         if self.status.terminal or self.status in (JobStatus.FAILING, JobStatus.CANCELLING):
             return []
         self.failures.add(FailureRecord(failure=failure, at=now))
@@ -350,7 +358,7 @@ class ExecutionGraph:
         return commands
 
     def _advance(self, now: Millis) -> list[Command]:
-        """Draw what follows from the present state: next deployments, next status."""
+        """Derive the next status and the next commands from the present state."""
         self._advance_status(now)
         commands: list[Command] = []
         if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.RECONCILING):

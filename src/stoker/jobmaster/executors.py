@@ -1,7 +1,7 @@
-"""The task executors that a job master knows, and when one of them counts as gone.
+"""The task executors of a job: connections, returned slots, and when attempts may be replaced.
 
-A task executor that is unreachable but not proven dead may still run its attempts: only when the
-last lease that was acknowledged has surely run out may they be replaced.
+A task executor that is unreachable but not proven dead may still run its attempts. They may be
+replaced only when the last lease that was acknowledged has certainly run out.
 """
 
 import logging
@@ -28,9 +28,9 @@ MAX_CONNECTIONS = 1000
 
 
 class ExecutorConnections:
-    """Those that any job's master of this process has shaken hands with.
+    """Gateways to task executors, shared by all job masters of this process.
 
-    An address names one life of a task executor, so none of them need be greeted again.
+    An address names one instance of a task executor, so one handshake serves every job.
     """
 
     def __init__(self) -> None:
@@ -54,13 +54,14 @@ class ConnectedExecutor:
     address: str
     gateway: TaskExecutorGateway
     deploying: set[AttemptId] = field(default_factory=set)
-    """Attempts whose deployment has not been answered: exempt from reconciliation (JM-11)."""
+    """Attempts whose deployment is unanswered; heartbeats do not count them as missing."""
 
 
 def is_proof_of_death(address: str, liveness: Liveness) -> bool:
-    """A refused connection on this very machine means that the process is gone.
+    """Whether an unreachable address proves that the process is gone.
 
-    From another machine it could be a network's answer as well, and proves nothing.
+    Only a connection refused on this machine does. On the way to another machine, a network device
+    may have refused it.
     """
     local = address.startswith("mem://") or is_loopback(urlsplit(address).hostname or "")
     return liveness is Liveness.UNREACHABLE and local
@@ -74,7 +75,7 @@ def wait_before_replacing(
     options: JobMasterOptions,
     lease: LeaseOptions,
 ) -> timedelta:
-    """How long to wait from now until none of its attempts can run any more."""
+    """Time from now until no attempt at the task executor can run any more."""
     if proven_dead:
         return options.death_grace
     over = acknowledged_at + (lease.duration + lease.margin).total_seconds()
@@ -87,7 +88,7 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 
 
 class SlotReleases:
-    """By calls of its own, or with the answer to the task executor that asks just now."""
+    """Returns slots to their task executors, in separate calls or as part of an answer."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class SlotReleases:
 
     @contextmanager
     def collecting_for(self, instance: InstanceId) -> Iterator[list[AllocationId]]:
-        """Fills the list with what goes back to it meanwhile: within one turn of the loop."""
+        """Collect the slots that go back to this instance, within one turn of the event loop."""
         self._collecting, self._collected = instance, []
         try:
             yield self._collected
@@ -130,5 +131,5 @@ class SlotReleases:
                 self._token, self._job_id, allocations, "no longer needed"
             )
         except StokerError as error:
-            # The task executor frees what the next heartbeat does not list.
-            log.info("slots at %s not given back yet: %s", executor.resource_id, error)
+            # The task executor frees slots that the next heartbeat does not list.
+            log.info("slots at %s could not be returned yet: %s", executor.resource_id, error)

@@ -17,17 +17,17 @@ DAMAGED_RESULT = "damaged-result"
 @dataclass(frozen=True, kw_only=True)
 class FailoverPlan:
     restart: RegionExecution
-    """Tried again after the wait that the strategy asks for."""
+    """Region that restarts after the delay of the restart strategy."""
     follow: tuple[RegionExecution, ...] = ()
-    """Have nothing that runs; tried again when what they read is there."""
+    """Idle regions that restart when their inputs exist."""
     cancel: tuple[RegionExecution, ...] = ()
-    """Still run; cancelled first, then tried again."""
+    """Running regions that are cancelled first and then restart."""
 
 
 def plan_failover(
     runs: RegionExecutions, failed: RegionExecution, failure: Failure, *, full: bool
 ) -> FailoverPlan:
-    """The failed region and those that depend on it; all that have not finished if `full`."""
+    """Plan to restart the failed region and its readers, or all unfinished regions if `full`."""
     producer = _producer_of_damaged_result(runs, failed, failure)
     restart = producer or failed
     follow = (failed,) if producer is not None else ()
@@ -44,7 +44,7 @@ def plan_failover(
 def _producer_of_damaged_result(
     runs: RegionExecutions, failed: RegionExecution, failure: Failure
 ) -> RegionExecution | None:
-    """The region whose finished result is gone: the only reason to run it again."""
+    """The upstream region whose finished result is damaged, if that caused the failure."""
     vertex = RegionId(failure.labels.get(DAMAGED_RESULT, ""))
     producer = runs.get(vertex)
     if producer is None or vertex not in failed.region.reads or not producer.finished:
@@ -90,12 +90,12 @@ _USERS_FRAMES = ("In the job's code", "In a Spark worker")
 
 
 def label_cause(failure: Failure) -> Mapping[str, str]:
-    """What is known already stays."""
+    """Label the cause of a failure, unless it has that label."""
     return {} if CAUSE in failure.labels else {CAUSE: cause_of(failure)}
 
 
 def cause_of(failure: Failure) -> str:
-    """The most telling sign first: memory runs out in user code too."""
+    """Cause of a failure; the most specific sign wins, as user code can run out of memory too."""
     text = f"{failure.error}: {failure.message}"
     if failure.error in _LOST:
         return TASK_EXECUTOR_LOST
@@ -113,6 +113,8 @@ def cause_of(failure: Failure) -> str:
 
 
 class ExceptionHistory:
+    """The newest failures of a job; its size is bounded, whatever happens."""
+
     def __init__(self, size: int) -> None:
         self._size = max(0, size)
         self._records: list[FailureRecord] = []
@@ -128,7 +130,7 @@ class ExceptionHistory:
         self._records = [*self._records, record][-self._size :] if self._size else []
 
     def add_concurrent(self, record: FailureRecord) -> None:
-        """It came while the job was already answering another failure, if it was (FAIL-10)."""
+        """Add a failure that happened while the job was reacting to the newest one, if any."""
         if not self._records:
             return
         *others, root = self._records
@@ -136,7 +138,7 @@ class ExceptionHistory:
         self._records = [*others, msgspec.structs.replace(root, concurrent=concurrent)]
 
     def recall(self, records: Iterable[FailureRecord]) -> None:
-        """What an earlier leader saw, as far as it is on record."""
+        """Add the recorded failures of previous leaders."""
         for record in sorted(records, key=lambda each: each.at):
             self.add(record)
 

@@ -1,7 +1,12 @@
-"""A job in the hands of its master: the execution graph, and what carries out its commands.
+"""The driver of a job: carries out the commands of its execution graph.
 
-All of it happens in turns of one loop. What has to wait (a durable write, a call, a delay) is a
-task of the job's scope and comes back as an event to the graph.
+The graph decides in single turns of the event loop and never waits. Durable writes, calls and
+delays do wait, and the job may change meanwhile. Each of them is therefore a task in the scope of
+the job; it checks again whether it is still wanted, and feeds its result to the graph as an event.
+
+The order of a deployment matters: the launch intent is durable before the task executor is called,
+so that a new leader knows of every attempt that may run. An attempt counts as lost only after its
+outcome record was looked for.
 """
 
 import asyncio
@@ -94,7 +99,7 @@ class JobDriver:
         self.job_id = graph.job_id
         self.executors: dict[InstanceId, ConnectedExecutor] = {}
         self.lease_acknowledged: dict[InstanceId, float] = {}
-        """Loop time of the last question that was answered: attempts may run a lease from then."""
+        """Loop time of the last renewal granted; attempts may run for one lease from then."""
         self.resolving: set[AttemptId] = set()
         self._checking_output: set[AttemptId] = set()
         self._labelling: set[AttemptId] = set()
@@ -102,18 +107,18 @@ class JobDriver:
         self.status = status
         self.notify_change: Callable[[], None] = lambda: None
         self.stopped = False
-        """Its stop-with-savepoint is done: what is not over yet has nothing to run any more."""
+        """The job was stopped with a savepoint; its attempts have nothing left to run."""
         self.checkpoints = CheckpointHistory(
             [run.region.id for run in graph.runs if run.region.streaming],
             services.savepoints.options.history,
         )
         self.slot_needs: Latest[tuple[int, int]] = Latest((0, 0))
-        """Slots that the job needs, and how many of them it holds."""
+        """Number of slots that the job needs, and number of those that it holds."""
         self.wait_reason: str | None = None
         self._slots_obtainable = False
-        """The resource manager said that its slots exist, free or not."""
+        """The resource manager answered that the slots exist, free or not."""
         self.starved_since: Latest[float | None] = Latest(None)
-        """Loop time from which on it is_starving and no slot is within reach."""
+        """Loop time since which the job starves and no slot is obtainable; None if it does not."""
         self.resource_manager: ResourceManagerGateway | None = None
         self.exit_tasks: set[asyncio.Task[None]] = set()
         self.slot_releases = SlotReleases(
@@ -135,11 +140,11 @@ class JobDriver:
         return msgspec.structs.replace(details, checkpoints=self.checkpoints.view())
 
     def act(self, commands: Sequence[Command]) -> None:
-        """Carry out what the graph decided, and let everyone see its new state."""
+        """Carry out commands of the graph and publish its new state."""
         for command in commands:
             match command:
                 case Deploy():
-                    # At once, not when its task gets its turn: a heartbeat may come in between.
+                    # Before its task gets a turn, because a heartbeat may come in between.
                     if (executor := self.executors.get(command.slot.instance)) is not None:
                         executor.deploying.add(command.attempt)
                     self.scope.spawn(f"deploy {command.attempt}", self._deploy(command))
@@ -161,7 +166,7 @@ class JobDriver:
         self.status.set(graph.status)
         self.slot_needs.set((graph.slots_needed(), graph.slots_held))
         self._update_starvation()
-        # Labels that are on their way belong into the result; they have a time limit.
+        # The result waits for labels of plug-ins, which have a time limit.
         if graph.status.globally_terminal and not self.end.done() and not self._labelling:
             self.end.set_result(
                 JobEnd(details=self.checkpointed(graph.details()), failure=graph.root_failure)
@@ -176,8 +181,6 @@ class JobDriver:
         if hopeless is (self.starved_since.value is None):
             self.starved_since.set(asyncio.get_running_loop().time() if hopeless else None)
 
-    # Deployment
-
     async def _deploy(self, command: Deploy) -> None:
         executor = self.executors.get(command.slot.instance)
         if executor is None:
@@ -189,7 +192,7 @@ class JobDriver:
             executor.deploying.discard(command.attempt)
 
     async def _launch(self, command: Deploy, executor: ConnectedExecutor) -> None:
-        # The intent is durable before anything starts, so that the next leader looks for it.
+        # The intent is durable before anything starts, so that the next leader knows of it.
         await self.attempts.put(
             AttemptRecord(
                 job_id=self.job_id,
@@ -204,7 +207,7 @@ class JobDriver:
         )
         attempt = self.graph.attempt(command.attempt)
         if attempt is None or attempt.state is not ExecutionState.DEPLOYING:
-            # Cancelled before anything was sent: nothing can run for it.
+            # The attempt was cancelled before the call, so nothing can run for it.
             self._fail(command.attempt, Failure(error="Cancelled", message="never deployed"))
             return
         deployment = TaskDeployment(
@@ -220,15 +223,15 @@ class JobDriver:
         failpoint("deployment.after-submitting")
 
     async def _submit(self, deployment: TaskDeployment, executor: ConnectedExecutor) -> None:
-        """Until it is answered: the same attempt again is harmless, and one that is lost is not."""
+        """Repeat the call until it is answered: a repetition is harmless, a lost call is not."""
         while self._wants_to_deploy(deployment.attempt, executor):
             try:
                 await executor.gateway.submit_task(self.token, deployment)
             except NotFound as error:
-                log.info("%s has no such slot any more: %s", executor.resource_id, error)
+                log.info("%s no longer has the slot: %s", executor.resource_id, error)
                 await self._slot_is_gone(deployment)
             except StokerError as error:
-                log.warning("no deployment to %s: %s", executor.resource_id, error)
+                log.warning("deployment to %s failed: %s", executor.resource_id, error)
                 if not error.retriable:
                     self._fail(deployment.attempt, _refusal(executor.resource_id, error))
                 await asyncio.sleep(DEPLOY_RETRY_SECONDS)
@@ -236,7 +239,7 @@ class JobDriver:
                 return
 
     async def _slot_is_gone(self, deployment: TaskDeployment) -> None:
-        """A deployment before, whose answer was lost, may have run to its end there."""
+        """Ask for another slot, unless an unanswered call did run the attempt to its end."""
         outcome = await self._recorded(deployment.region, deployment.attempt)
         if outcome is not None:
             self.ended(outcome)
@@ -251,10 +254,8 @@ class JobDriver:
     def _fail(self, attempt: AttemptId, failure: Failure) -> None:
         self.act(self.graph.attempt_failed(attempt, failure, self.now))
 
-    # Cancelling
-
     async def drive_cancel(self, attempt_id: AttemptId, slot: SlotHandle) -> None:
-        """Repeat the cancel until the attempt has ended, whatever its task executor does."""
+        """Repeat the cancellation request until the attempt has ended."""
         while (attempt := self.graph.attempt(attempt_id)) and not attempt.state.terminal:
             executor = self.executors.get(slot.instance)
             if executor is not None and attempt_id not in executor.deploying:
@@ -263,17 +264,15 @@ class JobDriver:
                     await executor.gateway.cancel_task(self.token, self.job_id, attempt_id)
                     failpoint("cancel.after-asking")
                 except StokerError as error:
-                    log.info("cancel of %s not delivered yet: %s", attempt_id, error)
+                    log.info("could not cancel %s yet: %s", attempt_id, error)
             await asyncio.sleep(self._cancel_pause(executor, attempt_id))
 
     def _cancel_pause(self, executor: ConnectedExecutor | None, attempt: AttemptId) -> float:
         deploying = executor is not None and attempt in executor.deploying
         return 0.05 if deploying else self.services.options.cancel_retry.total_seconds()
 
-    # Slots and restarts
-
     def spawn_exit_task(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
-        """A task that the end of the job waits for, for a short while."""
+        """Start a task for which the end of the job waits for a short time."""
         task = self.scope.spawn(name, coroutine)
         self.exit_tasks.add(task)
         task.add_done_callback(self.exit_tasks.discard)
@@ -282,14 +281,13 @@ class JobDriver:
         await asyncio.sleep(command.seconds)
         self.act(self.graph.restart_due(command.region, command.attempt, self.now))
 
-    # Outcomes that nobody reports
-
     async def resolve(
         self, attempt_id: AttemptId, failure: Failure, *, is_gone: Callable[[], bool]
     ) -> None:
-        """The attempt is over: by its outcome record if there is one, else it failed or was lost.
+        """End an attempt by its outcome record if there is one, otherwise with this failure.
 
-        `is_gone` is asked again when the record was looked for: its task executor may be back.
+        `is_gone` is asked again after the search for the record, because the task executor may
+        have returned with the attempt.
         """
         attempt = self.graph.attempt(attempt_id)
         if attempt is None or attempt.state.terminal:
@@ -307,7 +305,7 @@ class JobDriver:
             self.act(self.graph.attempt_interrupted(attempt_id, failure, self.now))
         else:
             self.act(self.graph.previous_attempt_lost(attempt_id, failure, self.now))
-        self._label_later(attempt_id)
+        self._ask_plugins_for_labels(attempt_id)
 
     async def _recorded(self, region: RegionId, attempt: AttemptId) -> AttemptOutcome | None:
         return await retry(
@@ -319,7 +317,7 @@ class JobDriver:
     def ended(self, outcome: AttemptOutcome) -> None:
         self.checkpoints.batches_committed(outcome.region, outcome.progress.recent_batches)
         if outcome.failure is not None and outcome.failure.labels.get("cause") == MOVED:
-            # As if it had never been taken there: no failure of the job, and no restart of it.
+            # The task executor is draining. That is neither a failure nor a restart of the job.
             self.act(self.graph.deployment_refused(outcome.attempt, self.now))
         elif may_be_excused(self.graph.graph, outcome.region, outcome.failure):
             self._apply_after_output_check(outcome)
@@ -330,7 +328,7 @@ class JobDriver:
         outcome = self._with_cause_label(outcome)
         known, commands = self.graph.attempt_ended(outcome, self.now)
         if known and outcome.failure is not None:
-            self._label_later(outcome.attempt)
+            self._ask_plugins_for_labels(outcome.attempt)
         self.act(commands)
 
     def _with_cause_label(self, outcome: AttemptOutcome) -> AttemptOutcome:
@@ -354,13 +352,13 @@ class JobDriver:
         failure = self._with_cause_label(outcome).failure
         if interrupted and failure is not None:
             commands = self.graph.attempt_interrupted(outcome.attempt, failure, self.now)
-            self._label_later(outcome.attempt)
+            self._ask_plugins_for_labels(outcome.attempt)
             self.act(commands)
         else:
             self._apply_outcome(outcome)
 
-    def _label_later(self, attempt: AttemptId) -> None:
-        """Plug-ins take their time; the failure is answered meanwhile (FAIL-11)."""
+    def _ask_plugins_for_labels(self, attempt: AttemptId) -> None:
+        """Ask the plug-ins for labels, while the job reacts to the failure at once."""
         records = [each for each in self.graph.failures if each.attempt == attempt]
         if records and self.services.enrichers.plugins and attempt not in self._labelling:
             self._labelling.add(attempt)

@@ -1,7 +1,12 @@
-"""What becomes of attempts whose task executor is silent, gone, or does not know them.
+"""Lost attempts: those whose task executor is silent, gone, or does not know them.
 
-Attempts of one region never overlap: an attempt is replaced only when it is proven gone, or when
-its lease has surely run out.
+A silent task executor may be dead, frozen or cut off, and the last two still run their attempts.
+Two attempts of one region must never run at the same time, or a sink could receive rows twice.
+
+Invariant: an attempt is replaced only when it is proven gone, or when its lease has certainly run
+out at its task executor. Each function here waits for one of the two first, then looks for the
+outcome record (`JobDriver.resolve`), and only then fails the attempt. A task executor that returns
+in time keeps its attempts.
 """
 
 import asyncio
@@ -28,7 +33,7 @@ PROBE_PAUSE_SECONDS = 0.5
 async def fail_lost_attempts(
     job: JobDriver, executor: ConnectedExecutor, reason: str, *, proven_dead: bool
 ) -> None:
-    """Wait until none of its attempts can run any more, then let them count as ended."""
+    """Wait until no attempt at this task executor can run any more, then fail those attempts."""
     wait = _wait_for(job, executor.instance, proven_dead=proven_dead)
     log.warning(
         "job %s: task executor %s: %s; its attempts are replaced in %.1f s at the earliest",
@@ -39,19 +44,23 @@ async def fail_lost_attempts(
     )
     await asyncio.sleep(wait.total_seconds())
     if not proven_dead and _wait_for(job, executor.instance, proven_dead=False):
-        return  # It was back meanwhile, with its leases renewed: who lost it again buries it.
+        return  # It returned and renewed its leases; a later loss is handled by a later call.
     failure = lost(executor.resource_id, reason)
     for attempt in job.graph.attempts_on(executor.instance):
-        # Unless it came back with its attempts.
         is_gone = partial(_is_disconnected, job, executor.instance)
         if is_gone():
             await job.resolve(attempt.id, failure, is_gone=is_gone)
 
 
 async def fail_attempts_of_previous_instance(job: JobDriver, executor: ConnectedExecutor) -> None:
-    """Another process has its name now. It may be gone, or only frozen or cut off."""
+    """Fail the attempts of an instance that another one has replaced.
+
+    The replaced process may be gone, or only frozen or cut off.
+    """
     proven = await _process_is_gone(job, executor.address)
-    await fail_lost_attempts(job, executor, "another process has its name now", proven_dead=proven)
+    await fail_lost_attempts(
+        job, executor, "another process has its resource id now", proven_dead=proven
+    )
 
 
 def _wait_for(job: JobDriver, instance: InstanceId, *, proven_dead: bool) -> timedelta:
@@ -78,13 +87,13 @@ def on_executor_silent(job: JobDriver, instance: InstanceId, liveness: Liveness)
     proven = is_proof_of_death(executor.address, liveness)
     reason = "its process is gone" if proven else f"no heartbeat ({liveness.value.lower()})"
     job.scope.spawn(
-        f"fail_lost_attempts {instance}",
+        f"fail attempts of {instance}",
         fail_lost_attempts(job, executor, reason, proven_dead=proven),
     )
 
 
 async def resolve_missing(job: JobDriver, instance: InstanceId, missing: set[AttemptId]) -> None:
-    """The task executor lives and does not have these attempts, so nothing runs for them."""
+    """Resolve attempts that their task executor, which is alive, does not have."""
     settling = missing - job.resolving
     job.resolving |= settling
     try:
@@ -101,12 +110,12 @@ async def _resolve_missing_attempt(
     if executor is None:
         return
     try:
-        # A deployment that was not answered may still be on its way: forbidden before replaced.
+        # An unanswered deployment may still arrive: the cancellation forbids it beforehand.
         await executor.gateway.cancel_task(job.token, job.job_id, attempt)
     except NotFound:
         log.debug("nothing of job %s is at %s", job.job_id, instance)
     except StokerError as error:
-        log.info("attempt %s is settled with the next heartbeat: %s", attempt, error)
+        log.info("attempt %s is resolved with the next heartbeat: %s", attempt, error)
         return
     failure = Failure(
         error="AttemptLost",
@@ -116,9 +125,9 @@ async def _resolve_missing_attempt(
 
 
 async def await_previous_attempt(job: JobDriver, record: AttemptRecord) -> None:
-    """An earlier leader deployed it: its task executor comes back with it, or it is over.
+    """Wait for the task executor of an attempt that a previous leader deployed, or resolve it.
 
-    A new leader cannot know when the lease was last acknowledged, and counts from its own grant.
+    A new leader cannot know when the lease was last renewed, so it counts from its own grant.
     """
     loop = asyncio.get_running_loop()
     options = job.services.options
@@ -144,7 +153,7 @@ def _awaits_executor(job: JobDriver, attempt_id: AttemptId) -> bool:
 
 
 async def _process_is_gone(job: JobDriver, address: str) -> bool:
-    """An address names one life: whoever has its port now does not answer for it."""
+    """Probe whether the process is gone; an address names one instance, whoever has its port."""
     if not is_proof_of_death(address, Liveness.UNREACHABLE):
         return False
     for _ in range(PROBES):
@@ -152,7 +161,7 @@ async def _process_is_gone(job: JobDriver, address: str) -> bool:
             await job.services.rpc.connect(address, TaskExecutorGateway)
         except RecipientUnreachable as error:
             if error.facts.get("timed_out"):
-                return False  # Silence proves nothing: it may be frozen or cut off.
+                return False  # No answer proves nothing: the process may be frozen or cut off.
             await asyncio.sleep(PROBE_PAUSE_SECONDS)
         except StokerError:
             return False

@@ -1,4 +1,4 @@
-"""What can be set about job masters."""
+"""Options of job masters."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,14 +29,14 @@ class JobMasterOptions:
     )
     cancel_retry: timedelta = option(
         "task.cancellation.interval",
-        "How often a cancel is repeated until the attempt has ended.",
+        "Time between two cancellation requests for one attempt, until it has ended.",
         timedelta(seconds=5),
     )
     restart_strategy: str = option(
         "restart-strategy.type",
         "none (also off or disable), fixed-delay, failure-rate or exponential-delay, for jobs that "
-        "name none of their own; unset means exponential-delay for streaming jobs and none for "
-        "batch jobs.",
+        "set no strategy of their own; unset means exponential-delay for streaming jobs and none "
+        "for batch jobs.",
         "",
     )
     fixed_delay_attempts: int = option(
@@ -90,11 +90,11 @@ class JobMasterOptions:
         FailoverStrategy.REGION,
     )
     exception_history_size: int = option(
-        "web.exception-history-size", "Failures that are remembered of each job.", 16
+        "web.exception-history-size", "Failures kept in the history of each job.", 16
     )
     attempts_history_size: int = option(
         "jobmanager.execution.attempts-history-size",
-        "Former attempts that are remembered of each region.",
+        "Previous attempts kept in the history of each region.",
         16,
     )
     failure_enrichers: tuple[str, ...] = option(
@@ -117,7 +117,7 @@ class JobMasterOptions:
     )
 
     def policy_for(self, job_type: JobType) -> RestartPolicy:
-        """The cluster's answer to failures of jobs that bring none of their own (FAIL-05)."""
+        """Restart policy of the cluster, for jobs that set none of their own."""
         by_type = "exponential-delay" if job_type is JobType.STREAMING else "none"
         strategy = self.restart_strategy or by_type
         strategy = "none" if strategy in ("off", "disable") else strategy

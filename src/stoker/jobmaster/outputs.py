@@ -1,8 +1,9 @@
-"""Ends of attempts for which their job need not answer, whatever its restart strategy says.
+"""Failures that do not count against the restart strategy of a job.
 
-If the output of a region was decided before its attempt died, a part of it may already stand at its
-target: the next attempt finishes the publication and computes nothing. And an attempt that was
-ended because of another job's tasks is begun again.
+If the output of a region was decided before its attempt died, part of the output may be at its
+target already. Failing the job would leave it there for ever, so a next attempt has to finish the
+publication; it computes nothing. An attempt that died because of a task of another job is retried
+as well.
 """
 
 import logging
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 BACKOFF = Backoff(initial=timedelta(seconds=0.5), maximum=timedelta(seconds=10))
 
 _DEATHS = frozenset({"RunnerDied", "SparkServerDied", "TaskExecutorLost", "AttemptLost"})
-"""Ends of processes. A failure that an attempt reports itself would come again."""
+"""Failures caused by the end of a process. A failure that an attempt reports itself would recur."""
 
 
 def may_be_excused(graph: JobGraph, region: RegionId, failure: Failure | None) -> bool:
@@ -42,7 +43,7 @@ class DecidedOutputs:
         self._store = PublicationStore.of_job(storage, graph.job_id)
 
     async def interrupted(self, region: RegionId, failure: Failure | None) -> bool:
-        """The attempt died with this failure, and the job need not answer for it."""
+        """Whether an attempt that died with this failure may be retried without counting it."""
         if failure is None or not may_be_excused(self._graph, region, failure):
             return False
         if _is_collateral(failure):

@@ -1,4 +1,4 @@
-"""The regions of a job as they run: each with its attempts, all of them together."""
+"""The regions of a job and their attempts, as the execution graph sees them. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ from stoker.jobmaster.attempts import Attempt
 
 @dataclass
 class RegionExecution:
-    """One region with its current attempt and the former ones, oldest first."""
+    """One region with its current attempt and the previous ones, oldest first."""
 
     region: Region
     current: Attempt
     attempts_kept: int = 16
-    former: list[Attempt] = field(default_factory=list)
+    previous: list[Attempt] = field(default_factory=list)
     restart_pending: bool = False
     restart_when_ended: bool = False
-    """It is being cancelled only to be tried again."""
+    """The current attempt is cancelled in order to restart the region."""
     interruptions: int = 0
-    """How often it was begun again to finish what an attempt had decided before it died."""
+    """Retries that the restart strategy did not count, because an attempt was interrupted."""
 
     @property
     def finished(self) -> bool:
@@ -41,10 +41,10 @@ class RegionExecution:
         return self.current.state is ExecutionState.CREATED and not self.restart_pending
 
     def start_new_attempt(self, attempt: AttemptId, now: Millis, *, at_once: bool = False) -> None:
-        former = [*self.former, self.current]
-        self.former = former[-self.attempts_kept :] if self.attempts_kept > 0 else []
+        previous = [*self.previous, self.current]
+        self.previous = previous[-self.attempts_kept :] if self.attempts_kept > 0 else []
         self.current = Attempt(attempt, self.current.number + 1, self.region.id)
-        self.current.preferred = former[-1].slot.resource_id if former[-1].slot else None
+        self.current.preferred = previous[-1].slot.resource_id if previous[-1].slot else None
         self.current.timestamps[ExecutionState.CREATED] = now
         self.restart_pending = not at_once
         self.restart_when_ended = False
@@ -55,12 +55,12 @@ class RegionExecution:
             vertices=self.region.vertices,
             streaming=self.region.streaming,
             current=self.current.details(),
-            former=tuple(attempt.details() for attempt in self.former),
+            former=tuple(attempt.details() for attempt in self.previous),
         )
 
 
 class RegionExecutions:
-    """In the order of the regions: those that others read come first."""
+    """All regions in topological order: a region comes after those that it reads."""
 
     def __init__(self, runs: Iterable[RegionExecution]) -> None:
         self._by_region = {run.region.id: run for run in runs}
@@ -75,7 +75,7 @@ class RegionExecutions:
         return self._by_region.get(region)
 
     def attempt(self, attempt: AttemptId) -> Attempt | None:
-        """The attempt, when it is the current one of its region."""
+        """The attempt with this id if it is the current one of its region."""
         return next((run.current for run in self if run.current.id == attempt), None)
 
     def on(self, instance: InstanceId) -> list[Attempt]:
@@ -98,11 +98,11 @@ class RegionExecutions:
         return [run for run in self if run.current.state is ExecutionState.SCHEDULED]
 
     def schedulable(self) -> list[RegionExecution]:
-        """Those that nothing keeps from being scheduled: all that they read is there."""
+        """Waiting regions whose inputs exist."""
         return [run for run in self if run.is_waiting and self._inputs_are_there(run)]
 
     def readers_of(self, region: RegionId) -> list[RegionExecution]:
-        """That have not finished, directly or through others."""
+        """Unfinished regions that read this one, directly or through others."""
         found: list[RegionExecution] = []
         reached = {region}
         for run in self:

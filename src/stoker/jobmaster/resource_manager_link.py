@@ -1,4 +1,8 @@
-"""The job master's side of its registration at the resource manager."""
+"""The job master's link to the resource manager: declares the slots that the job needs.
+
+A job whose slots are held by others waits for its turn without a limit. A job whose slots do not
+exist would wait for ever; it fails after a timeout with the reason.
+"""
 
 import asyncio
 import logging
@@ -21,10 +25,10 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
 SOON_SECONDS = 0.1
-"""A slot that is free comes within this time, and then nobody need know why there is none."""
+"""A free slot arrives within this time, which makes the question for the reason superfluous."""
 REASON_PAUSE_SECONDS = 2.0
 MAX_REASON_PAUSE_SECONDS = 10.0
-"""A job that waits long asks less often: thousands may wait."""
+"""A job that waits long asks less often, because thousands may wait."""
 
 
 async def keep_registered(job: JobDriver, address: str) -> None:
@@ -39,7 +43,7 @@ async def keep_registered(job: JobDriver, address: str) -> None:
 
 
 async def _stay_registered(job: JobDriver, address: str, leader: LeaderAddress) -> None:
-    # The resource manager is at home in this very process.
+    # The resource manager runs in this process, so that no handshake is needed.
     manager = job.services.rpc.reach(leader.address, ResourceManagerGateway, token=leader.token)
     declared = job.slot_needs.value
     answer = await manager.register_job_master(
@@ -82,17 +86,17 @@ def _store_wait_reason(job: JobDriver, reason: WaitReason | None) -> None:
 
 
 async def deregister(job: JobDriver) -> None:
-    """Tell the resource manager that the job has ended, so that it forgets its needs."""
+    """Let the resource manager forget the needs of a job that has ended."""
     if job.resource_manager is None:
         return
     try:
         await job.resource_manager.job_master_leaves(job.job_id, job.token, job.graph.status)
     except StokerError as error:
-        log.info("job %s: the resource manager was not told of its end: %s", job.job_id, error)
+        log.info("job %s could not deregister from the resource manager: %s", job.job_id, error)
 
 
 async def _wait_for_change(job: JobDriver, declared: tuple[int, int], pause: float) -> bool:
-    """Whether the needs changed; if not, the leader may have, or it is time to ask again."""
+    """Whether the needs changed within the pause."""
     try:
         async with asyncio.timeout(pause):
             await job.slot_needs.wait_for_change(declared)
@@ -102,9 +106,9 @@ async def _wait_for_change(job: JobDriver, declared: tuple[int, int], pause: flo
 
 
 async def fail_when_starved(job: JobDriver) -> None:
-    """A job that can get no slot at all for too long fails, and says what it lacked (POOL-06).
+    """Fail a job that could obtain no slot for the timeout, with the reason.
 
-    One whose slots exist and are taken by others waits for its turn, as long as that takes.
+    A job whose slots exist and are held by others waits for its turn without a limit.
     """
     patience: timedelta = job.services.options.slot_request_timeout
     while True:

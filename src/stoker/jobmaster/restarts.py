@@ -1,4 +1,4 @@
-"""Restart strategies: given a failure and its time, restart after how long, or not at all."""
+"""Restart strategies: whether a failed region restarts, and after which delay. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -10,7 +10,7 @@ from stoker.core.job_options import RESTART_STRATEGIES
 
 class RestartStrategy(Protocol):
     def after_failure(self, now: float, jitter: float) -> tuple["RestartStrategy", float | None]:
-        """The strategy as it is from now on, and the seconds to wait; None means no restart.
+        """The strategy after this failure and the seconds to wait; None means no restart.
 
         `jitter` is a random number from -1 to 1.
         """
@@ -41,7 +41,7 @@ class FailureRate:
     interval: float
     delay: float
     failures: tuple[float, ...] = ()
-    """Times of those that the interval still holds: never more than are allowed, and one."""
+    """Times of failures within the interval, at most one more than are allowed."""
 
     def after_failure(self, now: float, jitter: float) -> tuple[RestartStrategy, float | None]:
         recent = tuple(at for at in self.failures if now - at < self.interval)
@@ -61,13 +61,13 @@ class ExponentialDelay:
     current: float | None = None
     last_failure: float | None = None
     due: float | None = None
-    """When the restart that was granted last begins."""
+    """Time of the restart that was granted last."""
     used: int = 0
-    """Restarts since the waits began to grow."""
+    """Restarts since the backoff was last reset."""
 
     def after_failure(self, now: float, jitter: float) -> tuple[RestartStrategy, float | None]:
         if self.due is not None and now < self.due:
-            # Failures during one wait are one restart, at the time that is settled (FAIL-04).
+            # All failures during one wait share one restart, at the time already granted.
             return self, self.due - now
         fresh = self._is_fresh(now)
         used = 0 if fresh else self.used

@@ -1,7 +1,13 @@
-"""When a job master lives: while its process leads, until its job has ended.
+"""The lifetime of a job master: it exists while its process leads, until its job has ended.
 
-The runner outlives single grants of leadership: it answers for the job from the moment the
-dispatcher starts it, also while no master is there yet (JMR-08).
+The dispatcher needs an answer about the job from the moment it starts it, and leadership may come
+later or be lost in between. The runner therefore outlives single grants of leadership; under each
+grant it makes a new driver and a new endpoint.
+
+The order at the start of a grant matters. What previous leaders left (attempts, outcomes, failures,
+savepoints) is read first and the execution graph starts with it. Only then is the address
+published: a task executor that found a master without this knowledge would be told to cancel its
+attempts as unknown.
 """
 
 import asyncio
@@ -70,9 +76,7 @@ class JobMasterRunner:
         self._cancel_wanted = to_run.cancel_wanted
         self._end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
         self.deregistered = asyncio.Event()
-        """The job has ended, and everyone who holds something for it was told."""
-
-    # What the dispatcher asks
+        """Set when the job has ended and everyone who holds something for it was notified."""
 
     @property
     def status(self) -> JobStatus:
@@ -119,7 +123,7 @@ class JobMasterRunner:
     async def savepoint(self, request: SavepointRequest) -> SavepointTaken:
         if self._job is None or self._savepoints is None:
             raise CannotTakeSavepoint(
-                f"job {self._to_run.graph.job_id} has not begun yet; try again shortly"
+                f"job {self._to_run.graph.job_id} has not started yet; try again shortly"
             )
         return await self._savepoints.perform(request)
 
@@ -127,15 +131,14 @@ class JobMasterRunner:
         return await asyncio.shield(self._end)
 
     def on_leading_ended(self, leading: "asyncio.Task[None]") -> None:
-        """Whoever waits for the end learns that the master broke (JMR-12)."""
+        """Raise the fault of a broken job master in everyone who waits for the end of the job."""
         self.deregistered.set()
         if leading.cancelled() or self._end.done():
             return
         error = leading.exception()
         self._end.set_exception(error or RuntimeError("the job master ended without a result"))
-        self._end.exception()  # Looked at: when leadership is over, nobody waits for it any more.
-
-    # One grant of leadership
+        # Marks the exception as retrieved: after a loss of leadership nobody waits for it.
+        self._end.exception()
 
     async def lead(self, leadership: Leadership) -> None:
         if self._end.done():
@@ -161,8 +164,8 @@ class JobMasterRunner:
                 self._savepoints = JobSavepoints(
                     job, self._storage, job.checkpoints, self._services.savepoints
                 )
-                # Before anyone can find this master: a task executor that came while it did not
-                # know the former attempts would be told to cancel them as strangers.
+                # Before anyone can find this master: it would tell a task executor to cancel
+                # attempts that it does not know yet.
                 job.act(job.graph.start(former, cancel_wanted=self._cancel_wanted, now=job.now))
                 await leadership.publish(address)
                 self._start_background_tasks(job, records, address)
@@ -203,7 +206,7 @@ class JobMasterRunner:
         savepoints = await read_savepoints(self._storage, job.job_id)
         job.checkpoints.savepoints_started = savepoints.begun
         if stop is not None:
-            job.checkpoints.read_stop(stop.path, stop.at)
+            job.checkpoints.add_previous_stop(stop.path, stop.at)
         return stop, savepoints
 
     def _new_driver(self, leadership: Leadership, attempts: AttemptStore) -> JobDriver:
@@ -245,7 +248,7 @@ class JobMasterRunner:
         )
 
     async def _load_failures(self, records: list[AttemptRecord]) -> list[FailureRecord]:
-        """From the outcomes of earlier attempts; the last of each region is heard of anyway."""
+        """Failures of earlier attempts; the last attempt of each region is reconciled anyway."""
         current = {record.attempt for record in records}
         outcomes = [
             outcome
@@ -274,7 +277,7 @@ class JobMasterRunner:
             job.scope.spawn(f"reconcile {record.attempt}", await_previous_attempt(job, record))
 
     def _end_of_failed_start(self, error: StokerError) -> JobEnd:
-        """The job never began; it ends FAILED with that cause (DISP-09, JMR-06)."""
+        """End of a job that could not start: FAILED with this cause."""
         failure = Failure(error=type(error).__name__, message=str(error), retriable=False)
         now = self._services.wall_clock()
         details = self._details_without_master(JobStatus.FAILED)
@@ -296,7 +299,7 @@ class JobMasterRunner:
 
 
 def policy_of(graph: JobGraph, options: JobMasterOptions) -> RestartPolicy:
-    """The job's own, in its graph or by keys of its configuration, or the cluster's (FAIL-06)."""
+    """Restart policy: from the graph, else from the job's configuration, else the cluster's."""
     try:
         by_keys = policy_by_keys(graph.configuration)
     except ValueError as error:
@@ -310,7 +313,7 @@ def _with_overrides(graph: JobGraph, options: JobMasterOptions) -> JobGraph:
 
 
 async def _finish_exit_tasks(job: JobDriver) -> None:
-    job.spawn_exit_task("leave", deregister(job))
+    job.spawn_exit_task("deregister", deregister(job))
     if job.exit_tasks:
         await asyncio.wait(job.exit_tasks, timeout=EXIT_SECONDS)
 

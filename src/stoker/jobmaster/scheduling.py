@@ -27,12 +27,12 @@ class Scheduler:
         return self._pool.on(instance)
 
     def slots_needed(self) -> int:
-        """For what may run now or soon: deployed, waiting for a slot, or to restart (JM-09)."""
+        """Slots for regions that are deployed, wait for a slot, or are about to restart."""
         wanted = sum(run.needs_slot for run in self._runs)
         return wanted if self._most_slots is None else min(wanted, self._most_slots)
 
     def accept(self, slots: Iterable[SlotHandle], needed: int) -> list[AllocationId]:
-        """What is needed; a repeated offer of an accepted slot is accepted again (POOL-04)."""
+        """Accept as many slots as are needed, and again those that were accepted before."""
         accepted: list[AllocationId] = []
         for slot in slots:
             known = slot.allocation in self._pool or slot.allocation in self._runs.used_slots()
@@ -48,7 +48,7 @@ class Scheduler:
         self._pool.drop_executor(instance)
 
     def schedule(self, now: Millis) -> list[Command]:
-        """Regions in topological order: batch regions need no more than one slot."""
+        """Deploy regions in topological order, so that a batch job needs only one slot."""
         for run in self._runs.schedulable():
             run.current.move(ExecutionState.SCHEDULED, now)
         commands: list[Command] = []
@@ -59,7 +59,7 @@ class Scheduler:
         return commands
 
     def release_surplus(self, needed: int) -> list[Command]:
-        """Only what exceeds the needs goes back (POOL-10)."""
+        """Release free slots beyond the need."""
         busy = self._pool.busy(self._runs.used_slots())
         surplus = self._free()[max(0, needed - busy) :]
         if not surplus:
@@ -75,7 +75,7 @@ class Scheduler:
 def assign(
     waiting: Sequence[RegionExecution], free: Sequence[SlotHandle]
 ) -> list[tuple[RegionExecution, SlotHandle]]:
-    """Streaming regions start together or not at all; batch regions as slots come (JM-13)."""
+    """Assign slots: streaming regions start together or not at all, batch regions one by one."""
     together = [run for run in waiting if run.region.streaming]
     apart = [run for run in waiting if not run.region.streaming]
     chosen = together if len(free) >= len(together) else []
@@ -85,7 +85,7 @@ def assign(
 
 
 def _pick_slot(free: list[SlotHandle], run: RegionExecution) -> SlotHandle:
-    """A slot on the executor of the former attempt, if there is one (POOL-11)."""
+    """Take a slot, preferably on the task executor of the previous attempt."""
     same = [slot for slot in free if slot.resource_id == run.current.preferred]
     slot = same[0] if same else free[0]
     free.remove(slot)

@@ -1,4 +1,9 @@
-"""The resource manager: which task executors there are, and which job gets which slot."""
+"""The resource manager: registers task executors and assigns their slots to jobs.
+
+The resource manager stores nothing. After a change of leader it learns everything again from
+registrations: task executors report their slots, and job masters declare what they need. A report
+may be out of date in either direction, so the task executor decides whether a slot request stands.
+"""
 
 import asyncio
 import logging
@@ -85,17 +90,19 @@ class ResourceManager(Endpoint):
         )
 
     def begin(self) -> None:
-        """Once the scope is open."""
+        """Start the checks; the scope must be open."""
         self._supply.begin()
         self.scope.spawn("checks", self._run_checks())
         self._assign()
 
     async def _run_checks(self) -> None:
-        """The periodic checks: idle and late task executors, jobs that nobody leads."""
+        """Look for idle and overdue task executors and for jobs without a master."""
         while True:
             await asyncio.sleep(self._services.options.check_interval.total_seconds())
             for job_id in self._leaders.expired(self._now()):
-                log.warning("job %s had no master for too long: its needs are forgotten", job_id)
+                log.warning(
+                    "job %s had no master for too long; its slot requirements are dropped", job_id
+                )
                 self._leaders.forget(job_id)
                 self._slots.declare(job_id, 0)
             self._supply.stop_overdue()
@@ -104,8 +111,6 @@ class ResourceManager(Endpoint):
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-    # Task executors
 
     async def register_task_executor(
         self, registration: TaskExecutorRegistration
@@ -117,7 +122,7 @@ class ResourceManager(Endpoint):
                 "stop the other first",
                 final=True,
             )
-        # The newest registration of a resource id counts; an overtaken one is declined (RM-11).
+        # The newest registration of a resource id counts; an overtaken one is declined.
         self._newest[registration.resource_id] = registration.instance
         try:
             gateway = await self._services.rpc.connect(registration.address, TaskExecutorGateway)
@@ -155,13 +160,13 @@ class ResourceManager(Endpoint):
         return Registered()
 
     async def _live_duplicate(self, registration: TaskExecutorRegistration) -> str | None:
-        """Where another process of the same id answers: each would take the other's place."""
+        """Address of another live process with the same id: they would replace each other."""
         for instance, known in list(self._executors.items()):
             other = known.registration
             if other.resource_id != registration.resource_id or instance == registration.instance:
                 continue
             if other.address == registration.address:
-                # Who has it now is not the one that had it before.
+                # The registering process has taken over the address of a dead one.
                 continue
             try:
                 await self._services.rpc.connect(
@@ -210,7 +215,7 @@ class ResourceManager(Endpoint):
         self._slots.unregister(instance)
         for job_id, master in self._masters.items():
             self.scope.spawn(
-                f"tell {job_id}",
+                f"notify {job_id}",
                 _best_effort(master.gateway.task_executor_lost(resource_id, instance, reason)),
             )
         self.scope.spawn(
@@ -220,7 +225,7 @@ class ResourceManager(Endpoint):
         self._assign()
 
     def task_executor_leaves(self, instance: InstanceId, reason: str) -> None:
-        self._remove_executor(instance, f"it leaves: {reason}")
+        self._remove_executor(instance, f"it deregistered: {reason}")
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
         for instance, known in self._executors.items():
@@ -253,7 +258,7 @@ class ResourceManager(Endpoint):
             )
 
     def _on_provided_executor_ended(self, ended: EndedExecutor) -> None:
-        """Its own process table knows it sooner than any heartbeat."""
+        """The provider notices the end of a process sooner than a heartbeat does."""
         for instance, known in list(self._executors.items()):
             if known.registration.resource_id == ended.resource_id:
                 self._remove_executor(instance, ended.reason)
@@ -261,8 +266,6 @@ class ResourceManager(Endpoint):
     def slot_freed(self, instance: InstanceId, report: SlotReport) -> None:
         self._slots.report(instance, report)
         self._assign()
-
-    # Job masters
 
     async def register_job_master(self, registration: JobMasterRegistration) -> RegistrationAnswer:
         if registration.token.epoch != self._token.epoch:
@@ -287,7 +290,7 @@ class ResourceManager(Endpoint):
 
     def declare_requirements(self, requirements: ResourceRequirements) -> None:
         if not self._leaders.is_leader(requirements.job_id, requirements.token):
-            # Said aloud, so that a master that was given up without its knowledge registers again.
+            # An error, so that a master that was dropped without its knowledge registers again.
             raise NotFound(f"this master of job {requirements.job_id} is not registered here")
         self._slots.declare(
             requirements.job_id,
@@ -312,25 +315,23 @@ class ResourceManager(Endpoint):
             self.scope.spawn(f"reclaim {job_id}", self._reclaim(job_id))
 
     async def _reclaim(self, job_id: JobId) -> None:
-        """What was on its way to a job when that ended; the rest its master gives back itself."""
+        """Reclaim slots that were on their way when the job ended; its master returned the rest."""
         await asyncio.sleep(self._services.options.slot_retry_delay.total_seconds())
         for instance, known in list(self._executors.items()):
             if job_id in self._slots.jobs_on(instance):
                 await _best_effort(known.gateway.free_inactive_slots(self._token, job_id))
 
     def _on_master_silent(self, job_id: str, liveness: Liveness) -> None:
-        # Its requirements are retained: the job goes on under its next master (RM-07).
+        # Its requirements are retained: the job continues under its next master.
         self._masters.pop(JobId(job_id), None)
         self._leaders.leader_lost(JobId(job_id), self._now())
-        log.warning("the master of job %s is silent (%s)", job_id, liveness.value)
-
-    # Slots
+        log.warning("no heartbeat from the master of job %s (%s)", job_id, liveness.value)
 
     def _assign(self) -> None:
-        # What a job without a master declared is kept, but nobody could take its slots.
+        # A job without a master keeps its requirements, but nobody could accept its slots.
         for assignment in self._slots.assign(self._masters, self._now()):
             self.scope.spawn(f"slot {assignment.allocation}", self._request(assignment))
-        # With thousands of jobs that wait it takes long to say what all of them need.
+        # With thousands of waiting jobs it is expensive to list the needs of all.
         if self._supply.has_room:
             self._supply.request(
                 (need for need in self._slots.needs() if need.job_id in self._masters),
@@ -354,8 +355,6 @@ class ResourceManager(Endpoint):
         else:
             self._slots.acknowledged(assignment)
 
-    # What is shown
-
     def wait_reason(self, job_id: JobId) -> WaitReason | None:
         required = self._slots.requirement(job_id)
         staying = sum(
@@ -377,8 +376,8 @@ class ResourceManager(Endpoint):
 
 
 async def _best_effort(call: Awaitable[None]) -> None:
-    """A notice that may fail: whoever misses it finds out by heartbeat."""
+    """Await a notification that may fail; its recipient finds out by heartbeat."""
     try:
         await call
     except StokerError as error:
-        log.debug("a notice was not delivered: %s", error)
+        log.debug("a notification was not delivered: %s", error)

@@ -1,7 +1,7 @@
-"""The provider that starts task executors as processes of this machine, tied to this one.
+"""The provider that starts task executors as child processes on this machine.
 
-The kernel ends them when this process dies, however it dies; when it ends in order they are asked
-first. A task executor takes its Spark and its runners with it.
+The kernel kills them when this process dies, however it dies. When this process ends in good order
+it terminates them first. The Spark engine and the runners of a task executor die with it.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class _Child:
 
 @dataclass
 class LocalProcessProvider:
-    """Open for as long as it is used: none of its processes is left when it closes."""
+    """Used as a context: no process is left when it closes."""
 
     command: Command
     limit: int
@@ -50,7 +50,7 @@ class LocalProcessProvider:
     environment: Mapping[str, str] | None = None
     grace: timedelta = GRACE
     forget: Callable[[ResourceId], None] = lambda _: None
-    """Removes the files of one that has ended."""
+    """Removes the files of a task executor that has ended."""
     _children: dict[ResourceId, _Child] = field(default_factory=dict)
     _starting: int = 0
     _ends: "asyncio.Queue[EndedExecutor]" = field(default_factory=asyncio.Queue)
@@ -76,7 +76,7 @@ class LocalProcessProvider:
     async def start(self) -> ResourceId:
         if self._closed or len(self._children) + self._starting >= self.limit:
             raise Conflict(
-                f"{self.limit} task executors are the most that this master starts "
+                f"this master starts at most {self.limit} task executors "
                 "(resourcemanager.local-process.max-task-executors)"
             )
         resource_id = self.ids.resource("local")
@@ -96,7 +96,7 @@ class LocalProcessProvider:
         self._children[resource_id] = _Child(process, path, reaper)
         if self._closed:
             await self.stop(resource_id)
-            raise Conflict("this master is ending and starts no more task executors")
+            raise Conflict("this master is stopping and starts no more task executors")
         return resource_id
 
     async def _spawn(self, resource_id: ResourceId, path: Path) -> asyncio.subprocess.Process:
@@ -119,7 +119,7 @@ class LocalProcessProvider:
         _signal(child.process, signal.SIGTERM)
         done, _ = await asyncio.wait({child.reaper}, timeout=self.grace.total_seconds())
         if not done:
-            log.error("task executor %s does not end and is killed", resource_id)
+            log.error("task executor %s did not end in time and is killed", resource_id)
             _signal(child.process, signal.SIGKILL)
             await asyncio.wait({child.reaper})
 
@@ -129,7 +129,7 @@ class LocalProcessProvider:
     async def _reap(self, resource_id: ResourceId) -> None:
         child = self._children[resource_id]
         status = await child.process.wait()
-        # What it left in its session: its own children are tied to it and gone with it.
+        # Kill the rest of its session; its direct children have died with it.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.process.pid, signal.SIGKILL)
         self._children.pop(resource_id, None)
@@ -150,7 +150,7 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 
 
 def _end_reason(status: int, log_file: Path) -> str:
-    """How it ended and, unless in order, the last that it said."""
+    """How the process ended, with the last lines of its log if it failed."""
     if status == 0:
         return "it ended"
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"

@@ -1,11 +1,15 @@
-"""Which free slot goes to which job. Pure: needs, free slots and the time in, pairs out.
+"""Matching of free slots to jobs. Pure: needs, free slots and the time in, pairs out.
 
-- Higher priorities first. Waiting raises a priority, one step for each `ageing`, so that a flood
-  of important jobs delays the others and does not starve them.
-- Among equals whoever holds fewest, then whoever waits longest: scarce slots go round.
-- A job whose regions start together gets what it lacks at once or not at all: two of them that
-  hold a half each would wait for ever. Others may pass by it, until it has waited longer than
-  `patience`: then what becomes free is kept for it.
+Slots are scarce, and no simple order is fair. By priority alone, a flood of important jobs starves
+the others. One slot at a time, two jobs that each need four slots together could hold two each and
+wait for ever. Four at a time, small jobs could keep a large one waiting for ever. Hence, in this
+order:
+
+- Higher priorities come first. Waiting raises the priority by one step for each `ageing`, so that
+  important jobs delay the others and never starve them.
+- Among equals, the job that holds the fewest slots comes first, then the one that waits longest.
+- A job whose regions start together gets all the slots it lacks at once or none. Other jobs may
+  overtake it until it has waited for `patience`; then free slots are reserved for it.
 """
 
 from collections.abc import Iterable
@@ -22,7 +26,7 @@ class Placement(StrEnum):
     SPREAD = "spread"
     """The emptiest task executor first."""
     PACK = "pack"
-    """The fullest one first, so that others stay idle and can be released."""
+    """The fullest task executor first, so that others stay idle and can be released."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +41,11 @@ class Need:
     job_id: JobId
     missing: int
     at_once: int = 1
-    """Fewer than this are of no use to the job now."""
+    """The job cannot use fewer slots than this now."""
     held: int = 0
     priority: int = 0
     since: float = 0.0
-    """When it began to wait, on the clock of `now`."""
+    """Time since which the job waits, on the clock of `now`."""
     profile: ResourceProfile = ResourceProfile()
 
 
@@ -66,7 +70,7 @@ def match(
     now: float,
     rules: MatchingRules,
 ) -> list[Match]:
-    """`used` says how many slots of each task executor are taken."""
+    """Match free slots to jobs; `used` counts the occupied slots of each task executor."""
     turn = _Round(rules, list(free), dict(used))
     waiting = {need.job_id: need for need in needs if need.missing > 0}
     given = dict.fromkeys(waiting, 0)
@@ -110,7 +114,7 @@ class _Round:
         return True
 
     def reserve_for(self, need: Need, count: int) -> None:
-        """Nobody behind it in the line gets these."""
+        """Withhold slots for this job from the jobs after it."""
         for slot in sorted(self._fitting(need), key=self._rank)[:count]:
             self.free.remove(slot)
 
@@ -120,5 +124,5 @@ class _Round:
     def _rank(self, slot: FreeSlot) -> tuple[float, ...]:
         used = self.used.get(slot.instance, 0)
         order = used if self.rules.placement is Placement.SPREAD else -used
-        # The smallest that does: large slots stay for those who need them.
+        # The smallest slot that fits, so that large ones remain for jobs that need them.
         return (order, slot.profile.cores, slot.profile.memory_bytes)

@@ -1,4 +1,4 @@
-"""What can be set about the resource manager."""
+"""Options of the resource manager."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,51 +29,51 @@ class ResourceManagerOptions:
     )
     patience: timedelta = option(
         "slotmanager.reserve-after",
-        "A job whose queries must start together is passed by smaller ones for this long; then "
-        "slots that become free are kept for it.",
+        "Time for which smaller jobs may overtake one whose queries must start together; then "
+        "slots that become free are reserved for it.",
         timedelta(minutes=1),
     )
     ageing: timedelta = option(
         "slotmanager.priority-ageing",
-        "Each time that a job has waited this long for slots its priority counts one more; 0 s "
-        "switches that off, and unimportant jobs may then wait for ever.",
+        "The priority of a job rises by one each time it has waited this long for slots; 0 s "
+        "disables this, and unimportant jobs may then wait for ever.",
         timedelta(minutes=5),
     )
     job_timeout: timedelta = option(
         "resourcemanager.job.timeout",
-        "What a job had declared is forgotten when no master leads it for this long.",
+        "The slot requirements of a job are dropped when no master leads it for this long.",
         timedelta(minutes=5),
     )
     check_interval: timedelta = option(
         "resourcemanager.check-interval",
-        "How often idle task executors, late ones and jobs without a master are looked for.",
+        "Time between checks for idle and overdue task executors and for jobs without a master.",
         timedelta(seconds=5),
     )
     provider: ProviderKind = option(
         "resourcemanager.provider",
-        "Who starts task executors: standalone, their operators; local-process, the leading "
-        "master on its own machine, as jobs need them.",
+        "Who starts task executors: standalone, operators do; local-process, the leading "
+        "master does, on its own machine, as jobs need them.",
         ProviderKind.STANDALONE,
     )
     max_executors: int = option(
         "resourcemanager.local-process.max-task-executors",
-        "Most task executors that a master starts by itself.",
+        "Largest number of task executors that a master starts by itself.",
         2,
     )
     spare_executors: int = option(
         "slotmanager.redundant-taskmanager-num",
-        "Task executors worth of slots that are kept free beyond what jobs need.",
+        "Spare task executors, whose slots are kept free beyond the needs of jobs.",
         0,
     )
     idle_timeout: timedelta = option(
         "resourcemanager.taskmanager-timeout",
-        "A task executor that a provider started is released when it had no task for this long.",
+        "A task executor that a provider started is released after it had no task for this long.",
         timedelta(seconds=30),
     )
     start_timeout: timedelta = option(
         "resourcemanager.taskmanager-registration.timeout",
-        "A task executor that a provider started and that has not registered by then is stopped "
-        "and started anew.",
+        "A task executor that a provider started and that does not register within this time is "
+        "stopped and replaced.",
         timedelta(minutes=5),
     )
     start_failures: int = option(
@@ -83,7 +83,7 @@ class ResourceManagerOptions:
     )
     start_pause: timedelta = option(
         "resourcemanager.start-worker.retry-interval",
-        "How long it waits then.",
+        "Wait before the next start after too many failures.",
         timedelta(seconds=3),
     )
 

@@ -11,7 +11,7 @@ from stoker.core.ids import ResourceId
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutorOffer:
-    """What each task executor that a provider starts brings."""
+    """Slots of each task executor that a provider starts."""
 
     slots: int
     profile: ResourceProfile
@@ -19,54 +19,57 @@ class ExecutorOffer:
 
 @dataclass(frozen=True, kw_only=True)
 class EndedExecutor:
-    """A task executor that ended, whoever wanted it."""
+    """A task executor that has ended, on request or by itself."""
 
     resource_id: ResourceId
     reason: str
 
 
 def slot_profile(cores: float, memory_bytes: int, slots: int) -> ResourceProfile:
-    """The slots of a task executor share it evenly."""
+    """Resources of one slot: an equal share of its task executor."""
     share = max(1, slots)
     return ResourceProfile(cores=cores / share, memory_bytes=memory_bytes // share)
 
 
 class Provider(Protocol):
-    """Starts and stops task executors, and never has more than `limit` of them.
+    """Starts and stops task executors, and never runs more than `limit` of them.
 
-    It belongs to a process, not to a leadership: what it has started outlives a leader that is
-    replaced, and nothing of it outlives the process, however that ends.
+    A provider belongs to a process, not to a leadership. Its task executors continue when the
+    leader is replaced, and none outlives the process, however that ends.
     """
 
     @property
     def limit(self) -> int:
-        """0: it starts none, whoever is there was started by somebody else."""
+        """Largest number of task executors; 0 means that it starts none."""
         ...
 
     @property
     def offer(self) -> ExecutorOffer | None:
-        """None when it starts none."""
+        """What each started task executor offers; None if it starts none."""
         ...
 
     def alive(self) -> tuple[ResourceId, ...]:
-        """Those that were started and have not ended, oldest first."""
+        """Task executors that were started and have not ended, oldest first."""
         ...
 
     async def start(self) -> ResourceId:
-        """Start one more; it registers by itself. Conflict at the limit, StartupFailed else."""
+        """Start one task executor, which registers by itself.
+
+        Conflict at the limit, StartupFailed if it cannot start.
+        """
         ...
 
     async def stop(self, resource_id: ResourceId) -> None:
-        """It and all that it started are gone when this returns; again is harmless."""
+        """Stop a task executor and all its processes; does nothing if it has ended."""
         ...
 
     async def next_end(self) -> EndedExecutor:
-        """Wait for the end of one; each end is told once, also those that were asked for."""
+        """Wait for the end of a task executor; each end is reported once, requested or not."""
         ...
 
 
 class StandaloneProvider:
-    """Starts nobody."""
+    """Provider of clusters whose operators start the task executors."""
 
     limit = 0
     offer: ExecutorOffer | None = None
@@ -81,7 +84,7 @@ class StandaloneProvider:
         )
 
     async def stop(self, resource_id: ResourceId) -> None:
-        """What was not started here is not stopped here."""
+        """Nothing to do: it has started none."""
 
     async def next_end(self) -> EndedExecutor:
         never: asyncio.Future[EndedExecutor] = asyncio.get_running_loop().create_future()

@@ -35,7 +35,7 @@ class RegisteredExecutor:
     last_heartbeat_at: int
     watch: "asyncio.Task[None]"
     idle_since: float
-    """Loop time since which none of its slots was seen in use."""
+    """Loop time since which no slot was seen in use."""
 
     def details(self, slots: SlotManager) -> TaskExecutorDetails:
         registration = self.registration
@@ -61,7 +61,7 @@ class RegisteredExecutor:
 def idle_executors(
     executors: Iterable[RegisteredExecutor], slots: SlotManager, now: float
 ) -> list[IdleExecutor]:
-    """Only of those that a provider started: the others are not the cluster's to end (SM-11)."""
+    """Idle task executors that a provider started; the cluster must not stop any others."""
     idle = []
     for known in executors:
         instance = known.registration.instance
@@ -80,7 +80,7 @@ class JobLeaders:
     _leaderless_since: dict[JobId, float] = field(default_factory=dict)
 
     def set_leader(self, job_id: JobId, token: FencingToken) -> None:
-        """A timeout that ran for the job is void (RM-15)."""
+        """Record the leader of a job and cancel the timeout of the job."""
         self._leaders[job_id] = token
         self._leaderless_since.pop(job_id, None)
 
@@ -88,7 +88,7 @@ class JobLeaders:
         return self._leaders.get(job_id) == token
 
     def leader_lost(self, job_id: JobId, now: float) -> None:
-        """Its master is silent or has left; the job is kept for a while (RM-07)."""
+        """Start the timeout of a job whose master is silent or has deregistered."""
         if self._leaders.pop(job_id, None) is not None:
             self._leaderless_since[job_id] = now
 
@@ -97,6 +97,6 @@ class JobLeaders:
         self._leaderless_since.pop(job_id, None)
 
     def expired(self, now: float) -> list[JobId]:
-        """Those without a master for the timeout: to be removed (RM-14)."""
+        """Jobs that have had no master for the timeout."""
         patience = self.timeout.total_seconds()
         return [job_id for job_id, lost in self._leaderless_since.items() if now - lost >= patience]

@@ -1,4 +1,4 @@
-"""When a resource manager lives: for exactly as long as its leadership."""
+"""The lifetime of a resource manager: exactly that of its leadership."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from stoker.resourcemanager.services import ResourceManagerServices
 
 
 async def lead_resource_manager(leadership: Leadership, services: ResourceManagerServices) -> None:
-    """Run until cancelled; the address is published once the endpoint answers (RM-01)."""
+    """Run until cancelled; the address is published once the endpoint answers."""
     manager = ResourceManager(services, leadership.token)
     async with (
         manager.scope,

@@ -1,4 +1,4 @@
-"""How many task executors are to be started, and which can go. Pure."""
+"""How many task executors to start, and which idle ones to release. Pure."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -21,10 +21,10 @@ def executors_to_start(
     room: int,
     spare: int,
 ) -> int:
-    """As many as it takes for what is missing and for `spare` ones in reserve (SM-03, SM-12).
+    """Number of task executors to start for the missing slots and for `spare` ones in reserve.
 
-    `needs` are those that the `free` slots could not meet; what the `starting` ones will offer is
-    counted on. Needs that are larger than any slot to come start nobody.
+    `needs` are those that the `free` slots could not meet. Task executors that are `starting`
+    count as if they were there. Needs larger than any slot on offer start none.
     """
     if offer is None or offer.slots < 1 or room <= 0:
         return 0
@@ -44,7 +44,7 @@ class IdleExecutor:
 def executors_to_release(
     idle: Sequence[IdleExecutor], *, free: int, reserve: int, now: float, timeout: timedelta
 ) -> list[InstanceId]:
-    """Idle for longer than the timeout, the longest first, while `reserve` slots stay free."""
+    """Task executors idle for the timeout, longest first, as long as `reserve` slots stay free."""
     released: list[InstanceId] = []
     for executor in sorted(idle, key=lambda each: each.since):
         if now - executor.since < timeout.total_seconds():
@@ -57,7 +57,7 @@ def executors_to_release(
 
 @dataclass(frozen=True, kw_only=True)
 class StartFailures:
-    """Too many failed starts in a minute: the next ones wait (RM-19)."""
+    """Delays starts after too many failures within a minute."""
 
     at: tuple[float, ...] = ()
 

@@ -1,4 +1,4 @@
-"""What a resource manager is given."""
+"""The services and settings that a resource manager runs with."""
 
 from dataclasses import dataclass, field
 

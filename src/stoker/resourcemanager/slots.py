@@ -1,8 +1,11 @@
-"""The slot manager: which slot goes to which job. Events in, slot requests out; no I/O, no clock.
+"""The slot manager: the state of all slots and the requirements of all jobs. No I/O, no clock.
 
-A slot is FREE, PENDING (asked of its task executor, not yet answered) or ALLOCATED. Task executors
-are the truth about allocated slots: their reports win over what is believed here, except for
-slots that are still pending (SM-07).
+Two others know better at times: a task executor knows which job has a slot, and a job master knows
+how many slots it holds. Neither report is newer than what was just requested here.
+
+Invariant: a slot goes to one job at a time. A slot is FREE, PENDING (requested from its task
+executor, not yet answered) or ALLOCATED. A report of the task executor overrules this table, except
+for slots that are PENDING: the report may be older than the request.
 """
 
 from collections import Counter
@@ -29,7 +32,7 @@ class Slot:
     job_id: JobId | None = None
     allocation: AllocationId | None = None
     declaration: int = 0
-    """The number of the declaration for which it was given."""
+    """Number of the declaration for which the slot was assigned."""
 
     def free(self) -> None:
         self.state, self.job_id, self.allocation = SlotState.FREE, None, None
@@ -43,7 +46,7 @@ class Slot:
 class ExecutorSlots:
     slots: list[Slot]
     profile: ResourceProfile
-    """What each of its slots offers."""
+    """Resources of each slot."""
     draining: bool = False
 
     @property
@@ -53,7 +56,7 @@ class ExecutorSlots:
 
 @dataclass(frozen=True, kw_only=True)
 class SlotAssignment:
-    """Ask this task executor to give this slot to that job."""
+    """A request to a task executor to give a slot to a job."""
 
     instance: InstanceId
     slot: int
@@ -63,27 +66,28 @@ class SlotAssignment:
 
 @dataclass
 class Requirement:
-    """What a job declared last. Each declaration is good for as many slots as it lacked then.
+    """The last declaration of a job. It entitles the job to as many slots as it lacked then.
 
-    A job may decline what it is given, when this declaration is older than what its master has
-    meanwhile: a slot that comes back is not given again before the next declaration, or the two
-    would play ball with it.
+    A job master declines slots if it has found others since its declaration. A slot that comes
+    back is therefore not assigned to the job again before its next declaration; otherwise it
+    would go back and forth.
     """
 
     slots: int
     held: int
-    """As its master says; some may be on executors that are lost here and not there."""
+    """As the job master reports; it may still hold slots on task executors that are lost here."""
     number: int
     since: float
-    """When it began to miss slots."""
+    """Time since which the job lacks slots."""
     together: int = 0
     priority: int = 0
     profile: ResourceProfile = ResourceProfile()
     credit: int = 0
+    """Slots that may still be assigned for this declaration."""
 
     @property
     def least(self) -> int:
-        """With fewer slots in all the job cannot do anything."""
+        """The job cannot run anything with fewer slots in all."""
         return max(1, self.together)
 
 
@@ -94,7 +98,7 @@ class SlotManager:
     _executors: dict[InstanceId, ExecutorSlots] = field(default_factory=dict)
     _required: dict[JobId, Requirement] = field(default_factory=dict)
     _waiting: set[JobId] = field(default_factory=set)
-    """Jobs that miss slots: each is looked at when it changes, since thousands may wait."""
+    """Jobs that lack slots, updated job by job because thousands may wait."""
     _declarations: int = 0
 
     # Task executors
@@ -107,7 +111,7 @@ class SlotManager:
         *,
         draining: bool = False,
     ) -> None:
-        """A new task executor, or the same one again; its report is used in either case."""
+        """Register a task executor, or update one that is known."""
         if instance not in self._executors:
             slots = [Slot(status.index) for status in report.slots]
             self._executors[instance] = ExecutorSlots(slots, profile or ResourceProfile())
@@ -115,7 +119,7 @@ class SlotManager:
         self.report(instance, report)
 
     def unregister(self, instance: InstanceId) -> frozenset[JobId]:
-        """Its slots are gone. Answers the jobs that had some there."""
+        """Remove a task executor and answer the jobs that had slots there."""
         executor = self._executors.pop(instance, None)
         slots = executor.slots if executor else []
         for slot in slots:
@@ -125,7 +129,7 @@ class SlotManager:
         return jobs
 
     def drain(self, instance: InstanceId) -> None:
-        """What it has goes on; it gets nothing new."""
+        """Assign no more slots of this task executor; its jobs continue."""
         if instance in self._executors:
             self._executors[instance].draining = True
 
@@ -171,7 +175,7 @@ class SlotManager:
         profile: ResourceProfile | None = None,
         now: float = 0.0,
     ) -> None:
-        """What the job needs in all, and how much of it its master has, wherever that is."""
+        """Record how many slots a job needs in all and how many its master holds."""
         if slots <= 0:
             self._required.pop(job_id, None)
             self._waiting.discard(job_id)
@@ -193,7 +197,7 @@ class SlotManager:
         self._update_waiting([job_id])
 
     def acknowledged(self, assignment: SlotAssignment) -> None:
-        """The task executor took the request; ignored when the slot has moved on meanwhile."""
+        """The task executor granted a request; ignored if the slot has changed meanwhile."""
         slot = self._find(assignment)
         if slot is not None and slot.state is SlotState.PENDING:
             slot.state = SlotState.ALLOCATED
@@ -214,9 +218,9 @@ class SlotManager:
         return None
 
     def assign(self, ready: Container[JobId], now: float = 0.0) -> list[SlotAssignment]:
-        """Hand free slots to ready jobs that miss some, by the rules of `matching`.
+        """Assign free slots to ready jobs that lack some, by the rules of `matching`.
 
-        A job is ready when its master is there to take what it is given.
+        A job is ready when it has a master to accept the slots.
         """
         free = [
             FreeSlot(instance=instance, index=slot.index, profile=executor.profile)
@@ -249,7 +253,7 @@ class SlotManager:
         )
 
     def needs(self) -> list[Need]:
-        """Of all jobs that miss slots, oldest declaration first; what may be given to each."""
+        """What may be assigned to each job that lacks slots, oldest declaration first."""
         seen = Counter(slot.job_id for slot in self._slots())
         needs = []
         for job_id, required in self._required.items():
@@ -269,13 +273,13 @@ class SlotManager:
                 )
         return needs
 
-    # What is known
+    # Queries
 
     def _slots(self) -> Iterable[Slot]:
         return (slot for executor in self._executors.values() for slot in executor.slots)
 
     def held(self, job_id: JobId) -> int:
-        """What its master says, or what is seen here: whichever is more."""
+        """Slots of the job: as its master reports or as seen here, whichever is more."""
         seen = sum(slot.job_id == job_id for slot in self._slots())
         required = self._required.get(job_id)
         return max(seen, required.held) if required else seen
@@ -291,7 +295,7 @@ class SlotManager:
         return len(self._waiting) - (job_id in self._waiting)
 
     def _update_waiting(self, job_ids: Iterable[JobId | None]) -> None:
-        """Whatever changes what a job needs or holds calls this."""
+        """Update whether jobs lack slots, after any change of their needs or slots."""
         for job_id in job_ids:
             if job_id is None:
                 continue
@@ -306,14 +310,14 @@ class SlotManager:
         return tuple(sorted(jobs))
 
     def slots_of(self, instance: InstanceId) -> tuple[int, int]:
-        """Total and free."""
+        """Number of slots: total and free."""
         executor = self._executors.get(instance)
         if executor is None:
             return 0, 0
         return len(executor.slots), len(executor.slots) - executor.used
 
     def slots_fitting(self, profile: ResourceProfile) -> tuple[int, int]:
-        """Total and free, of those that offer at least this and whose executors stay."""
+        """Number of slots, total and free, that fit the profile and are not draining."""
         fitting = [
             executor
             for executor in self._executors.values()

@@ -1,4 +1,4 @@
-"""Starts and releases task executors as `scaling` says, through a provider."""
+"""Starts task executors through a provider, as many as `scaling` decides."""
 
 import asyncio
 import logging
@@ -23,17 +23,17 @@ class ExecutorSupply:
     options: ResourceManagerOptions
     scope: TaskScope
     on_end: Callable[[EndedExecutor], None]
-    """Told of every task executor of the provider that ended."""
+    """Called for every task executor of the provider that has ended."""
     on_room: Callable[[], None]
-    """Told when it may be worth asking for more again."""
+    """Called when a new request for task executors may succeed."""
     _starting: dict[ResourceId, float] = field(default_factory=dict)
     _requested: int = 0
-    """Starts that the provider has not answered yet."""
+    """Number of starts that the provider has not answered yet."""
     _failures: StartFailures = field(default_factory=StartFailures)
     _pausing: bool = False
 
     def begin(self) -> None:
-        """Those that an earlier leader of this process started register here as well."""
+        """Watch the provider, and expect the task executors that a previous leader started."""
         for resource_id in self.provider.alive():
             self._starting[resource_id] = self._now()
         if self.provider.limit:
@@ -44,9 +44,9 @@ class ExecutorSupply:
         return len(self._starting) + self._requested
 
     def startable(self, profile: ResourceProfile, staying: int) -> int:
-        """Slots of this kind that could come, besides those of the `staying` ones that are here.
+        """Slots with this profile that could be started beside the `staying` task executors.
 
-        One that is leaving makes room, though it may take a while.
+        A draining task executor counts as gone, though it may take a while to end.
         """
         offer = self.provider.offer
         if offer is None or not profile.fits_into(offer.profile):
@@ -64,7 +64,7 @@ class ExecutorSupply:
         self._starting.pop(resource_id, None)
 
     def request(self, needs: Iterable[Need], free: int) -> None:
-        """Start what is missing; at once, or when the pause after too many failures is over."""
+        """Start the missing task executors now, or after the pause that follows many failures."""
         count = executors_to_start(
             needs,
             self.provider.offer,
@@ -94,7 +94,7 @@ class ExecutorSupply:
             self._failed()
         else:
             if resource_id not in self.provider.alive():
-                # It was faster in ending than this task in hearing of its start.
+                # It has ended before this task got its turn.
                 self._failed()
                 return
             self._starting[resource_id] = self._now()
@@ -116,13 +116,17 @@ class ExecutorSupply:
         while True:
             ended = await self.provider.next_end()
             if self._starting.pop(ended.resource_id, None) is not None:
-                log.error("task executor %s never came: %s", ended.resource_id, ended.reason)
+                log.error(
+                    "task executor %s ended before it registered: %s",
+                    ended.resource_id,
+                    ended.reason,
+                )
                 self._failed()
             self.on_end(ended)
             self.on_room()
 
     def stop_overdue(self) -> None:
-        """Started and not registered in time: others are started in their place (RM-20)."""
+        """Stop task executors that did not register in time; others are started in their place."""
         limit = self.options.start_timeout.total_seconds()
         for resource_id, since in list(self._starting.items()):
             if self._now() - since >= limit:

@@ -1,4 +1,4 @@
-"""Why a job waits for slots, in words, and whether it can hope for them. Pure."""
+"""Why a job waits for slots, as text, and whether it can obtain them. Pure."""
 
 from stoker.core.graph import ResourceProfile
 from stoker.core.ids import JobId
@@ -11,10 +11,10 @@ _MIB = 2**20
 def wait_reason_of(
     slots: SlotManager, job_id: JobId, *, startable: int = 0, starting: int = 0
 ) -> WaitReason | None:
-    """None for a job that has what it asked for.
+    """Why the job waits; None for a job that has all slots.
 
-    `startable` slots of the kind that the job needs could come by being started, among them those
-    of the `starting` task executors.
+    `startable` is the number of fitting slots that a provider could still start, including those
+    of the task executors that are `starting`.
     """
     required = slots.requirement(job_id)
     missing = slots.missing(job_id)

@@ -138,7 +138,7 @@ def job_details(job_id: JobId, status: JobStatus, state: ExecutionState) -> JobD
 
 def streaming_details() -> JobDetails:
     """Two queries that read one source, with checkpoints and savepoints of all kinds."""
-    history = CheckpointHistory([RegionId("big"), RegionId("small")], kept=10)
+    history = CheckpointHistory([RegionId("big"), RegionId("small")], size=10)
     history.restored(RestoredFrom(path="/saved/zero", at=START, batches={"big": 4, "small": 3}))
     batches = {name: tuple(_batch(name, number) for number in range(5, 8)) for name in _STATE}
     for name, each in batches.items():

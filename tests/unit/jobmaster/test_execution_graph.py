@@ -216,7 +216,7 @@ def test_whatever_happens_the_invariants_hold(
     world.run_to_the_end(len(events) + 3)
     assert job.status.globally_terminal
     assert len(job.failures) <= 16
-    assert all(len(run.former) <= 16 for run in job.runs)
+    assert all(len(run.previous) <= 16 for run in job.runs)
     if job.status is JobStatus.FINISHED:
         assert all(run.finished for run in job.runs)
     if world.cancelled:

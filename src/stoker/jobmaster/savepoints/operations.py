@@ -1,4 +1,10 @@
-"""Savepoints of one running job: taken while it goes on, or to stop it."""
+"""Savepoints of a running job, taken while it continues or in order to stop it.
+
+A job that is stopped must not end without its savepoint, and must not process a batch that the
+savepoint lacks. The order is: suspend all streams at a batch boundary, take the savepoint, check
+that every stream is still suspended, record the stop, finish the streams. From the record on every
+leader drives the job to its end; before it, a failure resumes the streams.
+"""
 
 import asyncio
 import logging
@@ -33,7 +39,7 @@ from stoker.storage.contract import Storage
 log = logging.getLogger(__name__)
 
 STOPPED = "stopped"
-"""Order of a leader that finds its job stopped by one of a release without such records."""
+"""Order id for a stop that was recorded by a release without order ids."""
 
 
 class JobSavepoints:
@@ -49,17 +55,17 @@ class JobSavepoints:
         self._history = history
         self._services = services
         self._stopping = False
-        self._settled = asyncio.Event()
-        """No stream waits any more for what a master before this one had asked it."""
-        self._settled.set()
+        self._resumed = asyncio.Event()
+        """Set when no stream is suspended any more by the order of a previous master."""
+        self._resumed.set()
 
     async def perform(self, request: SavepointRequest) -> SavepointTaken:
-        """Raises with the cause when there is none; then the job goes on, and nothing is left."""
+        """Take a savepoint. After an error the job continues and no savepoint is left."""
         self._check(request)
         directory = request.directory or self._services.options.savepoint_directory
         if directory is None:
             raise InvalidInput(
-                "no directory is named for the savepoint; name one, or set "
+                "no directory is given for the savepoint; give one, or set "
                 "execution.checkpointing.savepoint-dir for the cluster"
             )
         kind = CheckpointKind.STOP_SAVEPOINT if request.stop else CheckpointKind.SAVEPOINT
@@ -104,7 +110,7 @@ class JobSavepoints:
         self, savepoint_id: str, directory: str, request: SavepointRequest
     ) -> SavepointTaken:
         if request.stop:
-            await self._settled.wait()
+            await self._resumed.wait()
         order = savepoint_id if request.stop else None
         record = SavepointsRecord(begun=self._history.savepoints_started, stop_order=order)
         await record_savepoints(self._storage, self._job.job_id, record)
@@ -134,7 +140,7 @@ class JobSavepoints:
         except TimeoutError:
             raise SavepointFailed(
                 f"the savepoint was not done within {limit:g} s "
-                "(execution.checkpointing.timeout); the job goes on"
+                "(execution.checkpointing.timeout); the job continues"
             ) from None
         return SavepointTaken(
             path=location.url,
@@ -146,7 +152,7 @@ class JobSavepoints:
     async def _stop(
         self, savepoint_id: str, directory: str, request: SavepointRequest
     ) -> SavepointTaken:
-        """Flink's rows CKPT-15 to CKPT-17: the job ends only when the savepoint is there."""
+        """Take a savepoint of the suspended streams, then let the job end."""
         job, options = self._job, self._services.options
         limit = request.limit_seconds or options.stop_limit.total_seconds()
         streams = Streams(job, savepoint_id)
@@ -164,20 +170,20 @@ class JobSavepoints:
         return taken
 
     def finish_stopped(self, record: StopRecord, order: str | None) -> None:
-        """A leader before this one had the savepoint and did not live to see the job end."""
+        """Finish a stop whose savepoint was recorded by a previous leader."""
         log.info("job %s was stopped with savepoint %s", self._job.job_id, record.path)
         self._stopping = self._job.stopped = True
         self._job.scope.spawn("finish", Streams(self._job, order or STOPPED).finish())
 
     def resume_suspended(self, order: str) -> None:
-        """A leader before this one had asked the streams to wait, and has no savepoint."""
-        self._settled.clear()
-        self._job.scope.spawn("settle the stop", self._resume_suspended(order))
+        """Resume streams that a previous leader suspended without recording a savepoint."""
+        self._resumed.clear()
+        self._job.scope.spawn("resume suspended streams", self._resume_suspended(order))
 
     async def _resume_suspended(self, order: str) -> None:
         await Streams(self._job, order).release()
-        log.info("job %s goes on: its stop was not completed", self._job.job_id)
-        self._settled.set()
+        log.info("job %s continues: its stop was not completed", self._job.job_id)
+        self._resumed.set()
 
 
 def _regions(job: JobDriver) -> list[RegionId]:
@@ -185,7 +191,7 @@ def _regions(job: JobDriver) -> list[RegionId]:
 
 
 def artifacts_of(graph: JobGraph) -> dict[str, str]:
-    """Where the job's files are in the storage, by their checksums."""
+    """Paths of the job's files in the storage, by checksum."""
     return {
         artifact.sha256: path_of(graph.job_id, artifact.key or BlobKey(artifact.sha256))
         for artifact in graph.artifacts

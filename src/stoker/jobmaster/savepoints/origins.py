@@ -1,4 +1,4 @@
-"""Where a job begins from, and what stays of it: restored savepoints, retained checkpoints."""
+"""The state that a job starts from, and the checkpoint that is retained of it at its end."""
 
 import logging
 from dataclasses import replace
@@ -34,7 +34,7 @@ STORAGE_TRIES = 6
 async def restore_origin(
     graph: JobGraph, storage: Storage, services: SavepointServices, now: Millis
 ) -> RestoredFrom | None:
-    """Once for each job: afterwards its own checkpoints win over what it began from (CKPT-12)."""
+    """Restore the origin of a job once; afterwards its own checkpoints take precedence."""
     if graph.restore is None:
         return None
 
@@ -62,10 +62,10 @@ async def restore_origin(
 async def retain_checkpoint(
     end: JobEnd, graph: JobGraph, storage: Storage, services: SavepointServices
 ) -> JobEnd:
-    """The last checkpoint of an ended job, kept as if it were a savepoint (CKPT-09).
+    """Retain the last checkpoint of an ended job in the form of a savepoint.
 
-    Its name follows from the job, so that a leader that repeats this makes no second one. A
-    failure is told in the log: it does not keep the job from ending.
+    Its name derives from the job id, so that a leader that repeats this makes no second one. A
+    failure is logged and does not prevent the end of the job.
     """
     regions = [region.id for region in regions_of(graph) if region.streaming]
     retention = services.options.retention_of(graph.configuration)
@@ -85,9 +85,9 @@ async def retain_checkpoint(
         taking = Taking(storage, graph, location, occasion, artifacts_of(graph))
         manifest = await taking.take(regions)
     except StokerError as error:
-        log.error("the last checkpoint of job %s is not kept: %s", graph.job_id, error)
+        log.error("the last checkpoint of job %s could not be retained: %s", graph.job_id, error)
         return end
-    log.info("the last checkpoint of job %s is kept at %s", graph.job_id, location.url)
+    log.info("the last checkpoint of job %s is retained at %s", graph.job_id, location.url)
     kept = CheckpointEntry(
         id=0,
         kind=CheckpointKind.CHECKPOINT,

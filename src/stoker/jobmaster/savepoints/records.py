@@ -1,4 +1,4 @@
-"""What is on record of a job's savepoints for its next master: how many, and the stop of one."""
+"""Stored records that tell the next master of a job about savepoints and a stop."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ from stoker.storage.contract import Storage
 
 
 class StopRecord(Value):
-    """The savepoint of a stop is there: whoever leads drives the job to its end."""
+    """The savepoint of a stop is complete: every leader from now on drives the job to its end."""
 
     path: str
     at: Millis
@@ -19,9 +19,9 @@ class StopRecord(Value):
 
 class SavepointsRecord(Value):
     begun: int = 0
-    """Savepoints of the job so far, by all its masters."""
+    """Savepoints that all masters of the job have started so far."""
     stop_order: str | None = None
-    """Under which the last stop asked the streams to wait; they may wait still."""
+    """Order id of the last stop; streams may still be suspended under it. None: no stop."""
     version: int = 1
 
 
@@ -58,7 +58,7 @@ async def read_savepoints(storage: Storage, job_id: JobId) -> SavepointsRecord:
 
 
 async def record_savepoints(storage: Storage, job_id: JobId, record: SavepointsRecord) -> None:
-    """Before a stream is asked to wait, so that the next master knows whom to let go on."""
+    """Record the order before any stream is suspended, so that the next master can resume it."""
     failpoint("savepoints.before-record")
     await storage.write(savepoints_record_path(job_id), msgspec.json.encode(record))
     failpoint("savepoints.after-record")

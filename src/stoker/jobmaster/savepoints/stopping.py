@@ -1,4 +1,9 @@
-"""Ending all streams of a job at batch boundaries, then finishing them or letting them go on."""
+"""Suspending all streams of a job at batch boundaries, then finishing or resuming them.
+
+A suspended stream resumes by itself when no decision comes in time, so that a lost master cannot
+leave it suspended for ever. A savepoint is therefore valid only if every stream is still suspended
+when it is complete.
+"""
 
 import asyncio
 import contextlib
@@ -17,7 +22,7 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
 ANSWER_SECONDS = 15.0
-"""Beyond the limit for the boundary: for calls to arrive and for Spark to end the query."""
+"""Added to the limit for the boundary: time for calls and for Spark to end the query."""
 FINISH_SECONDS = 0.5
 RESUME_SECONDS = 5.0
 
@@ -27,7 +32,7 @@ def streaming_regions(job: JobDriver) -> list[RegionExecution]:
 
 
 class Streams:
-    """The streams of a job under one order to end at a batch boundary."""
+    """The streams of a job under one order to suspend."""
 
     def __init__(self, job: JobDriver, order: str) -> None:
         self._job = job
@@ -35,7 +40,7 @@ class Streams:
         self._asked: dict[AttemptId, RegionExecution] = {}
 
     async def suspend(self, limit: float, hold: float) -> None:
-        """All have ended at a boundary; otherwise SavepointFailed, and all go on."""
+        """Suspend all streams at a batch boundary, or resume all and raise SavepointFailed."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit + ANSWER_SECONDS
         waiting = [run for run in streaming_regions(self._job) if not run.finished]
@@ -49,7 +54,7 @@ class Streams:
                 await self._await_boundary(attempt, run, deadline)
         except StokerError as error:
             await self.resume()
-            raise SavepointFailed(f"the job was not stopped and goes on: {error}") from error
+            raise SavepointFailed(f"the job was not stopped and continues: {error}") from error
 
     async def _await_boundary(
         self, attempt: AttemptId, run: RegionExecution, deadline: float
@@ -66,7 +71,7 @@ class Streams:
             if state.reached:
                 return
             await asyncio.sleep(POLL_SECONDS)
-        raise SavepointFailed(f"{run.region.id} did not say in time that it ended its batch")
+        raise SavepointFailed(f"{run.region.id} did not report the end of its batch in time")
 
     async def _state(self, attempt: AttemptId, run: RegionExecution) -> Suspension:
         try:
@@ -74,22 +79,22 @@ class Streams:
                 self._job.token, self._job.job_id, attempt, self._order
             )
         except NotFound:
-            # Over, and its outcome is on the way.
+            # The attempt has ended and its outcome is on the way.
             return Suspension(asked=True)
 
     async def require_suspended(self) -> None:
-        """Raises SavepointFailed unless every stream still waits where it was ended."""
+        """Raise SavepointFailed unless every stream is still suspended."""
         for attempt, run in self._asked.items():
             if run.current.id == attempt and run.finished:
                 continue
             held = run.current.id == attempt and (await self._state(attempt, run)).reached
             if not held:
                 raise SavepointFailed(
-                    f"{run.region.id} did not wait until the savepoint was there; the job goes on"
+                    f"{run.region.id} resumed before the savepoint was complete; the job continues"
                 )
 
     async def resume(self) -> None:
-        """When this returns they do, unless one takes too long to see that it may."""
+        """Resume the streams and wait for a limited time until they have."""
         for attempt, run in self._asked.items():
             await self._decide(attempt, run, finish=False)
         with contextlib.suppress(TimeoutError):
@@ -97,10 +102,10 @@ class Streams:
                 await self.release()
 
     async def release(self) -> None:
-        """Every stream that runs, or is found to run still, goes on with its next batch.
+        """Wait until every running stream has resumed.
 
-        One that begins anew waits for nobody, and one whose task executor does not answer is
-        asked again.
+        A stream that restarts is not suspended. One whose task executor does not answer is asked
+        again.
         """
         job = self._job
         known = {
@@ -117,7 +122,7 @@ class Streams:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _has_resumed(self, attempt: AttemptId, run: RegionExecution) -> bool:
-        """Told to, and seen to: an order that comes before it has would be lost on it."""
+        """Resume the stream; True once it has, because it would miss an order given before."""
         job = self._job
         try:
             gateway = self._gateway(run)
@@ -128,12 +133,12 @@ class Streams:
         except NotFound:
             return True
         except StokerError as error:
-            log.debug("%s cannot be told to go on yet: %s", attempt, error)
+            log.debug("%s could not be resumed yet: %s", attempt, error)
             return False
         return not waits
 
     async def finish(self) -> None:
-        """Repeated until all have ended, whatever happens on the way."""
+        """Finish all streams, repeating the request until they have ended."""
         job = self._job
         while not job.graph.status.terminal and not all(r.finished for r in streaming_regions(job)):
             for run in streaming_regions(job):
@@ -142,7 +147,7 @@ class Streams:
             await asyncio.sleep(FINISH_SECONDS)
 
     async def _finish_one(self, run: RegionExecution) -> None:
-        """One that is not held any more, or was never asked, ends at its next boundary."""
+        """Finish a stream; one that is not suspended ends at its next batch boundary."""
         job, attempt = self._job, run.current.id
         await self._decide(attempt, run, finish=True)
         try:
@@ -159,8 +164,8 @@ class Streams:
                 job.token, job.job_id, attempt, self._order, finish
             )
         except StokerError as error:
-            # It goes on by itself when it has waited long enough, or is over.
-            log.info("%s was not told to %s: %s", attempt, "end" if finish else "go on", error)
+            # A suspended stream resumes by itself after its hold time.
+            log.info("could not %s %s: %s", "finish" if finish else "resume", attempt, error)
 
     def _gateway(self, run: RegionExecution) -> TaskExecutorGateway:
         slot = run.current.slot
@@ -173,7 +178,7 @@ class Streams:
 def run_in_job_scope(
     job: JobDriver, name: str, work: Callable[[], Coroutine[Any, Any, Any]]
 ) -> "asyncio.Future[Any]":
-    """Work that ends with this master of the job; whoever waits learns how."""
+    """Run work that ends with this job master; the future always gets a result."""
     result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
@@ -186,7 +191,7 @@ def run_in_job_scope(
                 result.set_exception(
                     SavepointFailed(f"the master of job {job.job_id} ended before {name} was done")
                 )
-            result.exception()  # Looked at: nobody may wait for it any more.
+            result.exception()  # Marks it as retrieved: perhaps nobody waits for it any more.
 
     job.scope.spawn(name, run())
     return result
