@@ -1,4 +1,4 @@
-"""Which master a command speaks to, and how patiently."""
+"""The connection of a command to a master: which one, and for how long it is retried."""
 
 import os
 import time
@@ -23,10 +23,10 @@ _NO_OPTIONS = frozenset(
 
 
 def connect(invocation: Invocation) -> BlockingClient:
-    """For a question: a master that does not answer is told after seconds, not minutes."""
+    """For a question: if no master answers, the command fails after seconds, not minutes."""
     masters = find_masters(invocation)
     if masters is None:
-        raise Unavailable(_nobody())
+        raise Unavailable(_no_master_text())
     options, patience_was_set = _client_options(invocation)
     if not patience_was_set:
         options = replace(options, retries=2, retry_delay=timedelta(milliseconds=500))
@@ -34,9 +34,9 @@ def connect(invocation: Invocation) -> BlockingClient:
 
 
 def connect_patiently(masters: str, invocation: Invocation) -> BlockingClient:
-    """For following a job: masters may change while it runs."""
+    """For following a job: the leading master may change while the job runs."""
     options, _ = _client_options(invocation)
-    return BlockingClient(masters, options, sleep=_sleep_aloud())
+    return BlockingClient(masters, options, sleep=_sleep_with_notice())
 
 
 def find_masters(invocation: Invocation) -> str | None:
@@ -74,31 +74,31 @@ def _may_have_settings(invocation: Invocation, environ: Mapping[str, str] = os.e
     return any(path.is_file() for path in usual)
 
 
-def _nobody() -> str:
+def _no_master_text() -> str:
     directory = default_directory()
     state = read_state(directory)
     if state is not None:
         dead = ", ".join(f"{record.name} (pid {record.pid})" for record in state.dead)
-        gone = f"{dead} ended without being asked" if dead else "no master of it answers yet"
+        gone = f"{dead} died" if dead else "its masters do not answer yet"
         return (
             f"the local cluster in {directory} does not answer: {gone}; "
-            "bring it back with: stoker cluster up"
+            "start what is missing with: stoker cluster up"
         )
     return (
-        f"no master is known; name one with -m URL, ${MASTER_VARIABLE} or the option "
+        f"no master is named; name one with -m URL, ${MASTER_VARIABLE} or the option "
         "client.master, or start a local cluster with: stoker cluster up"
     )
 
 
-def _sleep_aloud() -> Callable[[float], None]:
-    """Says once that no master answers, and then waits."""
-    told = False
+def _sleep_with_notice() -> Callable[[float], None]:
+    """A sleep between retries that says once that no master answers."""
+    said = False
 
     def sleep(seconds: float) -> None:
-        nonlocal told
-        if not told:
-            click.echo("No master answers at the moment; trying again.", err=True)
-            told = True
+        nonlocal said
+        if not said:
+            click.echo("No master answers at the moment; retrying.", err=True)
+            said = True
         time.sleep(seconds)
 
     return sleep

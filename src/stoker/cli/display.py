@@ -1,24 +1,30 @@
-"""Showing a job while it runs: as lines where nobody watches, or live at a terminal."""
+"""How a watched job is shown: its changes while it runs, what its program prints, its end.
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+The live picture for terminals is in `live_display`, apart from here because rich is slow to import.
+"""
+
+import sys
+from collections.abc import Callable
 from typing import Protocol
 
-from stoker.cli.words import duration_text
+from stoker.cli.output import FAILED, OK, duration_text, say
+from stoker.client.blocking import BlockingClient
 from stoker.client.progress import views_of
-from stoker.core.results import JobDetails
-
-Say = Callable[[str], None]
+from stoker.core.errors import NotFound, StokerError
+from stoker.core.graph import JobGraph, Program
+from stoker.core.ids import AttemptId, JobId
+from stoker.core.results import AttemptDetails, FailureRecord, JobDetails
+from stoker.core.states import ExecutionState, JobStatus
 
 
 class Display(Protocol):
-    """Opened for the time of one job."""
+    """Shows one job; closed when the watching ends."""
 
     def show(self, details: JobDetails) -> None:
-        """The job as it is now; called often."""
+        """Show the present state of the job. Called often, also when nothing has changed."""
 
     def say(self, text: str) -> None:
-        """A sentence that stays."""
+        """Print a sentence that stays on the screen."""
 
     def set_aside(self) -> None:
         """Give the terminal back for a question; the next `show` takes it again."""
@@ -26,43 +32,164 @@ class Display(Protocol):
     def close(self) -> None: ...
 
 
-@contextmanager
-def opened(display: Display) -> Iterator[Display]:
-    try:
-        yield display
-    finally:
-        display.close()
-
-
 class PlainDisplay:
     """One line for each change, for logs and pipes."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
-        self._told: dict[str, str] = {}
+        self._printed: dict[str, str] = {}
 
     def show(self, details: JobDetails) -> None:
         if not details.status.globally_terminal:
-            self._tell_job(details)
+            self._print_status(details)
         for view in views_of(details):
             words = view.words if view.state.terminal else view.words.partition(",")[0]
-            self._tell(view.name, f"  {view.name}: {view.state.value.lower()}", f" ({words})")
+            self._print(view.name, f"  {view.name}: {view.state.value.lower()}", f" ({words})")
         if details.waiting:
-            self._tell("waiting", f"  waits: {details.waiting}")
+            self._print("waiting", f"  waits: {details.waiting}")
         if details.status.globally_terminal:
-            self._tell_job(details)
+            self._print_status(details)
 
     def set_aside(self) -> None:
-        """Nothing is held."""
+        """Lines need no terminal to be given back."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
-    def _tell_job(self, details: JobDetails) -> None:
+    def _print_status(self, details: JobDetails) -> None:
         since = duration_text(max(details.timestamps.values(), default=0) - details.start)
-        self._tell("job", f"{details.name} is {details.status.value}", f" after {since}")
+        self._print("job", f"{details.name} is {details.status.value}", f" after {since}")
 
-    def _tell(self, what: str, text: str, detail: str = "") -> None:
-        if self._told.get(what) != text:
-            self._told[what] = text
+    def _print(self, subject: str, text: str, detail: str = "") -> None:
+        """Print the text unless it is the last one about this subject."""
+        if self._printed.get(subject) != text:
+            self._printed[subject] = text
             self.say(text + detail)
+
+
+def display_on_stderr(*, quiet: bool = False, plain: bool = False) -> Display:
+    """A live picture at a terminal, else or if `plain` lines; `quiet` shows nothing."""
+    if quiet:
+        return PlainDisplay(lambda _text: None)
+    if plain or not sys.stderr.isatty():
+        return PlainDisplay(say)
+    # Imported late: rich is slow to import, and a pipe does not need it.
+    from rich.console import Console  # noqa: PLC0415
+
+    from stoker.cli.live_display import LiveDisplay  # noqa: PLC0415
+
+    return LiveDisplay(Console(stderr=True))
+
+
+# What a program prints
+
+_SILENT = (ExecutionState.CREATED, ExecutionState.SCHEDULED, ExecutionState.DEPLOYING)
+_STREAMS = ("stdout", "stderr")
+_COMPLETE = -1
+"""In place of an offset: the stream has been printed to its end."""
+
+
+def is_program(graph: JobGraph) -> bool:
+    return any(isinstance(vertex, Program) for vertex in graph.vertices)
+
+
+class ProgramDisplay:
+    """Adds to another display what a program prints, on the same two streams of this process."""
+
+    def __init__(self, display: Display, client: BlockingClient, job_id: JobId) -> None:
+        self._display = display
+        self._client = client
+        self._job_id = job_id
+        self._offsets: dict[tuple[AttemptId, str], int] = {}
+
+    def show(self, details: JobDetails) -> None:
+        if not details.status.globally_terminal:
+            self._display.show(details)
+        for region in details.regions:
+            for attempt in (*region.former, region.current):
+                self._print_new_output(attempt)
+        if details.status.globally_terminal:
+            self._display.show(details)
+
+    def say(self, text: str) -> None:
+        self._display.say(text)
+
+    def set_aside(self) -> None:
+        self._display.set_aside()
+
+    def close(self) -> None:
+        self._display.close()
+
+    def _print_new_output(self, attempt: AttemptDetails) -> None:
+        if attempt.state in _SILENT:
+            return
+        for stream in _STREAMS:
+            key = (attempt.attempt, stream)
+            if self._offsets.get(key) != _COMPLETE:
+                self._offsets[key] = self._print_from(attempt, stream, self._offsets.get(key, 0))
+
+    def _print_from(self, attempt: AttemptDetails, stream: str, offset: int) -> int:
+        """Print what is there; the offset to continue from, or _COMPLETE."""
+        target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
+        while True:
+            try:
+                piece = self._client.attempt_log(self._job_id, attempt.attempt, stream, offset)
+            except NotFound:
+                return _COMPLETE if attempt.state.terminal else offset
+            except StokerError:
+                # The next call of `show` asks again: a log must not end the watching of the job.
+                return offset
+            target.write(piece.data)
+            target.flush()
+            offset = piece.next_offset
+            if piece.complete:
+                return _COMPLETE
+            if not piece.data:
+                return offset
+
+
+# How a job ended
+
+LONGEST_TRACE = 60
+"""Lines of a stack trace that are shown."""
+
+
+def exit_code_of(details: JobDetails) -> int:
+    """The exit code of a failed program is passed on; any other job has failed or not."""
+    if details.status is JobStatus.FINISHED:
+        return OK
+    if details.status is JobStatus.FAILED and details.failures:
+        code = details.failures[0].failure.labels.get("exit-code", "")
+        return int(code) if code.isdigit() and 0 < int(code) < 256 else FAILED
+    return FAILED
+
+
+def job_end_text(details: JobDetails) -> str:
+    """One line, and for a job that failed its failure and where it happened."""
+    took = duration_text((details.end or details.start) - details.start)
+    line = f"Job {details.job_id} ({details.name}) {details.status.value} after {took}."
+    if details.status is not JobStatus.FAILED or not details.failures:
+        return line
+    return f"{line}\n\n{failure_text(details.failures[0])}"
+
+
+def failure_text(record: FailureRecord) -> str:
+    failure = record.failure
+    place = f"Failure in region {record.region}" if record.region else "Failure of the job"
+    facts = [f"attempt {record.attempt_number + 1}"] if record.region else []
+    facts += [f"on {record.task_executor}"] if record.task_executor else []
+    where = f"{place} ({' '.join(facts)})" if facts else place
+    first = f"{failure.error}: {failure.message}".strip()
+    trace = _trace_without(failure.stack_trace, first)
+    return f"{where}:\n{first}" + (f"\n\n{trace}" if trace else "")
+
+
+def _trace_without(trace: str, message: str) -> str:
+    """The stack trace, cut if it is very long; empty if it only repeats the message."""
+    lines = trace.rstrip().splitlines()
+    if len(lines) <= 1 or trace.strip() == message:
+        return ""
+    if len(lines) > LONGEST_TRACE:
+        left_out = len(lines) - LONGEST_TRACE
+        lines = [*lines[:LONGEST_TRACE], f"… {left_out} more lines (stoker status --json)"]
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The border to the user: every error becomes a message and an exit code, never a traceback."""
+"""Where errors end: each becomes a message and an exit code, never a traceback."""
 
 import os
 import sys
@@ -6,14 +6,14 @@ import traceback
 
 import click
 
-from stoker.cli.exit_codes import FAILED, INTERRUPTED, USAGE
+from stoker.cli.output import FAILED, INTERRUPTED, USAGE
 from stoker.core.errors import InvalidJobGraph, InvalidOption, StokerError
 
 DEBUG = "STOKER_DEBUG"
 
 
 def report(error: BaseException) -> int:
-    """Say what went wrong, on the error stream; the exit code that tells it to programs."""
+    """Print what went wrong to the error stream; the exit code of the command."""
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     match error:
@@ -27,7 +27,7 @@ def report(error: BaseException) -> int:
             click.echo(f"Error: {text_of(error)}", err=True)
             return USAGE if isinstance(error, InvalidOption) else FAILED
         case BrokenPipeError():
-            # Whoever read our output has had enough; what is buffered has nowhere to go.
+            # The reader of our output has closed the pipe: discard what is still buffered.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         case OSError():
@@ -36,7 +36,7 @@ def report(error: BaseException) -> int:
         case _:
             click.echo(
                 f"Error: this should not happen: {type(error).__name__}: {error}\n"
-                f"It is a fault of Stoker; {DEBUG}=1 shows where it arose.",
+                f"It is a bug in Stoker; {DEBUG}=1 shows where it happened.",
                 err=True,
             )
             return FAILED
@@ -52,12 +52,12 @@ def text_of(error: StokerError) -> str:
 def _file_of(error: OSError) -> str:
     if error.filename:
         return f": {error.filename}"
-    if isinstance(error, FileNotFoundError) and not _is_somewhere():
-        return ": the directory that you are in was removed; change to another one"
+    if isinstance(error, FileNotFoundError) and not _current_directory_exists():
+        return ": your current directory was removed; change to another one"
     return ""
 
 
-def _is_somewhere() -> bool:
+def _current_directory_exists() -> bool:
     try:
         return bool(os.getcwd())
     except FileNotFoundError:

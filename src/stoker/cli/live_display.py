@@ -9,7 +9,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from stoker.cli.words import duration_text
+from stoker.cli.output import duration_text
 from stoker.client.progress import RegionView, views_of
 from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus

@@ -1,4 +1,4 @@
-"""The command `stoker`. It must start fast: a command's module is imported when it is used."""
+"""The command `stoker`. It must start fast, so a command's module is imported only when used."""
 
 import sys
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from stoker import __version__
+from stoker.cli.click_groups import LazyGroup
 from stoker.cli.errors import report
-from stoker.cli.lazy_group import LazyGroup
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.overview import overview
 
@@ -39,7 +39,7 @@ COMMANDS = {
 
 
 class CommandLine(LazyGroup):
-    """The outermost group: errors end here, and a command's return value is its exit code."""
+    """The outermost group: errors end here, and the value a command returns is its exit code."""
 
     def get_help(self, ctx: click.Context) -> str:
         return overview()
@@ -60,7 +60,7 @@ class CommandLine(LazyGroup):
                 standalone_mode=False,
                 **extra,
             )
-        # The top of the process: whatever arrives here is told to the user.
+        # The top of the process: every error is reported to the user.
         except (Exception, KeyboardInterrupt) as error:
             code = report(error)
         sys.exit(code if isinstance(code, int) else 0)
@@ -75,9 +75,9 @@ class CommandLine(LazyGroup):
 @shared_options
 @click.pass_context
 def cli(ctx: click.Context, invocation: Invocation) -> None:
-    """Run PySpark jobs on a cluster that keeps them: accepted once, never lost.
+    """Run PySpark jobs on a cluster that never loses an accepted job.
 
-    The options below may also be given after the command.
+    These options may also be given after the command.
     """
     ctx.obj = invocation
 

@@ -1,4 +1,4 @@
-"""What `stoker --help` shows: everything on one screen of 24 lines with 80 columns."""
+"""The text of `stoker --help`: every command on one screen of 24 lines and 80 columns."""
 
 from itertools import zip_longest
 
@@ -6,37 +6,37 @@ JOBS = {
     "run": "run a job and watch it",
     "info": "print the graph of a job",
     "list": "list jobs",
-    "status": "one job, why it waits",
+    "status": "show one job",
     "wait": "watch a job to its end",
-    "logs": "print what a job wrote",
+    "logs": "print a job's output",
     "cancel": "end a job",
-    "queue": "queues and who waits",
-    "quarantine": "jobs that do not load",
+    "queue": "list queues",
+    "quarantine": "jobs that cannot load",
 }
 STREAMING = {
     "stop": "end with a savepoint",
     "savepoint": "take, list, show, remove",
     "checkpoint": "trigger, list, verify",
-    "upgrade": "go on with a new version",
-    "rescale": "divide its state anew",
+    "upgrade": "run a new version",
+    "rescale": "repartition its state",
 }
 CLUSTER = {
-    "cluster": "one here: up, down",
+    "cluster": "local one: up, down",
     "master": "run a master here",
-    "task-executor": "run one here, with Spark",
-    "drain": "let an executor leave",
-    "shutdown": "end the cluster for good",
+    "task-executor": "run one here",
+    "drain": "retire an executor",
+    "shutdown": "end it for good",
     "token": "create, list, revoke",
 }
 MORE = {
     "completion": "for bash, zsh and fish",
-    "demo": "see all of it at work",
+    "demo": "see it at work",
 }
 _COLUMN = 39
 _OPTIONS = """\
 Options, before or after the command; stoker COMMAND --help tells more:
-  -m, --master URL  master to speak to, else $STOKER_MASTER, else client.master
-  --config FILE     configuration, in place of stoker.yml
+  -m, --master URL  the master, else $STOKER_MASTER, else client.master
+  --config FILE     configuration file instead of stoker.yml
   -D KEY=VALUE      set an option; repeatable
   --json            answer in JSON            --version    -h, --help
 """
@@ -53,7 +53,7 @@ def overview() -> str:
         [
             "Usage: stoker COMMAND [OPTIONS] [ARGS]...",
             "",
-            "  Run PySpark jobs on a cluster that keeps them: accepted once, never lost.",
+            "  Run PySpark jobs on a cluster that never loses an accepted job.",
             "",
             *rows,
             "",

@@ -1,4 +1,4 @@
-"""Writes the reference page of all commands: `python -m stoker.cli.reference FILE`."""
+"""Write the reference page of all commands: `python -m stoker.cli.reference FILE`."""
 
 import inspect
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from stoker.cli.main import cli
-from stoker.cli.options.flink import names_of
+from stoker.cli.options.flink import visible_names
 
 INTRODUCTION = """\
 # Command line
@@ -17,39 +17,39 @@ This page is generated from the commands: `make docs` writes it, a test compares
 
 ## Which master
 
-A command speaks to the master that is named by `-m URL`, else by `STOKER_MASTER`, else by the
-option `client.master` in the configuration, else to the local cluster that `stoker cluster up`
-started. Several URLs are separated by commas; the first that answers is used. `stoker run` starts
-a cluster for itself when there is none.
+A command uses the master named by `-m URL`, else by `STOKER_MASTER`, else by the option
+`client.master` of the configuration, else the local cluster that `stoker cluster up` started.
+Separate several URLs by commas; the first that answers is used. If there is no cluster, `stoker
+run` starts one for itself.
 
 ## Exit codes
 
 | Code | Meaning |
 |---|---|
-| 0 | It was done; of `run` and `wait`: the job is FINISHED. |
+| 0 | Success. For `run` and `wait`: the job is FINISHED. |
 | 1 | The job is FAILED or CANCELED, or the command could not do what was asked. |
-| 2 | The command line or an option is wrong, and nothing was done. Of `master` and \
-`task-executor`: it had started, and something broke it. |
-| 130 | Ctrl-C. A job that was watched by `run` has been cancelled. |
+| 2 | The command line or an option is wrong, and nothing was done. For `master` and \
+`task-executor`: the process had started, and then an error ended it. |
+| 130 | Ctrl-C. If `run` was watching a job, the job has been cancelled. |
 
-The first Ctrl-C during `stoker run` asks whether to cancel the job; a second one cancels it. Where
-nobody can be asked, because there is no terminal, the first one cancels it.
+The first Ctrl-C during `stoker run` asks whether to cancel the job; a second one cancels it.
+Without a terminal the first one cancels it.
 
 Results go to standard output; progress, questions and errors to the error stream. At a terminal
-progress is drawn live, elsewhere it is a line for each change.
+progress is drawn live; elsewhere each change is a line.
 
 ## Environment
 
 | Variable | Meaning |
 |---|---|
-| `STOKER_MASTER` | The master to speak to. |
+| `STOKER_MASTER` | URL of the master. |
 | `STOKER_CONFIG` | The configuration file. |
-| `STOKER_HOME` | Where the local cluster keeps its files; `~/.stoker` without it. |
-| `STOKER_DEBUG` | If set, errors come with the place in the code where they arose. |
+| `STOKER_HOME` | Directory of the local cluster; by default `~/.stoker`. |
+| `STOKER_DEBUG` | If set, errors are printed with a traceback. |
 
-Every option can be set by a variable as well: see [configuration](configuration.md).
+A variable can set every option: see [configuration](configuration.md).
 
-Flink's spelling of an option is [understood as well](../flink-tools.md#the-same-options-in-stoker).
+Flink's spelling of an option [works as well](../flink-tools.md#the-same-options-in-stoker).
 """
 
 
@@ -80,13 +80,13 @@ def _section(context: click.Context) -> str:
     if own:
         lines += ["| Option | Meaning |", "|---|---|", *(_row(option) for option in own), ""]
     if len(own) < len(options):
-        lines += ["And the options of every command, above.", ""]
+        lines += ["The options of every command, above, apply as well.", ""]
     return "\n".join(lines)
 
 
 def _row(option: click.Option) -> str:
     metavar = "" if option.is_flag else f" {option.metavar or 'N'}"
-    names = ", ".join(names_of(option))
+    names = ", ".join(visible_names(option))
     default = ""
     if isinstance(option.show_default, str):
         default = f" Default: {option.show_default}."

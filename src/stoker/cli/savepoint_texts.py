@@ -1,7 +1,6 @@
-"""Savepoints and checkpoints in words."""
+"""Savepoints and checkpoints as text for people."""
 
-from stoker.cli.tables import shown_table
-from stoker.cli.words import duration_text, moment_text
+from stoker.cli.output import duration_text, moment_text, stdout_table
 from stoker.core.checkpoints import CheckpointEntry, Checkpoints, SavepointSummary
 from stoker.savepoints.examination import Examination
 from stoker.savepoints.manifest import SavedQuery, SavepointManifest
@@ -13,7 +12,7 @@ def size_text(size: int) -> str:
         if amount < 1024 or unit == "GiB":
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
-    raise AssertionError("the last unit takes all")
+    raise AssertionError("unreachable: the last unit has no limit")
 
 
 def savepoints_text(savepoints: list[SavepointSummary]) -> str:
@@ -30,8 +29,8 @@ def savepoints_text(savepoints: list[SavepointSummary]) -> str:
         for each in savepoints
     ]
     head = ["TAKEN", "JOB", "NAME", "SIZE", "PATH", *(["CANNOT BE USED"] if damaged else [])]
-    # The last part of a path tells one savepoint from another.
-    return shown_table(head, rows, shorten=(2, 5) if damaged else (2,), ends=(4,))
+    # Savepoints differ in the last part of their paths.
+    return stdout_table(head, rows, shorten=(2, 5) if damaged else (2,), ends=(4,))
 
 
 def manifest_text(path: str, manifest: SavepointManifest) -> str:
@@ -51,7 +50,7 @@ def _query_text(query: SavedQuery) -> str:
     at = "nothing committed yet" if query.batch_id is None else f"batch {query.batch_id}"
     lines = [f"query {query.region}: {at}"]
     if query.pending:
-        lines.append("  the batch after it was planned and is repeated as it was planned")
+        lines.append("  the next batch was planned and will be repeated as planned")
     if query.watermark_ms:
         lines.append(f"  watermark: {moment_text(query.watermark_ms)}")
     lines += [
@@ -69,10 +68,10 @@ def checkpoints_text(checkpoints: Checkpoints) -> str:
     counts = checkpoints.counts
     head = f"{counts.completed} completed, {counts.failed} failed, {counts.in_progress} in progress"
     if checkpoints.restored is not None:
-        head += f"; begun from {checkpoints.restored.path}"
+        head += f"; started from {checkpoints.restored.path}"
     rows = [_row(entry) for entry in checkpoints.history]
-    columns = ["ID", "KIND", "STATUS", "BEGUN", "TOOK", "QUERY", "BATCH", "ROWS", "STATE"]
-    return f"{head}\n\n{shown_table(columns, rows, shorten=(5, 8))}" if rows else head
+    columns = ["ID", "KIND", "STATUS", "STARTED", "TOOK", "QUERY", "BATCH", "ROWS", "STATE"]
+    return f"{head}\n\n{stdout_table(columns, rows, shorten=(5, 8))}" if rows else head
 
 
 def _row(entry: CheckpointEntry) -> list[str]:
@@ -93,11 +92,11 @@ def _row(entry: CheckpointEntry) -> list[str]:
 
 def examination_text(examination: Examination) -> str:
     kind = "savepoint" if examination.is_savepoint else "checkpoint"
-    lines = [f"{kind} {examination.path}: {'sound' if examination.is_sound else 'DAMAGED'}"]
+    lines = [f"{kind} {examination.path}: {'undamaged' if examination.is_sound else 'DAMAGED'}"]
     lines += [f"  {words}" for words in examination.wrong_files]
     for query in examination.queries:
-        good = "no batch is whole" if query.last_good is None else f"batch {query.last_good}"
-        last = "nothing committed" if query.last_commit is None else f"batch {query.last_commit}"
-        lines.append(f"query {query.query}: last committed {last}, last good {good}")
+        good = "none" if query.last_good is None else f"batch {query.last_good}"
+        last = "none" if query.last_commit is None else f"batch {query.last_commit}"
+        lines.append(f"query {query.query}: last committed: {last}; last good: {good}")
         lines += [f"  {damage}" for damage in query.damages]
     return "\n".join(lines)

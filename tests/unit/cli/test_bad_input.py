@@ -106,7 +106,7 @@ def test_a_parameter_that_the_job_does_not_have(stoker, job) -> None:
 
 @pytest.mark.parametrize("flag", ["--conf"])
 def test_a_setting_without_value(stoker, job, flag: str) -> None:
-    refused(stoker("run", job(GOOD), flag, "spark.x"), "key=value", code=2)
+    refused(stoker("run", job(GOOD), flag, "spark.x"), "KEY=VALUE", code=2)
 
 
 def test_a_job_id_that_is_none(stoker, job) -> None:
@@ -193,5 +193,5 @@ def test_a_command_in_a_directory_that_was_removed(stoker, tmp_path: Path) -> No
     os.chdir(gone)
     gone.rmdir()
     refused(
-        stoker("run", tmp_path / "script.py"), "the directory that you are in was removed", code=1
+        stoker("run", tmp_path / "script.py"), "your current directory was removed", code=1
     )

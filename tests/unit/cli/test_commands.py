@@ -111,7 +111,7 @@ def test_a_local_cluster_that_died_is_told(stoker) -> None:
     write_state(default_directory(), ClusterState(masters=(dead,)))
     result = stoker("list")
     assert result.exit_code == 1
-    assert f"master-1 (pid {dead.pid}) ended without being asked" in result.stderr
+    assert f"master-1 (pid {dead.pid}) died" in result.stderr
     assert "stoker cluster up" in result.stderr
     assert "died" in stoker("cluster", "status").stdout
 

@@ -61,7 +61,7 @@ async def test_queues_are_told_as_json(served: ServedMaster) -> None:
 async def test_a_task_executor_is_drained_and_not_waited_for(served: ServedMaster) -> None:
     result = await served("drain", EXECUTOR, "--timeout", "600")
     assert result.exit_code == 0, result.output
-    assert "takes no new tasks and ends when it has none" in result.stderr
+    assert "gets no new tasks and ends when its last one is done" in result.stderr
     assert served.master.dispatcher.drained == [(ResourceId(EXECUTOR), 600.0)]
 
 

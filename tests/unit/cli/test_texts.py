@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.cli.display import PlainDisplay
-from stoker.cli.ending import LONGEST_TRACE, ending_text, failure_text
+from stoker.cli.display import LONGEST_TRACE, PlainDisplay, failure_text, job_end_text
+from stoker.cli.output import colour_states, duration_text, fit_widths, stdout_table, table_text
 from stoker.cli.savepoint_texts import savepoints_text
-from stoker.cli.tables import coloured, fitted, shown_table, table_text
-from stoker.cli.words import duration_text
 from stoker.client.progress import view_of
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.ids import AttemptId, JobId, RegionId
@@ -72,7 +70,7 @@ def test_a_table_is_never_wider_than_it_must_be(
     widths: list[int], shorten: set[int], available: int
 ) -> None:
     cut = {column for column in shorten if column < len(widths)}
-    found = fitted(widths, cut, available)
+    found = fit_widths(widths, cut, available)
     for column, (before, after) in enumerate(zip(widths, found, strict=True)):
         assert after == before if column not in cut else min(before, 8) <= after <= before
     assert sum(found) <= available or all(found[column] <= 8 for column in cut)
@@ -80,7 +78,7 @@ def test_a_table_is_never_wider_than_it_must_be(
 
 
 def test_states_have_colours_at_a_terminal() -> None:
-    lines = coloured(table_text(("ID", "NAME", "STATE"), ROWS)).splitlines()
+    lines = colour_states(table_text(("ID", "NAME", "STATE"), ROWS)).splitlines()
     assert click.style("FAILED", fg="red") in lines[1]
     assert click.style("FINISHED", fg="green") in lines[2]
     assert [click.unstyle(line) for line in lines] == table_text(
@@ -99,12 +97,12 @@ def test_colours_are_for_terminals_and_for_those_who_want_them(
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     head = ("ID", "NAME", "STATE")
-    assert "\x1b" not in shown_table(head, ROWS)
+    assert "\x1b" not in stdout_table(head, ROWS)
     if variable is not None:
         monkeypatch.setenv("NO_COLOR", variable)
     monkeypatch.setenv("COLUMNS", "24")
     monkeypatch.setattr(sys, "stdout", _Terminal())
-    text = shown_table(head, ROWS, shorten=(1,))
+    text = stdout_table(head, ROWS, shorten=(1,))
     assert ("\x1b" in text) is has_colours
     assert "a-rather-…" in text
 
@@ -154,7 +152,7 @@ def test_plain_output_tells_each_change_once() -> None:
 
 
 def test_the_end_of_a_failed_job_names_region_attempt_and_place() -> None:
-    text = ending_text(job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED))
+    text = job_end_text(job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED))
     assert text.splitlines()[0] == f"Job {FAILED} (orders-per-hour) FAILED after 0.1 s."
     assert "Failure in region big (attempt 3 on task-executor-0badcafe):" in text
 

@@ -21,7 +21,7 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(stoker, tmp_path) -> None:
 def test_a_token_is_revoked_by_name(stoker, tmp_path) -> None:
     file = tmp_path / "tokens.json"
     stoker("token", "create", "nightly", "--file", file)
-    assert "is revoked" in stoker("token", "revoke", "nightly", "--file", file).stdout
+    assert "Revoked the token" in stoker("token", "revoke", "nightly", "--file", file).stdout
     assert "There are no tokens." in stoker("token", "list", "--file", file).stdout
     again = stoker("token", "revoke", "nightly", "--file", file)
     assert again.exit_code == 1
@@ -39,6 +39,6 @@ def test_what_is_missing_or_wrong_is_told(stoker, tmp_path) -> None:
     assert nowhere.exit_code == 2
     assert "set security.rest.tokens" in nowhere.stderr
     odd = stoker("token", "create", "a", "--expires", "3parsecs", "--file", tmp_path / "t")
-    assert "is no duration" in odd.stderr
+    assert "is not a duration" in odd.stderr
     nothing = stoker("token", "create", "a", "--expires", "0s", "--file", tmp_path / "t")
-    assert "good for some time" in nothing.stderr
+    assert "valid for some time" in nothing.stderr

@@ -3,7 +3,7 @@
 import pytest
 
 from stoker.api.replacements import answer_of
-from stoker.cli.upgrading import told
+from stoker.cli.follow import replacement_text
 from stoker.core.ids import JobId
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 
@@ -26,7 +26,7 @@ def text(phase: ReplacementPhase, **more: str) -> str:
         savepoint="/saved/savepoint-1",
         **more,
     )
-    return told(answer_of(plan).operation)
+    return replacement_text(answer_of(plan).operation)
 
 
 @pytest.mark.parametrize("phase", ReplacementPhase)

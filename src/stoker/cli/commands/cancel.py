@@ -3,13 +3,10 @@
 import click
 
 from stoker.cli.connection import connect
-from stoker.cli.exit_codes import OK
-from stoker.cli.jobs import job_argument, job_named
-from stoker.cli.locations import absolute_location
-from stoker.cli.options.flink import Spelled, which_cluster
+from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
-from stoker.cli.terminal import say
+from stoker.cli.output import OK, absolute_location, echo_json, say
 
 
 @click.command()
@@ -18,30 +15,30 @@ from stoker.cli.terminal import say
     "-s",
     "--with-savepoint",
     "directory",
-    cls=Spelled,
-    also=("--withSavepoint",),
+    cls=AliasedOption,
+    aliases=("--withSavepoint",),
     metavar="[DIR]",
     is_flag=False,
     flag_value="",
-    help="Take a savepoint there first, or where they go by default; without one the job goes on. "
-    "stoker stop is better.",
+    help="Take a savepoint in this directory first, or in the configured one; if that fails "
+    "the job keeps running. stoker stop is the better way.",
 )
 @click.option(
     "--wait/--no-wait",
     default=True,
-    help="Return when the job is gone, or as soon as the wish is recorded.",
+    help="Return when the job has ended, or as soon as the request is recorded.",
 )
-@which_cluster
+@flink_cluster_options
 @shared_options
 def cancel(invocation: Invocation, job: str, directory: str | None, wait: bool) -> int:
-    """Cancel a job and wait until it is gone.
+    """Cancel a job and wait until it has ended.
 
-    Once this was accepted the job is driven to its end, even if masters die meanwhile.
+    An accepted request is carried out, even if masters die meanwhile.
 
     Example: stoker cancel nightly-load
     """
     with connect(invocation) as client:
-        job_id = job_named(client, job)
+        job_id = find_job(client, job)
         if directory is None:
             client.cancel(job_id)
         else:
@@ -49,11 +46,11 @@ def cancel(invocation: Invocation, job: str, directory: str | None, wait: bool) 
             say(f"Savepoint: {client.savepoint(job_id, place, cancel=True)}")
         if wait:
             if not invocation.json:
-                say(f"Cancelling job {job_id}; it is recorded, Ctrl-C does not take it back.")
+                say(f"Cancelling job {job_id}. The request is recorded; Ctrl-C does not undo it.")
             client.wait(job_id)
         state = client.status(job_id)
     if invocation.json:
-        echo_value({"job_id": job_id, "status": state})
+        echo_json({"job_id": job_id, "status": state})
     else:
         click.echo(f"Job {job_id} is {state.value}.")
     return OK

@@ -1,52 +1,49 @@
-"""`stoker checkpoint`: what a job has committed, and whether a checkpoint is whole."""
+"""`stoker checkpoint`: what a job has committed, and whether a checkpoint is undamaged."""
 
 import asyncio
 
 import click
 
+from stoker.cli.click_groups import JobGroup
 from stoker.cli.connection import connect
-from stoker.cli.exit_codes import FAILED, OK
-from stoker.cli.job_group import JobGroup
-from stoker.cli.jobs import job_argument, job_named
-from stoker.cli.locations import absolute_location
-from stoker.cli.options.flink import which_cluster
+from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.options.flink import flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
+from stoker.cli.output import FAILED, OK, absolute_location, echo_json, say
 from stoker.cli.savepoint_texts import checkpoints_text, examination_text
-from stoker.cli.terminal import say
 from stoker.savepoints.examination import Examination, cut_back, examine
 from stoker.storage.open import open_place
 
 
 @click.group(cls=JobGroup)
 def checkpoint() -> None:
-    """Make and list checkpoints of a job; find out what is wrong with one.
+    """Trigger, list and verify checkpoints.
 
-    As with Flink, stoker checkpoint JOB makes one.
+    stoker checkpoint JOB triggers one, as with Flink.
     """
 
 
 @checkpoint.command()
 @job_argument
 @click.option("-full", "--full", is_flag=True, hidden=True)
-@which_cluster
+@flink_cluster_options
 @shared_options
 def trigger(invocation: Invocation, job: str, full: bool) -> int:
-    """Return when a streaming job has made its next checkpoint, with its number.
+    """Wait for the next checkpoint of a streaming job and print its number.
 
-    Spark makes one with every batch, so this waits for the next batch.
+    Spark writes a checkpoint with every batch, so this waits for the next batch.
 
     Example: stoker checkpoint trigger clicks
     """
     if full:
-        say("Spark decides itself when it writes the whole state; --full changes nothing.")
+        say("--full has no effect: Spark itself decides when to write the whole state.")
     with connect(invocation) as client:
-        job_id = job_named(client, job)
+        job_id = find_job(client, job)
         number = client.checkpoint(job_id)
     if invocation.json:
-        echo_value({"job_id": job_id, "checkpoint": number})
+        echo_json({"job_id": job_id, "checkpoint": number})
     else:
-        click.echo(f"Checkpoint {number} of job {job_id} is made.")
+        click.echo(f"Job {job_id} has completed checkpoint {number}.")
     return OK
 
 
@@ -54,14 +51,14 @@ def trigger(invocation: Invocation, job: str, full: bool) -> int:
 @job_argument
 @shared_options
 def list_checkpoints(invocation: Invocation, job: str) -> int:
-    """List the last checkpoints and savepoints of a job with their figures, newest first.
+    """List the latest checkpoints and savepoints of a job with their figures, newest first.
 
     Example: stoker checkpoint list clicks --json
     """
     with connect(invocation) as client:
-        details = client.job(job_named(client, job))
+        details = client.job(find_job(client, job))
     if invocation.json:
-        echo_value(details.checkpoints)
+        echo_json(details.checkpoints)
     else:
         click.echo(checkpoints_text(details.checkpoints))
     return OK
@@ -72,24 +69,25 @@ def list_checkpoints(invocation: Invocation, job: str) -> int:
 @click.option(
     "--cut-to",
     metavar="DIR",
-    help="Copy the checkpoint there, with each query at its last good batch.",
+    help="Copy the checkpoint to this directory, each query cut back to its last good batch.",
 )
 @shared_options
 def verify(invocation: Invocation, path: str, cut_to: str | None) -> int:
-    """Say whether a checkpoint or savepoint is whole; if not, which file, and what is left.
+    """Find out whether a checkpoint or savepoint is damaged, where, and what is still usable.
 
-    PATH is a savepoint, the checkpoint of one query, or a directory with those of several. It is
-    read from this machine and never changed. The exit code is 1 when something is wrong.
+    PATH is a savepoint, the checkpoint of one query, or a directory with the checkpoints of
+    several. This machine reads it, and nothing in it is changed. The exit code is 1 when a file is
+    damaged or missing.
 
     Example: stoker checkpoint verify /savepoints/savepoint-4f1c2a-9d0e --cut-to /repaired
     """
     examination = asyncio.run(_examine(absolute_location(path) or path, cut_to))
     if invocation.json:
-        echo_value(_plain(examination))
+        echo_json(_plain(examination))
     else:
         click.echo(examination_text(examination))
         if cut_to is not None:
-            say(f"A copy at the last good batches is in {cut_to}.")
+            say(f"The copy, cut back to the last good batches, is in {cut_to}.")
     return OK if examination.is_sound else FAILED
 
 

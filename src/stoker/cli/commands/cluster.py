@@ -1,4 +1,4 @@
-"""`stoker cluster`: a local cluster that stays."""
+"""`stoker cluster`: a local cluster that keeps running."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,12 +6,8 @@ from typing import Any
 
 import click
 
-from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
-from stoker.cli.steps import steps
-from stoker.cli.tables import shown_table
-from stoker.cli.terminal import say
+from stoker.cli.output import FAILED, OK, echo_json, say, show_steps, stdout_table
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions
@@ -39,7 +35,7 @@ def _directory_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def cluster() -> None:
-    """Start, show and stop a cluster on this machine that stays."""
+    """Start, show and stop a local cluster: one on this machine that keeps running."""
 
 
 @cluster.command()
@@ -48,24 +44,28 @@ def cluster() -> None:
     type=click.IntRange(1, 9),
     default=1,
     show_default=True,
-    help="How many; one leads, the others stand by.",
+    help="Number of masters; one leads, the others are standbys.",
 )
 @click.option(
     "--task-executors",
     type=click.IntRange(0, 32),
     default=1,
     show_default=True,
-    help="How many; each has a Spark of its own.",
+    help="Number of task executors, each with a Spark of its own.",
 )
 @click.option(
     "--zookeeper",
     type=click.IntRange(0, 9),
     default=0,
     show_default=True,
-    help="ZooKeeper servers to start and coordinate over; 3 survive the loss of one.",
+    help="Number of ZooKeeper servers to start and coordinate with; 3 survive the loss of one.",
 )
-@click.option("--slots", type=click.IntRange(1), help="Tasks at the same time in each of them.")
-@click.option("--rest-port", metavar="PORT", help="Port, list or range; 0 is any free one.")
+@click.option(
+    "--slots", type=click.IntRange(1), help="Tasks that each task executor runs at the same time."
+)
+@click.option(
+    "--rest-port", metavar="PORT", help="Port, list or range of ports; 0 is any free port."
+)
 @_directory_option
 @shared_options
 def up(
@@ -79,7 +79,7 @@ def up(
 ) -> int:
     """Start a local cluster and return when it is ready.
 
-    Where one runs already, processes of it that died are started again.
+    If it runs already, only those of its processes that died are started again.
 
     Example: stoker cluster up --masters 2 --task-executors 2 --slots 4
     """
@@ -89,11 +89,11 @@ def up(
     local = LocalCluster(directory, client=configuration.of(ClientOptions))
     state = local.state
     if state is not None and state.alive:
-        return _bring_back(local, state, invocation)
+        return _start_missing(local, state, invocation)
     if state is not None:
-        say("The cluster that was here has ended without being stopped; starting it anew.")
+        say("The last local cluster ended without being stopped; starting it again.")
     try:
-        with steps("Starting the local cluster") as tell:
+        with show_steps("Starting the local cluster") as tell:
             local.start(
                 masters=masters,
                 task_executors=task_executors,
@@ -105,27 +105,27 @@ def up(
     except (StokerError, KeyboardInterrupt):
         local.stop()
         raise
-    return _tell_running(local, invocation)
+    return _report_running(local, invocation)
 
 
-def _bring_back(local: LocalCluster, state: ClusterState, invocation: Invocation) -> int:
+def _start_missing(local: LocalCluster, state: ClusterState, invocation: Invocation) -> int:
     if state.dead:
         names = ", ".join(f"{record.name} (pid {record.pid})" for record in state.dead)
-        say(f"A local cluster runs in {local.directory}, but {names} died; starting again.")
-        with steps("Starting what is missing") as tell:
+        say(f"The local cluster in {local.directory} is running, but {names} died.")
+        with show_steps("Starting what is missing") as tell:
             local.start_missing()
             local.wait_until_ready(tell)
     else:
-        say(f"A local cluster is already running in {local.directory}.")
-    return _tell_running(local, invocation)
+        say(f"The local cluster in {local.directory} is already running.")
+    return _report_running(local, invocation)
 
 
-def _tell_running(local: LocalCluster, invocation: Invocation) -> int:
+def _report_running(local: LocalCluster, invocation: Invocation) -> int:
     if invocation.json:
         _echo_status(local.directory, local.state or ClusterState())
     else:
         click.echo(f"The local cluster is ready at {local.masters}")
-        say(f"Files and logs are in {local.directory}; stop it with: stoker cluster down")
+        say(f"Its files and logs are in {local.directory}. Stop it with: stoker cluster down")
     return OK
 
 
@@ -133,7 +133,7 @@ def _tell_running(local: LocalCluster, invocation: Invocation) -> int:
 @_directory_option
 @shared_options
 def status(invocation: Invocation, directory: Path) -> int:
-    """Show the processes of the local cluster; exit code 1 when some are missing.
+    """Show the processes of the local cluster; the exit code is 1 if one is missing.
 
     Example: stoker cluster status --json
     """
@@ -159,13 +159,13 @@ def _status_text(directory: Path, state: ClusterState, client: ClientOptions) ->
         )
         for record in state.processes
     ]
-    table = shown_table(("PROCESS", "PID", "STATE", "REST", "LOG"), rows, shorten=(0, 4))
+    table = stdout_table(("PROCESS", "PID", "STATE", "REST", "LOG"), rows, shorten=(0, 4))
     parts = [f"{table}\n\nLogs are in {directory / 'log'}"]
     urls = [url for _, _, _, url, _ in rows if url != "-"]
     if urls:
         parts.append(_overview_text(",".join(urls), client))
     if state.dead:
-        parts.append("Bring back what died with: stoker cluster up")
+        parts.append("Start what died again with: stoker cluster up")
     return "\n\n".join(parts)
 
 
@@ -173,7 +173,7 @@ def _overview_text(masters: str, client: ClientOptions) -> str:
     try:
         overview = BlockingClient(masters, quick(client)).overview()
     except StokerError as error:
-        return f"No master leads: {error.message}"
+        return f"No master is leading: {error.message}"
     return (
         f"Task executors: {overview.taskmanagers}, slots: {overview.slots_total} "
         f"({overview.slots_available} free), jobs running: {overview.jobs_running}"
@@ -181,7 +181,7 @@ def _overview_text(masters: str, client: ClientOptions) -> str:
 
 
 def _echo_status(directory: Path, state: ClusterState) -> None:
-    echo_value(
+    echo_json(
         {
             "directory": str(directory),
             "processes": [
@@ -199,13 +199,13 @@ def _echo_status(directory: Path, state: ClusterState) -> None:
 
 
 @cluster.command()
-@click.option("--purge", is_flag=True, help="Remove its files too: jobs, results, logs.")
+@click.option("--purge", is_flag=True, help="Remove its files as well: jobs, results, logs.")
 @_directory_option
 @shared_options
 def down(invocation: Invocation, directory: Path, purge: bool) -> int:
-    """Stop the local cluster; its jobs are kept and go on at the next start.
+    """Stop the local cluster; its jobs are kept and continue at the next start.
 
-    To cancel them and end for good, use: stoker shutdown
+    To cancel the jobs and end the cluster for good, use: stoker shutdown
 
     Example: stoker cluster down --purge
     """
@@ -213,9 +213,9 @@ def down(invocation: Invocation, directory: Path, purge: bool) -> int:
     if local.state is None:
         say(f"No local cluster runs in {directory}.")
     else:
-        with steps("Stopping the local cluster") as tell:
+        with show_steps("Stopping the local cluster") as tell:
             local.stop(tell)
-        say("The local cluster has stopped; nothing of it runs any more.")
+        say("The local cluster has stopped.")
     if purge:
         local.purge()
         say(f"Removed {directory}.")

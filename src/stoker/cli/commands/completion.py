@@ -1,11 +1,10 @@
-"""`stoker completion`: commands, options and job names by the Tab key."""
+"""`stoker completion`: the Tab key completes commands, options and job names."""
 
 import click
 from click.shell_completion import get_completion_class
 
-from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation
-from stoker.cli.output import echo_value
+from stoker.cli.output import OK, echo_json
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_STOKER_COMPLETE"
@@ -16,9 +15,9 @@ _VARIABLE = "_STOKER_COMPLETE"
 @click.option("--json", is_flag=True, help="Answer in JSON.")
 @click.pass_context
 def completion(ctx: click.Context, shell: str, json: bool) -> int:
-    """Print what a shell needs to complete commands, options and job names.
+    """Print the script by which a shell completes commands, options and job names.
 
-    Example, for a line of ~/.bashrc: eval "$(stoker completion bash)"
+    Example, as a line of ~/.bashrc: eval "$(stoker completion bash)"
     """
     kind = get_completion_class(shell)
     assert kind is not None
@@ -26,7 +25,7 @@ def completion(ctx: click.Context, shell: str, json: bool) -> int:
     script = kind(root.command, {}, "stoker", _VARIABLE).source()
     above = ctx.find_object(Invocation)
     if json or (above is not None and above.json):
-        echo_value({"shell": shell, "script": script})
+        echo_json({"shell": shell, "script": script})
     else:
         click.echo(script)
     return OK

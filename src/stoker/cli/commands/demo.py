@@ -1,4 +1,4 @@
-"""`stoker demo`: all of Stoker in one minute, on data made from a seed."""
+"""`stoker demo`: all of Stoker in one minute, on generated data."""
 
 import runpy
 import shutil
@@ -11,10 +11,9 @@ from rich.console import Console
 
 import stoker
 from stoker.cli.demo.story import Story
-from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
-from stoker.cli.own_cluster import ended_by_sigterm
+from stoker.cli.output import OK, echo_json
+from stoker.cli.temporary_cluster import exit_on_sigterm
 from stoker.core.errors import InvalidInput
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job
@@ -26,7 +25,7 @@ from stoker.processes.local.cluster import LocalCluster
     "--examples",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the examples, by default the one of this repository.",
+    help="Directory of the examples; by default the one in Stoker's repository.",
 )
 @shared_options
 def demo(invocation: Invocation, examples: Path | None) -> int:
@@ -37,10 +36,10 @@ def demo(invocation: Invocation, examples: Path | None) -> int:
     folder = _examples(examples)
     configuration = invocation.configuration("rest.bind-port=0")
     directory = Path(tempfile.mkdtemp(prefix="stoker-demo-"))
-    # As JSON the answer is the outcome; the story goes where it does not disturb.
+    # With --json standard output is for the outcome alone.
     story = Story(Console(highlight=False, stderr=invocation.json))
     with ExitStack() as stack:
-        stack.enter_context(ended_by_sigterm())
+        stack.enter_context(exit_on_sigterm())
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         story.begin()
         make_data = runpy.run_path(str(folder / "make_data.py"))["make_data"]
@@ -57,7 +56,7 @@ def demo(invocation: Invocation, examples: Path | None) -> int:
         story.clean_up(cluster)
     story.end()
     if invocation.json:
-        echo_value(story.outcome)
+        echo_json(story.outcome)
     return OK
 
 
@@ -69,5 +68,5 @@ def _examples(named: Path | None) -> Path:
             return folder
     raise InvalidInput(
         f"there are no examples in {candidates[0]}: they come with Stoker's repository; run the "
-        "demo from a clone of it (make demo), or name their folder with --examples DIR"
+        "demo from a clone of it (make demo), or name their directory with --examples DIR"
     )

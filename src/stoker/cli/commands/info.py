@@ -2,9 +2,9 @@
 
 import click
 
-from stoker.cli.exit_codes import OK
-from stoker.cli.job_file import JobFile, job_file_options
 from stoker.cli.options.invocation import Invocation, shared_options
+from stoker.cli.options.job import JobFile, job_file_options
+from stoker.cli.output import OK
 from stoker.core.description import describe, to_json
 
 
@@ -12,10 +12,10 @@ from stoker.core.description import describe, to_json
 @job_file_options
 @shared_options
 def info(invocation: Invocation, job_file: JobFile) -> int:
-    """Print the graph of a job and run nothing.
+    """Print the graph of a job, without running it.
 
     FILE is a Python pipeline, a YAML job or a SQL script; FILE.py:NAME picks one of several
-    pipelines. ARGS are the arguments of a Python file.
+    pipelines. ARGS are passed to a Python file.
 
     Example: stoker info jobs/orders.py --param day=2026-11-01
     """

@@ -6,12 +6,9 @@ import click
 
 from stoker.api.jobs import JobOverview
 from stoker.cli.connection import connect
-from stoker.cli.exit_codes import OK
-from stoker.cli.options.flink import which_cluster
+from stoker.cli.options.flink import flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
-from stoker.cli.tables import shown_table
-from stoker.cli.words import duration_text, moment_text
+from stoker.cli.output import OK, duration_text, echo_json, moment_text, stdout_table
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import NotFound
 from stoker.core.states import JobStatus
@@ -21,32 +18,32 @@ _HEAD = ("JOB", "NAME", "TYPE", "STATE", "STARTED", "DURATION", "TASKS")
 
 
 @click.command("list")
-@click.option("-a", "--all", "which", flag_value="all", help="Those that have ended as well.")
-@click.option("-r", "--running", "which", flag_value="running", help="Only those in state RUNNING.")
+@click.option("-a", "--all", "which", flag_value="all", help="Also jobs that have ended.")
+@click.option("-r", "--running", "which", flag_value="running", help="Only jobs in state RUNNING.")
 @click.option(
     "-s",
     "--scheduled",
     "which",
     flag_value="scheduled",
-    help="Only those that have not begun: INITIALIZING or CREATED.",
+    help="Only jobs that have not started: INITIALIZING or CREATED.",
 )
-@which_cluster
+@flink_cluster_options
 @shared_options
 def list_jobs(invocation: Invocation, which: str | None) -> int:
-    """List jobs; by default those that have not ended, the newest first.
+    """List jobs, newest first; by default those that have not ended.
 
     Example: stoker list --running
     """
     with connect(invocation) as client:
         jobs = sorted(client.jobs(), key=lambda job: job.start_time, reverse=True)
         quarantined = 0 if invocation.json else _count_quarantined(client)
-    shown = [job for job in jobs if _is_wanted(job, which)]
+    listed = [job for job in jobs if _is_wanted(job, which)]
     if invocation.json:
-        echo_value(shown)
-    elif shown:
-        click.echo(shown_table(_HEAD, [_row(job) for job in shown], shorten=(1,)))
+        echo_json(listed)
+    elif listed:
+        click.echo(stdout_table(_HEAD, [_row(job) for job in listed], shorten=(1,)))
     else:
-        click.echo(_nothing(len(jobs), which))
+        click.echo(_empty_text(len(jobs), which))
     if quarantined:
         words = "1 job that cannot" if quarantined == 1 else f"{quarantined} jobs that cannot"
         click.echo(f"In quarantine: {words} be loaded (stoker quarantine list).")
@@ -57,7 +54,7 @@ def _count_quarantined(client: BlockingClient) -> int:
     try:
         return len(client.quarantined())
     except NotFound:
-        # An older master, in the midst of a rolling upgrade.
+        # A master of an older version, during a rolling upgrade.
         return 0
 
 
@@ -81,15 +78,15 @@ def _row(job: JobOverview) -> tuple[str, ...]:
         job.name,
         job.job_type.lower(),
         job.state.value,
-        # Without the year: what there is room for are names.
+        # Without the year, to leave room for names.
         moment_text(job.start_time)[5:],
         duration_text(end - job.start_time),
         f"{job.tasks.finished}/{job.tasks.total}",
     )
 
 
-def _nothing(count: int, which: str | None) -> str:
+def _empty_text(count: int, which: str | None) -> str:
     if which == "all" or not count:
         return "No jobs. Run one with: stoker run FILE"
     jobs = "1 job has" if count == 1 else f"{count} jobs have"
-    return f"No job is {which or 'in progress'}; {jobs} other states " + ("(stoker list --all).")
+    return f"No job is {which or 'in progress'}; {jobs} another state (stoker list --all)."

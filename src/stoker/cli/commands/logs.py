@@ -1,4 +1,4 @@
-"""`stoker logs`: what the attempts of a job wrote."""
+"""`stoker logs`: what the attempts of a job printed."""
 
 import codecs
 import json
@@ -8,29 +8,29 @@ from collections.abc import Iterable
 import click
 
 from stoker.cli.connection import connect
-from stoker.cli.exit_codes import OK
-from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.invocation import Invocation, shared_options
+from stoker.cli.output import OK
 from stoker.client.cluster import Job
 
 
 @click.command()
 @job_argument
 @click.option(
-    "--stderr", "stream", flag_value="stderr", help="What went to the error stream, not to stdout."
+    "--stderr", "stream", flag_value="stderr", help="The error stream instead of standard output."
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
 @shared_options
 def logs(invocation: Invocation, job: str, stream: str | None, follow: bool) -> int:
-    """Print what a job wrote, in its current attempts.
+    """Print what the current attempts of a job have printed.
 
-    JOB is an id, the beginning of one, or a name. Works while the job runs and after its end.
-    With --json, a line of JSON for each piece as it comes.
+    JOB is an id, the beginning of one, or a name. The job may be running or ended. With --json,
+    each piece is printed as a line of JSON as it arrives.
 
     Example: stoker logs nightly-load --follow
     """
     with connect(invocation) as client:
-        found = Job(client, job_named(client, job))
+        found = Job(client, find_job(client, job))
         pieces = found.logs(stream or "stdout", follow=follow)
         if invocation.json:
             _echo_lines(pieces, stream or "stdout")
@@ -42,7 +42,7 @@ def logs(invocation: Invocation, job: str, stream: str | None, follow: bool) -> 
 
 
 def _echo_lines(pieces: Iterable[bytes], stream: str) -> None:
-    """A piece may end within a character."""
+    """A piece may end in the middle of a character, so it is decoded incrementally."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     for piece in pieces:
         if text := decoder.decode(piece):

@@ -12,10 +12,10 @@ from stoker.processes.master import run_master
 def master(invocation: Invocation) -> int:
     """Run a master in the foreground, until SIGTERM; its log goes to the error stream.
 
-    Several masters with the same high-availability settings elect one that leads.
+    Several masters with the same high-availability settings elect a leader.
 
-    With --json one line of JSON says that it is ready and where it answers, another one how it
-    ended.
+    With --json it prints two lines of JSON: one when it is ready, with its address, and one when
+    it has ended, with the reason.
 
     Example: stoker master --config /etc/stoker/stoker.yml
     """

@@ -1,13 +1,11 @@
-"""`stoker quarantine`: jobs that were accepted and cannot be loaded."""
+"""`stoker quarantine`: jobs that were accepted but cannot be loaded."""
 
 import click
 
 from stoker.api.quarantine import Quarantined
 from stoker.cli.connection import connect
-from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
-from stoker.cli.words import moment_text
+from stoker.cli.output import OK, echo_json, moment_text
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.ids import JobId, is_hex_id
@@ -15,23 +13,23 @@ from stoker.core.ids import JobId, is_hex_id
 
 @click.group()
 def quarantine() -> None:
-    """Show, retry and drop jobs that were accepted and cannot be loaded.
+    """Show, retry and drop jobs that were accepted but cannot be loaded.
 
-    Such a job harms no other, and its files are kept until it is dropped.
+    Such a job does not disturb the others, and its files are kept until it is dropped.
     """
 
 
 @quarantine.command("list")
 @shared_options
 def list_quarantined(invocation: Invocation) -> int:
-    """List them, each with the reason and the place of its content.
+    """List the jobs in quarantine, each with the reason and the location of its content.
 
     Example: stoker quarantine list --json
     """
     with connect(invocation) as client:
         jobs = client.quarantined()
     if invocation.json:
-        echo_value(jobs)
+        echo_json(jobs)
     elif jobs:
         click.echo("\n\n".join(_text(job) for job in jobs))
     else:
@@ -43,16 +41,16 @@ def list_quarantined(invocation: Invocation) -> int:
 @click.argument("job")
 @shared_options
 def retry(invocation: Invocation, job: str) -> int:
-    """Try to load a job now, and start it; say why when it still cannot be loaded.
+    """Load and start a job now; if that still fails, print why.
 
-    JOB is an id or the beginning of one. It is also tried again by itself, about twice a minute.
+    JOB is an id or the beginning of one. The cluster itself retries about twice a minute.
 
     Example: stoker quarantine retry 4f1c2a
     """
     with connect(invocation) as client:
         job_id = _quarantined_job(client, job)
         client.retry_quarantined(job_id)
-    _tell(invocation, job_id, "retried", f"Job {job_id} is loaded again: stoker status {job_id}")
+    _report(invocation, job_id, "retried", f"Job {job_id} is loaded again: stoker status {job_id}")
     return OK
 
 
@@ -60,7 +58,7 @@ def retry(invocation: Invocation, job: str) -> int:
 @click.argument("job")
 @shared_options
 def drop(invocation: Invocation, job: str) -> int:
-    """Give a job up: it ends as FAILED, its id never runs again, its files are removed.
+    """Give up a job: it ends as FAILED, its id never runs again, its files are removed.
 
     JOB is an id or the beginning of one.
 
@@ -69,26 +67,28 @@ def drop(invocation: Invocation, job: str) -> int:
     with connect(invocation) as client:
         job_id = _quarantined_job(client, job)
         client.drop_quarantined(job_id)
-    _tell(invocation, job_id, "dropped", f"Job {job_id} is dropped and recorded as FAILED.")
+    _report(invocation, job_id, "dropped", f"Job {job_id} is dropped and recorded as FAILED.")
     return OK
 
 
 def _quarantined_job(client: BlockingClient, text: str) -> JobId:
-    """By its id, or by a beginning of it that no other job in quarantine has."""
+    """Find the job by its id, or by a beginning of the id that is unique in the quarantine."""
     wanted = text.strip().lower()
     if is_hex_id(wanted):
         return JobId(wanted)
     found = [job.job_id for job in client.quarantined() if wanted and job.job_id.startswith(wanted)]
     if not found:
-        raise NotFound(f"no job in quarantine is {text}; stoker quarantine list shows those")
+        raise NotFound(
+            f"no job in quarantine has an id that begins with {text}; see stoker quarantine list"
+        )
     if len(found) > 1:
         raise InvalidInput(f"several jobs begin with {text}; give more digits: {', '.join(found)}")
     return found[0]
 
 
-def _tell(invocation: Invocation, job_id: JobId, done: str, words: str) -> None:
+def _report(invocation: Invocation, job_id: JobId, done: str, words: str) -> None:
     if invocation.json:
-        echo_value({"job_id": job_id, "done": done})
+        echo_json({"job_id": job_id, "done": done})
     else:
         click.echo(words)
 
@@ -101,5 +101,5 @@ def _text(job: Quarantined) -> str:
         ("content", job.pointer or "unknown, since its record cannot be read"),
     ]
     if job.cancel_wanted:
-        lines.append(("cancel", "recorded; it is cancelled as soon as it can be loaded"))
+        lines.append(("cancel", "requested; the job is cancelled as soon as it can be loaded"))
     return "\n".join(f"{name + ':':<10} {value}" for name, value in lines)

@@ -1,12 +1,12 @@
-"""`stoker rescale`: a running job with another number of state partitions."""
+"""`stoker rescale`: give a running job another number of state partitions."""
 
 import click
 
 from stoker.cli.connection import connect_patiently, find_masters
-from stoker.cli.jobs import job_argument, job_named
-from stoker.cli.locations import absolute_location
+from stoker.cli.follow import follow_replacement
+from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.upgrading import follow
+from stoker.cli.output import absolute_location
 from stoker.client.calls import Replacing
 from stoker.core.errors import Unavailable
 
@@ -23,17 +23,17 @@ from stoker.core.errors import Unavailable
     type=click.FloatRange(min=0),
     default=0.0,
     show_default=True,
-    help="How long the divided job must run without a failure.",
+    help="How long the rescaled job must run without a failure.",
 )
 @shared_options
 def rescale(
     invocation: Invocation, job: str, partitions: int, directory: str | None, window: float
 ) -> int:
-    """Stop a streaming job with a savepoint, divide its state anew, and start it from there.
+    """Stop a streaming job with a savepoint, repartition its state, and start it from there.
 
-    When the state cannot be divided the job goes on as it was. The cluster does all this, also
-    when this command is interrupted or the leading master dies; the machines of masters need
-    Spark and Java for it.
+    If the state cannot be repartitioned, the job continues as it was. The cluster does all this,
+    even when this command is interrupted or the leading master dies. The machines of masters
+    need Spark and Java for it.
 
     Example: stoker rescale clicks 8 --savepoint-path /savepoints
     """
@@ -41,7 +41,7 @@ def rescale(
     if masters is None:
         raise Unavailable("no cluster is named or running, so there is no job to rescale")
     client = connect_patiently(masters, invocation)
-    job_id = job_named(client, job)
+    job_id = find_job(client, job)
     replacing = Replacing(directory=absolute_location(directory), window_seconds=window)
     trigger_id = client.begin_rescale(job_id, partitions, replacing=replacing)
-    return follow(client, job_id, trigger_id, invocation)
+    return follow_replacement(client, job_id, trigger_id, invocation)

@@ -4,68 +4,65 @@ import asyncio
 
 import click
 
-from stoker.cli.begun import tell_begun
+from stoker.cli.click_groups import JobGroup
 from stoker.cli.connection import connect
-from stoker.cli.exit_codes import FAILED, OK
-from stoker.cli.job_group import JobGroup
-from stoker.cli.jobs import job_argument, job_named
-from stoker.cli.locations import absolute_location
+from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.flink import (
     detached_option,
+    flink_cluster_options,
+    ignored_option,
     savepoint_format,
-    understood_option,
-    which_cluster,
 )
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
+from stoker.cli.output import FAILED, OK, absolute_location, echo_json, echo_trigger
 from stoker.cli.savepoint_texts import manifest_text, savepoints_text
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.restore import verify
 from stoker.storage.open import open_place
 
 
-@click.group(cls=JobGroup, also={"-d": "dispose", "--dispose": "dispose"})
+@click.group(cls=JobGroup, shortcuts={"-d": "dispose", "--dispose": "dispose"})
 def savepoint() -> None:
     """Take, list, show and remove savepoints of streaming jobs.
 
-    A savepoint is a directory of its own that can be copied anywhere. Start a job from one with
-    stoker run -s PATH FILE; stoker stop ends a job with one.
+    A savepoint is a self-contained directory that can be copied anywhere. Start a job from one
+    with stoker run -s PATH FILE; stoker stop ends a job with one.
 
     As with Flink, stoker savepoint JOB [DIRECTORY] takes one, and -d PATH removes one.
     """
 
 
-# Flink needs the classes of a program to remove its savepoint; ours are files, and no code.
-_program_of_flink = understood_option("-j", "--jarfile", metavar="FILE")
+# Flink needs the classes of a program to remove its savepoint; Stoker removes files.
+_flink_jar_option = ignored_option("-j", "--jarfile", metavar="FILE")
 
 
 @savepoint.command()
 @job_argument
 @click.argument("directory", required=False)
-@click.option("--cancel", is_flag=True, help="Cancel the job when the savepoint is there.")
+@click.option("--cancel", is_flag=True, help="Cancel the job when the savepoint is complete.")
 @detached_option
 @savepoint_format
-@_program_of_flink
-@which_cluster
+@_flink_jar_option
+@flink_cluster_options
 @shared_options
 def trigger(
     invocation: Invocation, job: str, directory: str | None, cancel: bool, detached: bool
 ) -> int:
-    """Take a savepoint of a running job, which goes on meanwhile.
+    """Take a savepoint of a job while it keeps running.
 
-    DIRECTORY is a path or URL that the masters reach; else the option
-    execution.checkpointing.savepoint-dir says where it goes.
+    DIRECTORY is a path or URL that the masters can reach; without it the option
+    execution.checkpointing.savepoint-dir names the directory.
 
     Example: stoker savepoint trigger clicks /savepoints
     """
     with connect(invocation) as client:
-        job_id = job_named(client, job)
+        job_id = find_job(client, job)
         place = absolute_location(directory)
         if detached:
             trigger_id = client.begin_savepoint(job_id, place, cancel=cancel)
-            return tell_begun(invocation, job_id, trigger_id)
+            return echo_trigger(job_id, trigger_id, json=invocation.json)
         path = client.savepoint(job_id, place, cancel=cancel)
-    _tell(invocation, {"job_id": job_id, "savepoint": path}, path)
+    _report(invocation, {"job_id": job_id, "savepoint": path}, path)
     return OK
 
 
@@ -73,15 +70,15 @@ def trigger(
 @click.argument("directory", required=False)
 @shared_options
 def list_savepoints(invocation: Invocation, directory: str | None) -> int:
-    """List the savepoints of a directory, by default the configured one.
+    """List the savepoints in a directory, by default in the configured one.
 
     Example: stoker savepoint list /savepoints
     """
     with connect(invocation) as client:
         found = client.savepoints(absolute_location(directory))
-    where = "there" if directory is None else f"in {directory}"
+    where = "in the configured directory" if directory is None else f"in {directory}"
     text = savepoints_text(found) if found else f"There is no savepoint {where}."
-    _tell(invocation, found, text)
+    _report(invocation, found, text)
     return OK
 
 
@@ -90,9 +87,9 @@ def list_savepoints(invocation: Invocation, directory: str | None) -> int:
 @click.option("--verify", "check", is_flag=True, help="Compare every file with its checksum.")
 @shared_options
 def show(invocation: Invocation, path: str, check: bool) -> int:
-    """Show what is in a savepoint: job, batches, positions of sources, state.
+    """Show the content of a savepoint: job, batches, positions of sources, state.
 
-    Read from this machine; no cluster is asked.
+    This machine reads it; no cluster is needed.
 
     Example: stoker savepoint show /savepoints/savepoint-4f1c2a-9d0e --verify
     """
@@ -102,24 +99,24 @@ def show(invocation: Invocation, path: str, check: bool) -> int:
     text = manifest_text(location.url, manifest)
     if check:
         text += "\n\n" + ("\n".join(wrong) or "Every file is as it was saved.")
-    _tell(invocation, {"manifest": manifest, "wrong_files": wrong}, text)
+    _report(invocation, {"manifest": manifest, "wrong_files": wrong}, text)
     return FAILED if wrong else OK
 
 
 @savepoint.command()
 @click.argument("path")
-@_program_of_flink
-@which_cluster
+@_flink_jar_option
+@flink_cluster_options
 @shared_options
 def dispose(invocation: Invocation, path: str) -> int:
-    """Remove a savepoint. Checkpoints of jobs that run are never touched.
+    """Remove a savepoint. Checkpoints of running jobs are never touched.
 
     Example: stoker savepoint dispose /savepoints/savepoint-4f1c2a-9d0e
     """
     wanted = absolute_location(path) or path
     with connect(invocation) as client:
         client.dispose_savepoint(wanted)
-    _tell(invocation, {"disposed": wanted}, f"{wanted} is gone.")
+    _report(invocation, {"disposed": wanted}, f"Removed {wanted}.")
     return OK
 
 
@@ -129,13 +126,13 @@ def dispose(invocation: Invocation, path: str) -> int:
 @click.option("--to", "target", metavar="DIR", help="Directory for the new savepoint.")
 @shared_options
 def repartition(invocation: Invocation, path: str, partitions: int, target: str | None) -> int:
-    """Make a savepoint whose state has another number of partitions.
+    """Copy a savepoint, with another number of partitions for its state.
 
-    A Spark of its own does it on this machine; the savepoint at PATH stays as it is.
+    A Spark on this machine writes the copy; the savepoint at PATH is not changed.
 
     Example: stoker savepoint repartition /savepoints/savepoint-4f1c2a-9d0e 8
     """
-    # It brings Spark along, which no other of these commands needs.
+    # Imported late: it imports Spark, which no other of these commands needs.
     from stoker.processes.repartitioning import repartition_savepoint  # noqa: PLC0415
 
     made = asyncio.run(
@@ -143,12 +140,12 @@ def repartition(invocation: Invocation, path: str, partitions: int, target: str 
             absolute_location(path) or path, partitions, absolute_location(target)
         )
     )
-    _tell(invocation, {"savepoint": made, "partitions": partitions}, made)
+    _report(invocation, {"savepoint": made, "partitions": partitions}, made)
     return OK
 
 
-def _tell(invocation: Invocation, value: object, text: str) -> None:
+def _report(invocation: Invocation, value: object, text: str) -> None:
     if invocation.json:
-        echo_value(value)
+        echo_json(value)
     else:
         click.echo(text)

@@ -1,4 +1,4 @@
-"""`stoker shutdown`: the end of a whole cluster for good."""
+"""`stoker shutdown`: end a whole cluster for good."""
 
 import socket
 import sys
@@ -8,10 +8,8 @@ from urllib.parse import urlsplit
 import click
 
 from stoker.cli.connection import connect, find_masters, local_masters
-from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
-from stoker.cli.terminal import say
+from stoker.cli.output import FAILED, OK, echo_json, say
 from stoker.client.blocking import BlockingClient
 from stoker.client.masters import parse_masters
 from stoker.core.errors import InvalidInput
@@ -23,7 +21,7 @@ _PROBE_SECONDS = 2.0
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@click.option("--yes", is_flag=True, help="Do not ask; required without a terminal.")
 @click.option(
     "--wait",
     "wait_seconds",
@@ -31,15 +29,15 @@ _PROBE_SECONDS = 2.0
     metavar="SECONDS",
     default=300.0,
     show_default=True,
-    help="Return when the masters have ended; exit code 1 when one answers after this time.",
+    help="Wait until the masters have ended; the exit code is 1 if one answers after this time.",
 )
 @shared_options
 def shutdown(invocation: Invocation, yes: bool, wait_seconds: float) -> int:
-    """End the cluster for good: its jobs are cancelled, then all its processes end.
+    """End the cluster for good: cancel its jobs, then end all its processes.
 
-    Savepoints that are being taken are finished first. Results of ended jobs are kept, and a
-    cluster that is started anew shows them. To stop a local cluster and go on with its jobs
-    later, use: stoker cluster down
+    Savepoints in progress are completed first. Results of jobs are kept: a cluster started again
+    on the same storage shows them. To stop a local cluster and continue its jobs later, use:
+    stoker cluster down
 
     Example: stoker shutdown --yes
     """
@@ -51,14 +49,14 @@ def shutdown(invocation: Invocation, yes: bool, wait_seconds: float) -> int:
     assert masters is not None
     gone = _wait(masters, wait_seconds)
     if gone and is_local:
-        # Servers that `stoker cluster up` started for it do not know of its end.
+        # ZooKeeper servers that `stoker cluster up` started do not end with the masters.
         LocalCluster(default_directory()).stop()
     if invocation.json:
-        echo_value({"masters": masters, "gone": gone})
+        echo_json({"masters": masters, "gone": gone})
     elif gone:
         say("The cluster has ended.")
     else:
-        say("The cluster is ending, and still answers; its jobs may take their time.")
+        say("The cluster is still ending: its jobs have not all been cancelled yet.")
     return OK if gone else FAILED
 
 
@@ -68,8 +66,8 @@ def _confirm(client: BlockingClient, yes: bool) -> None:
         return
     jobs = "1 job that has" if running == 1 else f"{running} jobs that have"
     if not sys.stdin.isatty():
-        raise InvalidInput(f"this cancels {jobs} not ended; add --yes if that is wanted")
-    click.confirm(f"This cancels {jobs} not ended. Go on?", abort=True, err=True)
+        raise InvalidInput(f"this cancels {jobs} not ended; add --yes to do it")
+    click.confirm(f"This cancels {jobs} not ended. Continue?", abort=True, err=True)
 
 
 def _wait(masters: str, seconds: float) -> bool:

@@ -5,13 +5,10 @@ import time
 import click
 
 from stoker.cli.connection import connect
-from stoker.cli.ending import failure_text
-from stoker.cli.exit_codes import OK
-from stoker.cli.jobs import job_argument, job_named
+from stoker.cli.display import failure_text
+from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
-from stoker.cli.tables import shown_table
-from stoker.cli.words import duration_text, moment_text
+from stoker.cli.output import OK, duration_text, echo_json, moment_text, stdout_table
 from stoker.client.progress import part_words, views_of
 from stoker.core.results import JobDetails
 
@@ -20,16 +17,16 @@ from stoker.core.results import JobDetails
 @job_argument
 @shared_options
 def status(invocation: Invocation, job: str) -> int:
-    """Show one job: its state, its regions, why it waits, how it failed.
+    """Show one job: its state, its regions, why it waits, why it failed.
 
-    JOB is an id or the beginning of one.
+    JOB is an id, the beginning of one, or a name.
 
     Example: stoker status clicks
     """
     with connect(invocation) as client:
-        details = client.job(job_named(client, job))
+        details = client.job(find_job(client, job))
     if invocation.json:
-        echo_value(details)
+        echo_json(details)
     else:
         click.echo(_text(details))
     return OK
@@ -38,12 +35,12 @@ def status(invocation: Invocation, job: str) -> int:
 def _text(details: JobDetails) -> str:
     parts = [_head(details)]
     if details.waiting and not details.status.globally_terminal:
-        parts.append(f"It waits: {details.waiting}")
+        parts.append(f"Waiting: {details.waiting}")
     if details.regions:
         parts.append(_regions(details))
     if details.failures:
         count = len(details.failures)
-        more = f"The last of {count} failures.\n" if count > 1 else ""
+        more = f"The latest of {count} failures.\n" if count > 1 else ""
         parts.append(more + failure_text(details.failures[0]))
     return "\n\n".join(parts)
 
@@ -70,4 +67,4 @@ def _regions(details: JobDetails) -> str:
         for part in region.current.progress.parts:
             rows.append((f"  {part.name}", part.state, executor, part_words(part)))
     head = ("REGION", "STATE", "TASK EXECUTOR", "PROGRESS")
-    return shown_table(head, rows, shorten=(0, 2, 3))
+    return stdout_table(head, rows, shorten=(0, 2, 3))

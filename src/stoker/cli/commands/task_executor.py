@@ -14,7 +14,8 @@ def task_executor(invocation: Invocation) -> int:
 
     It finds the leading master through the same high-availability settings.
 
-    With --json one line of JSON says that its Spark is warm, another one how it ended.
+    With --json it prints two lines of JSON: one when its Spark is warm, and one when it has
+    ended, with the reason.
 
     Example: stoker task-executor -D taskmanager.numberOfTaskSlots=4
     """

@@ -1,4 +1,4 @@
-"""`stoker token`: who may call the REST API of a cluster."""
+"""`stoker token`: the tokens that may call the REST API of a cluster."""
 
 import secrets
 import time
@@ -7,11 +7,8 @@ from pathlib import Path
 
 import click
 
-from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import echo_value
-from stoker.cli.tables import shown_table
-from stoker.cli.words import moment_text
+from stoker.cli.output import OK, echo_json, moment_text, stdout_table
 from stoker.config.values import Unreadable, parse
 from stoker.core.errors import InvalidOption
 from stoker.security.options import RestSecurityOptions
@@ -24,7 +21,7 @@ _file_option = click.option(
     "--file",
     "path",
     type=click.Path(path_type=Path),
-    help="File of tokens; by default the one that security.rest.tokens names.",
+    help="File of tokens; by default the one in the option security.rest.tokens.",
 )
 
 
@@ -32,8 +29,9 @@ _file_option = click.option(
 def token() -> None:
     """Create, list and revoke the tokens that may call the REST API.
 
-    They rest as hashes in a file that all masters read (option security.rest.tokens); a change
-    counts at once. A client shows its own by the option client.token or $STOKER_CLIENT_TOKEN.
+    They are kept as hashes in a file that all masters read (option security.rest.tokens); a change
+    takes effect at once. A client sends its token from the option client.token or
+    $STOKER_CLIENT_TOKEN.
 
     Example: stoker token create nightly --role submit --expires 90d
     """
@@ -46,15 +44,17 @@ def token() -> None:
     type=click.Choice([role.value for role in Role]),
     default=Role.OPERATE.value,
     show_default=True,
-    help="read: no changes; submit: hand in jobs and ask about one by its id; operate: everything.",
+    help="read: no changes; submit: submit jobs and read a job by its id; operate: everything.",
 )
-@click.option("--expires", metavar="DURATION", help="How long it is good for, such as 90d or 12h.")
+@click.option(
+    "--expires", metavar="DURATION", help="How long the token is valid, such as 90d or 12h."
+)
 @_file_option
 @shared_options
 def create(
     invocation: Invocation, name: str, role: str, expires: str | None, path: Path | None
 ) -> int:
-    """Create a token and show it, this once.
+    """Create a token and print it. It cannot be printed again.
 
     Example: stoker token create dashboards --role read
     """
@@ -72,10 +72,10 @@ def create(
     file = _file(invocation, path)
     file.add(made)
     if invocation.json:
-        echo_value({"id": token_id, "name": name, "role": role, "token": text})
+        echo_json({"id": token_id, "name": name, "role": role, "token": text})
     else:
         click.echo(text)
-        click.echo("It is shown this once, and kept only as a hash.", err=True)
+        click.echo("Store it now: only a hash of it is kept.", err=True)
     return OK
 
 
@@ -83,20 +83,20 @@ def create(
 @_file_option
 @shared_options
 def list_tokens(invocation: Invocation, path: Path | None) -> int:
-    """List names, roles and dates; the tokens themselves are not kept.
+    """List the names, roles and dates of tokens, not the tokens themselves.
 
     Example: stoker token list --json
     """
     tokens = _file(invocation, path).tokens
     if invocation.json:
-        echo_value([_public(each) for each in tokens])
+        echo_json([_public(each) for each in tokens])
     elif tokens:
         rows = [
             (each.id, each.name, each.role, moment_text(each.created_ms), _expiry(each, _now_ms()))
             for each in tokens
         ]
         head = ("ID", "NAME", "ROLE", "CREATED", "EXPIRES")
-        click.echo(shown_table(head, rows, shorten=(1,)))
+        click.echo(stdout_table(head, rows, shorten=(1,)))
     else:
         click.echo("There are no tokens.")
     return OK
@@ -107,15 +107,15 @@ def list_tokens(invocation: Invocation, path: Path | None) -> int:
 @_file_option
 @shared_options
 def revoke(invocation: Invocation, token: str, path: Path | None) -> int:
-    """Take a token back, by its id or name; its next call is refused.
+    """Revoke a token by its id or name: its next call is refused.
 
     Example: stoker token revoke nightly
     """
     gone = _file(invocation, path).revoke(token)
     if invocation.json:
-        echo_value(_public(gone))
+        echo_json(_public(gone))
     else:
-        click.echo(f"The token {gone.name} ({gone.id}) is revoked.")
+        click.echo(f"Revoked the token {gone.name} ({gone.id}).")
     return OK
 
 
@@ -123,8 +123,8 @@ def _file(invocation: Invocation, path: Path | None) -> TokenFile:
     chosen = path or invocation.configuration().of(RestSecurityOptions).tokens
     if chosen is None:
         raise InvalidOption(
-            "which file of tokens? set security.rest.tokens in the configuration of the masters "
-            "(--config FILE), or give --file PATH"
+            "no file of tokens is configured; set security.rest.tokens in the configuration of the "
+            "masters (--config FILE), or name the file with --file PATH"
         )
     return TokenFile(chosen.expanduser())
 
@@ -134,10 +134,10 @@ def _milliseconds(duration: str) -> int:
         parsed: timedelta = parse(timedelta, duration)
     except Unreadable as error:
         raise InvalidOption(
-            f"--expires {duration} is no duration; write 90d, 12h or 30min"
+            f"--expires {duration} is not a duration; write 90d, 12h or 30min"
         ) from error
     if parsed <= timedelta(0):
-        raise InvalidOption(f"--expires {duration}: a token has to be good for some time")
+        raise InvalidOption(f"--expires {duration}: a token must be valid for some time")
     return parsed // timedelta(milliseconds=1)
 
 
@@ -148,7 +148,7 @@ def _now_ms() -> int:
 def _expiry(token: Token, now_ms: int) -> str:
     if token.expires_ms is None:
         return "never"
-    return moment_text(token.expires_ms) + (" (over)" if token.is_over(now_ms) else "")
+    return moment_text(token.expires_ms) + (" (expired)" if token.is_over(now_ms) else "")
 
 
 def _public(token: Token) -> dict[str, object]:

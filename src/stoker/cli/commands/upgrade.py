@@ -1,14 +1,14 @@
-"""`stoker upgrade`: another version of a running job, with a way back."""
+"""`stoker upgrade`: replace a running job by another version, with rollback."""
 
 import click
 
 from stoker.cli.connection import connect_patiently, find_masters
-from stoker.cli.job_file import JobFile, job_file_options
-from stoker.cli.jobs import job_argument, job_named
-from stoker.cli.locations import absolute_location
-from stoker.cli.options.flink import Spelled
+from stoker.cli.follow import follow_replacement
+from stoker.cli.job_argument import find_job, job_argument
+from stoker.cli.options.flink import AliasedOption
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.upgrading import follow
+from stoker.cli.options.job import JobFile, job_file_options
+from stoker.cli.output import absolute_location
 from stoker.client.calls import Replacing
 from stoker.core.errors import Unavailable
 
@@ -18,8 +18,8 @@ from stoker.core.errors import Unavailable
 @click.option(
     "--savepoint-path",
     "directory",
-    cls=Spelled,
-    also=("--savepointPath",),
+    cls=AliasedOption,
+    aliases=("--savepointPath",),
     metavar="DIR",
     help="Directory or URL for the savepoint.",
 )
@@ -35,8 +35,8 @@ from stoker.core.errors import Unavailable
     "-n",
     "--allow-non-restored-state",
     "allow",
-    cls=Spelled,
-    also=("--allowNonRestoredState",),
+    cls=AliasedOption,
+    aliases=("--allowNonRestoredState",),
     is_flag=True,
     help="As with stoker run.",
 )
@@ -52,10 +52,10 @@ def upgrade(
 ) -> int:
     """Replace a running streaming job by another version of it.
 
-    JOB is stopped with a savepoint, FILE starts from it and is watched for a while. If it is
-    refused, fails or has to restart meanwhile, the old version goes on from where the new one
-    was: nothing is lost and nothing is written twice. The cluster does all this, also when this
-    command is interrupted or the leading master dies.
+    JOB is stopped with a savepoint, and FILE starts from it. If FILE is refused, fails, or has to
+    restart within the window, it is cancelled and the old version continues from where the new
+    one was: nothing is lost and nothing is written twice. The cluster does all this, even when
+    this command is interrupted or the leading master dies.
 
     Example: stoker upgrade clicks jobs/clicks.py --window 60
     """
@@ -64,7 +64,7 @@ def upgrade(
     if masters is None:
         raise Unavailable("no cluster is named or running, so there is no job to upgrade")
     client = connect_patiently(masters, invocation)
-    job_id = job_named(client, job)
+    job_id = find_job(client, job)
     replacing = Replacing(
         directory=absolute_location(directory),
         window_seconds=window,
@@ -73,4 +73,4 @@ def upgrade(
     trigger_id = client.begin_upgrade(
         job_id, loaded.graph, loaded.files_by_hash, replacing=replacing
     )
-    return follow(client, job_id, trigger_id, invocation)
+    return follow_replacement(client, job_id, trigger_id, invocation)

@@ -1,4 +1,4 @@
-"""What the demo shows as tables: processes, and results read from their files without Spark."""
+"""The tables of the demo: its processes, and results read from their files without Spark."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import ClusterState
 
 LONGEST = 10
-"""Rows that are shown."""
+"""Number of rows that are shown."""
 
 
 def processes_table(cluster: LocalCluster) -> Table:
@@ -21,10 +21,10 @@ def processes_table(cluster: LocalCluster) -> Table:
 
 
 def result_table(directory: Path, title: str, *order: str) -> Table:
-    """Rows in the given order of columns; a dash before a name turns it round."""
+    """The result sorted by the named columns; a dash before a name sorts in descending order."""
     content = parquet.read_table(directory)
-    ways = [(name.lstrip("-"), _way(name)) for name in order]
-    rows = content.sort_by(ways).to_pylist()
+    keys = [(name.lstrip("-"), _direction(name)) for name in order]
+    rows = content.sort_by(keys).to_pylist()
     count = f"{len(rows)} rows" if len(rows) <= LONGEST else f"first {LONGEST} of {len(rows)} rows"
     table = Table(title=f"{title} ({count})", title_justify="left")
     for field in content.schema:
@@ -35,7 +35,7 @@ def result_table(directory: Path, title: str, *order: str) -> Table:
     return table
 
 
-def _way(name: str) -> str:
+def _direction(name: str) -> str:
     return "descending" if name.startswith("-") else "ascending"
 
 

@@ -1,9 +1,12 @@
-"""A job that is bound to the command which watches it: it ends when the command is gone."""
+"""Attached jobs: a job that is cancelled when the command which submitted it is gone.
+
+The command sends heartbeats while it watches. The cluster cancels the job when none has come for
+client.heartbeat.timeout, so a lost connection or a killed terminal ends the job as well.
+"""
 
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,46 +18,45 @@ from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 
 if TYPE_CHECKING:
-    # Commands that only watch a job should not wait for what reads job files.
+    # Commands that only watch a job should not wait for the import of what reads job files.
     from stoker.pipeline.building import LoadedJob
 
-Beat = Callable[[], None]
-"""Called again and again while a command watches its job."""
+Heartbeat = Callable[[], None]
+"""Called again and again while a command watches its job; cheap."""
 
 
-def bound_to(loaded: "LoadedJob", invocation: Invocation) -> "LoadedJob":
-    """The job, cancelled when nobody shows up for it for client.heartbeat.timeout."""
+def attach_to_client(loaded: "LoadedJob", invocation: Invocation) -> "LoadedJob":
+    """Make it a job that the cluster cancels when its client falls silent."""
     seconds = _options(invocation).heartbeat_timeout.total_seconds()
     graph = msgspec.structs.replace(loaded.graph, client_timeout_seconds=seconds)
     return replace(loaded, graph=graph)
 
 
-def beat_for(graph: JobGraph, client: BlockingClient, invocation: Invocation) -> Beat:
+def heartbeat_for(graph: JobGraph, client: BlockingClient, invocation: Invocation) -> Heartbeat:
     if graph.client_timeout_seconds is None:
-        return detached
-    return Attachment(client, graph.job_id, _options(invocation)).beat
+        return no_heartbeat
+    return Attachment(client, graph.job_id, _options(invocation)).send_when_due
 
 
 class Attachment:
-    """Shows the cluster from time to time that the command is there."""
+    """Sends the heartbeats of one job's client."""
 
     def __init__(self, client: BlockingClient, job_id: JobId, options: ClientOptions) -> None:
         self._client = client
         self._job_id = job_id
-        self._interval: timedelta = options.heartbeat_interval
-        self._timeout: timedelta = options.heartbeat_timeout
+        self._interval = options.heartbeat_interval.total_seconds()
+        self._timeout = options.heartbeat_timeout.total_seconds()
         self._next = time.monotonic()
 
-    def beat(self) -> None:
-        """Cheap to call often: it asks only when it is time again."""
+    def send_when_due(self) -> None:
         if time.monotonic() >= self._next:
-            self._client.heartbeat(self._job_id, self._timeout.total_seconds())
-            self._next = time.monotonic() + self._interval.total_seconds()
+            self._client.heartbeat(self._job_id, self._timeout)
+            self._next = time.monotonic() + self._interval
 
 
 def _options(invocation: Invocation) -> ClientOptions:
     return invocation.configuration().of(ClientOptions)
 
 
-def detached() -> None:
-    """The beat of a command that its job does not need."""
+def no_heartbeat() -> None:
+    """The heartbeat of a command whose job is not attached to it."""

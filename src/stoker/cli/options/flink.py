@@ -1,4 +1,4 @@
-"""Options that Flink's command line spells differently: its spelling is understood as well."""
+"""Flink's spelling of options: understood as well, so that scripts for Flink's command line run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,30 +8,30 @@ import click
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class Spelled(click.Option):
-    """An option with further names, which are understood and not shown."""
+class AliasedOption(click.Option):
+    """An option with further names, `aliases`, which work and are not shown."""
 
-    def __init__(self, *args: Any, also: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, aliases: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.shown = list(self.opts)
-        self.opts = [*self.opts, *also]
+        self.visible = list(self.opts)
+        self.opts = [*self.opts, *aliases]
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        understood, self.opts = self.opts, self.shown
+        every_name, self.opts = self.opts, self.visible
         try:
             return super().get_help_record(ctx)
         finally:
-            self.opts = understood
+            self.opts = every_name
 
 
-def names_of(option: click.Option) -> list[str]:
-    """As they are shown."""
-    shown = option.shown if isinstance(option, Spelled) else option.opts
-    return [*shown, *option.secondary_opts]
+def visible_names(option: click.Option) -> list[str]:
+    """The names of an option without its aliases."""
+    visible = option.visible if isinstance(option, AliasedOption) else option.opts
+    return [*visible, *option.secondary_opts]
 
 
 def refused_option(*names: str, reason: str, **given: Any) -> Decorator:
-    """One that Flink has and that cannot be: whoever gives it is told why."""
+    """An option of Flink that Stoker cannot offer: giving it is an error with the reason."""
 
     def refuse(_ctx: click.Context, _option: click.Parameter, value: object) -> None:
         if value:
@@ -40,27 +40,26 @@ def refused_option(*names: str, reason: str, **given: Any) -> Decorator:
     return click.option(*names, hidden=True, expose_value=False, callback=refuse, **given)
 
 
-def understood_option(*names: str, **given: Any) -> Decorator:
-    """One that Flink needs and that nothing here depends on."""
+def ignored_option(*names: str, **given: Any) -> Decorator:
+    """An option of Flink that has no meaning here: it is accepted and changes nothing."""
     return click.option(*names, hidden=True, expose_value=False, **given)
 
 
 def _check_target(_ctx: click.Context, _option: click.Parameter, value: str | None) -> None:
     if value == "local":
         raise click.UsageError(
-            "--target local is not needed: leave it and -m out, and where no cluster runs one is "
-            "made on this machine for the time of the command"
+            "--target local is not needed: leave out both --target and -m, and stoker run starts "
+            "a cluster on this machine for the time of the command"
         )
     if value not in (None, "remote"):
         raise click.UsageError(
-            f"--target {value} is none that Stoker has; remote is the only one: start stoker "
-            "master and stoker task-executor where the jobs shall run, and name a master with "
-            "-m URL"
+            f"--target {value} is not supported; the only target is remote: start stoker master "
+            "and stoker task-executor where the jobs are to run, and name a master with -m URL"
         )
 
 
-def which_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Flink's options that say which cluster is meant; here that is `-m`."""
+def flink_cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add Flink's options that select a cluster; Stoker selects it with -m."""
     for option in (
         click.option(
             *("-t", "--target", "-e", "--executor", "deployment_target"),
@@ -77,7 +76,7 @@ def which_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         refused_option(
             *("-yid", "--yarnapplicationId"),
-            reason="is of YARN, which Stoker does not use: name a master with -m URL",
+            reason="is for YARN, which Stoker does not use: name a master with -m URL",
             metavar="ID",
         ),
     ):
@@ -87,10 +86,10 @@ def which_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
 
 detached_option = click.option(
     "--detached",
-    cls=Spelled,
-    also=("-detached",),
+    cls=AliasedOption,
+    aliases=("-detached",),
     is_flag=True,
-    help="Return when it has begun, with the id of the operation.",
+    help="Return as soon as the operation has started, with its id.",
 )
 
 savepoint_format = click.option(
@@ -99,5 +98,5 @@ savepoint_format = click.option(
     type=click.Choice(["canonical", "native"], case_sensitive=False),
     expose_value=False,
     hidden=True,
-    help="Understood for Flink's sake: savepoints of Spark have one format.",
+    help="Accepted for scripts written for Flink: Spark's savepoints have one format.",
 )

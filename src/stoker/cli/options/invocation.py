@@ -1,4 +1,4 @@
-"""What can be said about every command: which master, which settings, which form of answer."""
+"""The options of every command: which master, which settings, and whether to answer in JSON."""
 
 import functools
 import os
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stoker.cli.options.flink import Spelled
+from stoker.cli.options.flink import AliasedOption
 
 if TYPE_CHECKING:
     from stoker.config.configuration import Configuration
@@ -23,7 +23,7 @@ class Invocation:
     json: bool = False
 
     def refined_by(self, later: "Invocation") -> "Invocation":
-        """What stands after the command wins over what stands before it."""
+        """Join with the options after the command, which win over those before it."""
         return Invocation(
             master=later.master or self.master,
             config=later.config or self.config,
@@ -32,8 +32,8 @@ class Invocation:
         )
 
     def configuration(self, *more: str) -> "Configuration":
-        """All sources joined; `more` are further definitions, which win."""
-        # Here, since a command that needs no configuration should not wait for it.
+        """Read the configuration from all sources; `more` are definitions that win over them."""
+        # Imported late: most commands need no configuration, and should start fast.
         from stoker.config.load import load  # noqa: PLC0415
         from stoker.config.options import ALL  # noqa: PLC0415
         from stoker.config.tree import OptionTree  # noqa: PLC0415
@@ -46,8 +46,8 @@ class Invocation:
         )
 
 
-def typed_so_far(ctx: click.Context | None) -> Invocation:
-    """While the shell completes a word no command runs, and only the parsed options are there."""
+def invocation_being_typed(ctx: click.Context | None) -> Invocation:
+    """The options typed so far, while the shell completes a word and no command runs yet."""
     if ctx is None:
         return Invocation()
     own = Invocation(
@@ -55,27 +55,27 @@ def typed_so_far(ctx: click.Context | None) -> Invocation:
         config=ctx.params.get("config"),
         definitions=ctx.params.get("definitions") or (),
     )
-    return typed_so_far(ctx.parent).refined_by(own)
+    return invocation_being_typed(ctx.parent).refined_by(own)
 
 
 def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options and hands them over as `invocation`."""
+    """Add the options of every command, as `invocation`."""
 
     @click.option(
         "-m",
         "--master",
         "master",
-        cls=Spelled,
-        also=("--jobmanager",),
+        cls=AliasedOption,
+        aliases=("--jobmanager",),
         metavar="URL",
-        help="Master to speak to, or several with commas. Else $STOKER_MASTER, else the option "
-        "client.master, else a local cluster that runs.",
+        help="URL of a master, or of several with commas. Else $STOKER_MASTER, else the option "
+        "client.master, else the running local cluster.",
     )
     @click.option(
         "--config",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="Configuration file, in place of stoker.yml.",
+        help="Configuration file to use instead of stoker.yml.",
     )
     @click.option(
         "-D", "definitions", metavar="KEY=VALUE", multiple=True, help="Set an option; repeatable."

@@ -31,6 +31,6 @@ def test_its_outcome_names_the_jobs_and_whether_the_query_went_on() -> None:
 
 def test_a_job_that_failed_is_no_demo() -> None:
     story = Story(Console(file=io.StringIO()))
-    with pytest.raises(StokerError, match="did not work"):
+    with pytest.raises(StokerError, match="the demo failed"):
         story._show_end(job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED))
     assert story.outcome["jobs"] == []

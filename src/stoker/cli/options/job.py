@@ -1,4 +1,4 @@
-"""The job that a command line names: its file, and what is said about it."""
+"""The options about one job: its file, its settings, its demands, and what it starts from."""
 
 import functools
 import os
@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
-from stoker.cli.options.demands import demand_options
-from stoker.cli.options.flink import Spelled, refused_option
+from stoker.cli.options.flink import AliasedOption, refused_option
+from stoker.cli.output import absolute_location
 from stoker.core.errors import InvalidInput
-from stoker.core.graph import EngineKind
+from stoker.core.graph import EngineKind, Restore
 from stoker.core.ids import JobId, is_hex_id
 from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.options import read_pair
@@ -22,6 +23,94 @@ from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.demands import GivenDemands
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job, parse_params
+
+
+def restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options about the savepoint that a job starts from, as `restore`."""
+
+    @click.option(
+        "-s",
+        "--from-savepoint",
+        "savepoint",
+        cls=AliasedOption,
+        aliases=("--fromSavepoint",),
+        metavar="PATH",
+        help="Start from this savepoint or retained checkpoint.",
+    )
+    @click.option(
+        "-n",
+        "--allow-non-restored-state",
+        "allow",
+        cls=AliasedOption,
+        aliases=("--allowNonRestoredState",),
+        is_flag=True,
+        help="Leave saved state behind that the job has no query for.",
+    )
+    @click.option(
+        "-cm",
+        "--claimMode",
+        "-rm",
+        "--restoreMode",
+        "claim",
+        hidden=True,
+        expose_value=False,
+        callback=_no_claim,
+        metavar="MODE",
+    )
+    @functools.wraps(command)
+    def with_restore(*args: Any, savepoint: str | None, allow: bool, **kwargs: Any) -> Any:
+        path = absolute_location(savepoint)
+        restore = None if path is None else Restore(path=path, allow_non_restored_state=allow)
+        return command(*args, restore=restore, **kwargs)
+
+    return with_restore
+
+
+def _no_claim(_ctx: click.Context, _option: click.Parameter, mode: str | None) -> None:
+    if mode is not None and mode.lower() != "no_claim":
+        raise click.UsageError(
+            f"--claimMode {mode}: a savepoint stays with its owner, whichever job starts from it; "
+            "leave the option out, and remove the savepoint with stoker savepoint dispose"
+        )
+
+
+def from_savepoint(loaded: LoadedJob, restore: Restore | None) -> LoadedJob:
+    if restore is None:
+        return loaded
+    return replace(loaded, graph=msgspec.structs.replace(loaded.graph, restore=restore))
+
+
+def demand_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add queue, priority, slots and what each slot must offer, as `demands`."""
+
+    @click.option("--queue", metavar="NAME", help="Queue in which the job waits for its turn.")
+    @click.option("--priority", metavar="N", type=int, help="Higher ones go first; 0 without it.")
+    @click.option("--slots", metavar="N", type=int, help="Most slots that it uses at once.")
+    @click.option("--cores", metavar="N", type=float, help="What each of its slots must offer.")
+    @click.option(
+        "--memory", metavar="SIZE", help="What each of its slots must offer, such as 2gb."
+    )
+    @functools.wraps(command)
+    def with_demands(
+        *args: Any,
+        queue: str | None,
+        priority: int | None,
+        slots: int | None,
+        cores: float | None,
+        memory: str | None,
+        **kwargs: Any,
+    ) -> Any:
+        offered = {"cores": cores, "memory": memory}
+        demands = GivenDemands(
+            queue=queue,
+            priority=priority,
+            slots=slots,
+            resources={key: value for key, value in offered.items() if value is not None} or None,
+        )
+        return command(*args, demands=demands, **kwargs)
+
+    return with_demands
+
 
 AUTO = "auto"
 PROGRAM = "program"
@@ -34,7 +123,7 @@ class JobFile:
     settings: JobSettings
 
     def with_spark_settings(self, definitions: Sequence[str]) -> "JobFile":
-        """Spark settings given with -D are settings of the job, too; --conf overrides them."""
+        """Add the Spark settings that were given with -D; those given with --conf win."""
         pairs = filter(None, map(read_pair, definitions))
         configuration = {key: value for key, value in pairs if key.startswith("spark.")}
         configuration |= self.settings.configuration
@@ -45,16 +134,20 @@ class JobFile:
 
 
 class Parallelism(click.IntRange):
-    """A number; who means a parameter of the job is told its option."""
+    """-p N. Flink users may write -p NAME=VALUE for a parameter: the message names --param."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, str) and "=" in value:
-            self.fail(f"{value} is no number; a parameter is given as --param {value}", param, ctx)
+            self.fail(
+                f"{value} is not a number; for a parameter of the job write --param {value}",
+                param,
+                ctx,
+            )
         return super().convert(value, param, ctx)
 
 
 def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds FILE, ARGS and the options that say something about the job, as `job_file`."""
+    """Add FILE, ARGS and the options about the job, as `job_file`."""
 
     @click.argument("target", metavar="FILE", required=False)
     @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
@@ -92,20 +185,20 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @_file_option("--py-file", "A .py, .zip or .egg that the job's functions import.")
     @_file_option("--wheel", "A wheel that the job's functions need.")
-    @_file_option("--file", "Any other file that goes along with the job.")
+    @_file_option("--file", "Any other file that the job needs.")
     @click.option(
         "--engine",
         type=click.Choice([*(kind.value for kind in EngineKind), AUTO]),
         default=AUTO,
-        help="Spark for the job: connect is shared and warm, classic a driver of its own. "
-        "auto takes connect, and classic for programs and for what needs it.",
+        help="Spark for the job: connect is shared and warm, classic is a driver of its own. "
+        "auto takes connect, or classic for a program and where the job needs it.",
     )
     @click.option("--program", "kind", flag_value=PROGRAM, help="FILE is any PySpark script.")
     @click.option("--pipeline", "kind", flag_value=PIPELINE, help="FILE holds a Pipeline.")
     @click.option(
         "--requirements",
-        cls=Spelled,
-        also=("-pyreq", "--pyRequirements"),
+        cls=AliasedOption,
+        aliases=("-pyreq", "--pyRequirements"),
         metavar="FILE",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="What pip must install for a program; kept for later runs.",
@@ -136,17 +229,17 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @refused_option(
         *("-pyexec", "--pyExecutable"),
-        reason="is of Flink: name a Python with --conf spark.pyspark.python=PATH",
+        reason="is an option of Flink alone: name a Python with --conf spark.pyspark.python=PATH",
         metavar="PATH",
     )
     @refused_option(
         *("-pyarch", "--pyArchives"),
-        reason="is of Flink: name archives with --conf spark.archives=PATH,PATH",
+        reason="is an option of Flink alone: name archives with --conf spark.archives=PATH,PATH",
         metavar="PATH",
     )
     @refused_option(
         *("-pym", "--pyModule"),
-        reason="is of Flink: name the file that the job begins with",
+        reason="is an option of Flink alone: name the file that the job begins with",
         metavar="MODULE",
     )
     @functools.wraps(command)
@@ -174,13 +267,13 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         **kwargs: Any,
     ) -> Any:
         if python is not None:
-            # As Flink has it: the file is in the option, and all that follows are arguments.
+            # Flink names the file by this option, and everything else is an argument of the file.
             target, arguments = python, arguments if target is None else (target, *arguments)
         if target is None:
             raise click.UsageError("Missing argument 'FILE'.")
         py_file += tuple(path for path in pyfiles if path.suffix != ".whl")
         wheel += tuple(path for path in pyfiles if path.suffix == ".whl")
-        found_in = {} if python_path is None else {"PYTHONPATH": python_path}
+        import_path = {} if python_path is None else {"PYTHONPATH": python_path}
         settings = JobSettings(
             arguments=arguments,
             params=param,
@@ -193,7 +286,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
             engine=engine,
             is_program=None if kind is None else kind == PROGRAM,
             requirements=requirements,
-            environment=found_in | env,
+            environment=import_path | env,
             demands=demands,
             directory=Path.cwd(),
         )
@@ -212,7 +305,7 @@ def _shuffle_partitions(parallelism: int | None) -> dict[str, str]:
 def _listed_files(
     _ctx: click.Context, option: click.Parameter, given: str | None
 ) -> tuple[Path, ...]:
-    """`a.py,file:///b.zip`, as Flink has it."""
+    """Flink's way to list files: `a.py,file:///b.zip`."""
     names = [] if given is None else [name.removeprefix("file://") for name in given.split(",")]
     for name in names:
         if not Path(name).is_file():
@@ -221,18 +314,18 @@ def _listed_files(
 
 
 def _check_interpreter(_ctx: click.Context, _option: click.Parameter, given: str | None) -> None:
-    """A pipeline is made by the Python that runs this command."""
-    if given is None or _is_running(given):
+    """The Python that runs this command also builds the job, so another one cannot be chosen."""
+    if given is None or _runs_this_command(given):
         return
     raise click.UsageError(
-        f"--pyClientExecutable {given} is another Python than the one that runs this command, "
-        f"{sys.executable}, which makes the job: install Stoker there and call it as "
+        f"--pyClientExecutable {given}: the job is built by the Python that runs this command, "
+        f"{sys.executable}; to use the other one, install Stoker there and run: "
         f"{given} -m stoker.cli.main run"
     )
 
 
-def _is_running(interpreter: str) -> bool:
-    """Compared as they stand: an environment's interpreter is often a link to another one's."""
+def _runs_this_command(interpreter: str) -> bool:
+    """Links are not resolved: a virtual environment's interpreter is a link to a shared one."""
     found = shutil.which(interpreter)
     return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)
 
@@ -265,7 +358,7 @@ def _pairs(_ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]
     for item in given:
         pair = read_pair(item)
         if pair is None:
-            raise click.BadParameter(f"{item}: write it as key=value")
+            raise click.BadParameter(f"{item}: write it as KEY=VALUE")
         pairs[pair[0]] = pair[1]
     return pairs
 

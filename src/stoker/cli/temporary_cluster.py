@@ -1,4 +1,4 @@
-"""A cluster for the time of one command, when no other is there."""
+"""A cluster for the time of one command, when no other one is named or running."""
 
 import os
 import shutil
@@ -11,34 +11,33 @@ from types import FrameType
 
 from stoker.cli.errors import DEBUG
 from stoker.cli.options.invocation import Invocation
-from stoker.cli.steps import steps
-from stoker.cli.terminal import say
+from stoker.cli.output import say, show_steps
 from stoker.client.options import ClientOptions
 from stoker.core.graph import EngineKind
 from stoker.processes.local.cluster import LocalCluster
 
 
 @contextmanager
-def cluster_for_command(
+def temporary_cluster(
     invocation: Invocation, engine: EngineKind = EngineKind.CONNECT
 ) -> Iterator[str]:
-    """The URL of its master. It ends with the command, however that ends."""
+    """Start it and yield its master's URL. It ends with this process, even if that is killed."""
     configuration = invocation.configuration(
         "rest.bind-port=0",
         f"taskmanager.spark.working-directory={Path.cwd()}",
         f"taskmanager.engines={engine}",
-        # One job is all that will come: a second spare driver would only take its cores.
+        # There will be only one job: a second spare driver would take its cores.
         "taskmanager.classic.replenish-delay=1 h",
     )
     directory = Path(tempfile.mkdtemp(prefix="stoker-run-"))
     local = LocalCluster(directory, tied=True, client=configuration.of(ClientOptions))
     say(
         "No cluster is named or running: starting one on this machine for this command. "
-        "(stoker cluster up starts one that stays, so that the next run begins at once.)"
+        "(stoker cluster up starts one that keeps running, so the next job starts at once.)"
     )
     try:
-        with ended_by_sigterm(), local as cluster:
-            with steps("Starting the cluster") as tell:
+        with exit_on_sigterm(), local as cluster:
+            with show_steps("Starting the cluster") as tell:
                 cluster.start(configuration=configuration.as_file_text())
                 cluster.wait_until_ready(tell)
             yield cluster.masters
@@ -50,14 +49,14 @@ def cluster_for_command(
 
 
 @contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM leaves by the way of all exceptions, so that what was started is ended in order."""
+def exit_on_sigterm() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that everything the command started is ended in order."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    former = signal.signal(signal.SIGTERM, leave)
+    previous = signal.signal(signal.SIGTERM, leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, former)
+        signal.signal(signal.SIGTERM, previous)

@@ -1,11 +1,11 @@
-"""Which job is meant by what was typed."""
+"""The argument JOB: a job by its id, the beginning of its id, or its name."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stoker.cli.options.invocation import typed_so_far
+from stoker.cli.options.invocation import invocation_being_typed
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound, StokerError
 from stoker.core.faults import suggestion
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     from stoker.api.jobs import JobOverview
 
-_MOST_SHOWN = 10
+_MOST_LISTED = 10
 
 
-def job_named(client: BlockingClient, text: str) -> JobId:
-    """By its id, by a beginning of it that no other job has, or by its name."""
+def find_job(client: BlockingClient, text: str) -> JobId:
+    """The id of the job with this id, this unique beginning of an id, or this name."""
     wanted = text.strip()
     if is_hex_id(wanted.lower()):
         return JobId(wanted.lower())
-    return chosen(client.jobs(), wanted)
+    return choose_job(client.jobs(), wanted)
 
 
-def chosen(jobs: "Sequence[JobOverview]", wanted: str) -> JobId:
-    """Of several with one name, the one that has not ended: that is the one people mean."""
+def choose_job(jobs: "Sequence[JobOverview]", wanted: str) -> JobId:
+    """Of several jobs with one name, the one that has not ended is meant."""
     by_id = [job for job in jobs if wanted and job.jid.startswith(wanted.lower())]
     by_name = [job for job in jobs if job.name == wanted]
     found = by_name or by_id
@@ -41,7 +41,7 @@ def chosen(jobs: "Sequence[JobOverview]", wanted: str) -> JobId:
         raise NotFound(
             f"no job is named {wanted!r}, and no id begins with it ({_hint(jobs, wanted)})"
         )
-    listing = "".join(f"\n  {job.jid}  {job.name}  {job.state}" for job in found[:_MOST_SHOWN])
+    listing = "".join(f"\n  {job.jid}  {job.name}  {job.state}" for job in found[:_MOST_LISTED])
     how = "are named" if by_name else "begin with"
     raise InvalidInput(f"several jobs {how} {wanted}; give more of the id:{listing}")
 
@@ -51,7 +51,7 @@ def _hint(jobs: "Sequence[JobOverview]", wanted: str) -> str:
 
 
 def job_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """JOB, with the names of jobs that have not ended where the shell completes words."""
+    """Add the argument JOB. A shell completes it with the jobs that have not ended."""
     return click.argument("job", shell_complete=_complete)(command)
 
 
@@ -63,10 +63,10 @@ def _complete(
     from stoker.cli.connection import connect  # noqa: PLC0415
 
     try:
-        with connect(typed_so_far(ctx)) as client:
+        with connect(invocation_being_typed(ctx)) as client:
             jobs = client.jobs()
     except StokerError:
-        # Whoever types must not be disturbed by a message.
+        # An error message in the middle of typing would only disturb.
         return []
     alive = [job for job in jobs if not job.state.globally_terminal]
     return [

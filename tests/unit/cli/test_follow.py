@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from stoker.cli.display import PlainDisplay
-from stoker.cli.following import Following, Left, Wish, cancel_without_question
+from stoker.cli.follow import InterruptChoice, JobFollower, UserLeft, cancel_without_question
 from stoker.core.errors import JobAlreadyEnded
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
@@ -40,8 +40,8 @@ class ScriptedClient:
             raise self.refusal
 
 
-def following(client: ScriptedClient, ask: Callable[[], Wish]) -> Following:
-    return Following(client, RUNNING, PlainDisplay(lambda _text: None), ask)  # type: ignore[arg-type]
+def following(client: ScriptedClient, ask: Callable[[], InterruptChoice]) -> JobFollower:
+    return JobFollower(client, RUNNING, PlainDisplay(lambda _text: None), ask)  # type: ignore[arg-type]
 
 
 def test_a_job_is_watched_until_its_end() -> None:
@@ -60,14 +60,14 @@ def test_without_a_terminal_ctrl_c_cancels_and_the_end_is_awaited() -> None:
 
 def test_no_means_that_the_job_is_watched_on() -> None:
     client = ScriptedClient(KeyboardInterrupt, GOES_ON, FINISHED)
-    watching = following(client, lambda: Wish.WATCH)
+    watching = following(client, lambda: InterruptChoice.WATCH)
     assert watching.until_end() is FINISHED
     assert client.cancelled == []
     assert not watching.interrupted
 
 
 def test_ctrl_c_as_the_answer_cancels() -> None:
-    def impatient() -> Wish:
+    def impatient() -> InterruptChoice:
         raise KeyboardInterrupt
 
     client = ScriptedClient(KeyboardInterrupt, CANCELED)
@@ -84,8 +84,8 @@ def test_ctrl_c_after_the_cancel_leaves_at_once() -> None:
 
 def test_a_job_can_be_left_running() -> None:
     client = ScriptedClient(KeyboardInterrupt)
-    with pytest.raises(Left):
-        following(client, lambda: Wish.LEAVE).until_end()
+    with pytest.raises(UserLeft):
+        following(client, lambda: InterruptChoice.LEAVE).until_end()
     assert client.cancelled == []
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from builders import build_details
 from stoker.api.logs import LogAnswer
-from stoker.cli.ending import exit_code_of
-from stoker.cli.program_display import ProgramDisplay
+from stoker.cli.display import ProgramDisplay, exit_code_of
 from stoker.core.errors import NotFound, Unavailable
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.results import (

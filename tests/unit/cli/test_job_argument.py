@@ -8,7 +8,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from stoker.api.jobs import JobOverview, TaskCounts
-from stoker.cli.jobs import chosen
+from stoker.cli.job_argument import choose_job
 from stoker.cli.main import cli
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import JobType
@@ -42,29 +42,29 @@ JOBS = [
 
 
 def test_a_beginning_of_an_id_is_enough() -> None:
-    assert chosen(JOBS, "Bb") == "b" * 32
+    assert choose_job(JOBS, "Bb") == "b" * 32
 
 
 def test_of_one_name_the_job_that_has_not_ended_is_meant() -> None:
-    assert chosen(JOBS, "nightly") == "a" * 32
+    assert choose_job(JOBS, "nightly") == "a" * 32
 
 
 def test_a_name_goes_before_the_beginning_of_an_id() -> None:
-    assert chosen([*JOBS, job("a", "a" * 3)], "abc") == "e" * 32
+    assert choose_job([*JOBS, job("a", "a" * 3)], "abc") == "e" * 32
 
 
 def test_several_that_run_are_listed() -> None:
     with pytest.raises(InvalidInput, match="several jobs are named clicks") as caught:
-        chosen(JOBS, "clicks")
+        choose_job(JOBS, "clicks")
     assert "c" * 32 in caught.value.message
     assert "d" * 32 in caught.value.message
 
 
 def test_a_name_that_is_almost_right_is_guessed() -> None:
     with pytest.raises(NotFound, match=r"did you mean nightly\?"):
-        chosen(JOBS, "nihgtly")
+        choose_job(JOBS, "nihgtly")
     with pytest.raises(NotFound, match="stoker list --all"):
-        chosen(JOBS, "")
+        choose_job(JOBS, "")
 
 
 async def test_the_shell_completes_names_of_jobs_that_run(served) -> None:
