@@ -192,6 +192,4 @@ def test_a_command_in_a_directory_that_was_removed(stoker, tmp_path: Path) -> No
     (tmp_path / "script.py").write_text("print(1)\n")
     os.chdir(gone)
     gone.rmdir()
-    refused(
-        stoker("run", tmp_path / "script.py"), "your current directory was removed", code=1
-    )
+    refused(stoker("run", tmp_path / "script.py"), "your current directory was removed", code=1)

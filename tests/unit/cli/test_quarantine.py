@@ -56,7 +56,11 @@ async def test_a_job_is_dropped_by_the_beginning_of_its_id(served) -> None:
 async def test_what_is_not_there_or_not_one_job_is_refused(served) -> None:
     for digit in "67":
         served.master.dispatcher.put_into_quarantine(BROKEN[:-1] + digit)
-    for text, told in ((UNKNOWN, "quarantine"), ("9", "stoker quarantine list"), (BROKEN[:5], "several jobs")):
+    for text, told in (
+        (UNKNOWN, "quarantine"),
+        ("9", "stoker quarantine list"),
+        (BROKEN[:5], "several jobs"),
+    ):
         result = await served("quarantine", "drop", text)
         assert result.exit_code == 1
         assert told in result.stderr
