@@ -9,10 +9,9 @@ from types import ModuleType
 import pytest
 
 import stoker
-from stoker.client.async_cluster import AsyncCluster, AsyncJob
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
-from stoker.client.cluster import Cluster, Job
+from stoker.client.cluster import AsyncCluster, AsyncJob, Cluster, Job
 from stoker.client.source import load, load_sql
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import CallTimedOut, InvalidInput, JobFailed
@@ -80,7 +79,7 @@ async def test_waiting_has_an_end() -> None:
         with pytest.raises(CallTimedOut, match="is still RUNNING"):
             await asyncio.to_thread(stoker.connect(url).job(RUNNING).wait, 0.2)
         async with stoker.connect_async(url) as cluster:
-            with pytest.raises(CallTimedOut, match="has not ended"):
+            with pytest.raises(CallTimedOut, match="is still RUNNING"):
                 await cluster.job(RUNNING).wait(0.2)
 
 

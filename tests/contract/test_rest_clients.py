@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from stoker.client.asynchronous import AsyncClient
-from stoker.client.blocking import OPERATION_POLL_SECONDS, BlockingClient
+from stoker.client.blocking import BlockingClient
+from stoker.client.operations import OPERATION_POLL_SECONDS
 from stoker.client.options import ClientOptions
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import (

@@ -1,13 +1,12 @@
-"""From an HTTP answer to its value or to the error that it tells."""
+"""From an HTTP answer to its value, or to the error that it stands for."""
 
 from typing import TypeVar
 
 import msgspec
 
-from stoker.api.savepoints import SavepointOutcome
 from stoker.api.shape import Errors
-from stoker.client.calls import Call
 from stoker.client.options import ClientOptions
+from stoker.client.steps import Call
 from stoker.core.errors import (
     AccessDenied,
     CallTimedOut,
@@ -15,7 +14,6 @@ from stoker.core.errors import (
     InvalidInput,
     NotFound,
     RemoteError,
-    SavepointFailed,
     StokerError,
     TooLarge,
     Unavailable,
@@ -37,9 +35,8 @@ _BY_STATUS: dict[int, type[StokerError]] = {
     504: CallTimedOut,
 }
 
-
-COME_AGAIN = frozenset({429, 503})
-"""Too many at once, or nobody leads: the same call may succeed a moment later."""
+RETRIABLE_STATUSES = frozenset({429, 503})
+"""Too many requests, or no leader: the same call may succeed a moment later."""
 
 
 def value_of(call: Call[T], status: int, body: bytes) -> T:
@@ -61,12 +58,6 @@ def answer_too_large(options: ClientOptions) -> TooLarge:
         f"the answer is larger than {options.max_content_length} bytes; "
         "raise rest.client.max-content-length"
     )
-
-
-def successful(outcome: SavepointOutcome) -> SavepointOutcome:
-    if outcome.failure is not None:
-        raise SavepointFailed(outcome.failure)
-    return outcome
 
 
 def operation_too_late(options: ClientOptions) -> CallTimedOut:

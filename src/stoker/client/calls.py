@@ -1,9 +1,15 @@
-"""Every call of the REST API as data: what is sent, and how the answer is read."""
+"""Every call of the REST API as data: what is sent, and how the answer is read.
 
+All calls may be repeated, also at another master: questions change nothing, a graph carries its
+job's id, and an operation has a trigger id, under which it is begun once.
+"""
+
+import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from urllib.parse import quote, urlencode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -25,8 +31,11 @@ from stoker.api.queues import Queue, Queues
 from stoker.api.replacements import ReplacementAnswer, ReplacementState
 from stoker.api.savepoints import SavepointOutcome, Savepoints, outcome_of
 from stoker.api.submission import JobSubmitted
+from stoker.client.steps import Call
+from stoker.client.submission import SubmissionBody, new_boundary
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, RemoteError
+from stoker.core.graph import JobGraph
 from stoker.core.ids import AttemptId, JobId, ResourceId, is_hex_id
 from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
@@ -40,34 +49,20 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
 WAIT_SECONDS = 20.0
-"""How long the server may hold a question for a change of a job."""
+"""How long a master may hold a question for a change of a job."""
 STORED_BYTES_PER_SECOND = 5_000_000
-"""At least so fast a master stores the files of a job; until then it cannot answer."""
+"""Slowest rate at which a master stores a job's files, which delays its answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replacing:
-    """How a running job is replaced by another version of it."""
+    """How another version of a job takes the place of the running one."""
 
     directory: str | None = None
-    """For the savepoint; None means the cluster's."""
+    """Where the savepoint goes; None means the cluster's directory."""
     window_seconds: float = 30.0
-    """For which the new version must run without a failure."""
+    """How long the new version must run without a failure."""
     allow_non_restored_state: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call(Generic[T]):
-    method: str
-    path: str
-    read: Callable[[bytes], T]
-    query: Mapping[str, str] = field(default_factory=dict)
-    waits: float = 0.0
-    """Seconds that the answer may take on purpose, on top of the usual timeout."""
-
-    @property
-    def target(self) -> str:
-        return f"/v1{self.path}?{urlencode(self.query)}" if self.query else f"/v1{self.path}"
 
 
 def jobs() -> Call[list[JobOverview]]:
@@ -82,10 +77,10 @@ def status(job_id: JobId) -> Call[JobStatus]:
     return _get(_job_path(job_id, "/status"), JobStatusAnswer, lambda answer: answer.status)
 
 
-def change(
+def wait_for_change(
     job_id: JobId, known: JobStatus | Iterable[JobStatus], seconds: float = WAIT_SECONDS
 ) -> Call[JobStatus]:
-    """The status, as soon as it is none of the known ones, or when the time is over."""
+    """The status, as soon as it is not one of the known ones, or when the time is over."""
     known = (known,) if isinstance(known, JobStatus) else known
     return Call(
         method="GET",
@@ -115,7 +110,8 @@ def exceptions(job_id: JobId) -> Call[ExceptionHistory]:
     )
 
 
-def attempt_log(job_id: JobId, attempt: AttemptId, stream: str, offset: int) -> Call[LogAnswer]:
+def attempt_log(job_id: JobId, attempt: AttemptId, stream: str, offset: int = 0) -> Call[LogAnswer]:
+    """A piece of what the attempt wrote to stdout or stderr; empty at its present end."""
     return Call(
         method="GET",
         path=_job_path(job_id, f"/attempts/{quote(attempt, safe='')}/log"),
@@ -125,55 +121,48 @@ def attempt_log(job_id: JobId, attempt: AttemptId, stream: str, offset: int) -> 
 
 
 def cancel(job_id: JobId) -> Call[None]:
-    return Call(
-        method="PATCH", path=_job_path(job_id), query={"mode": "cancel"}, read=lambda _body: None
-    )
+    return _send("PATCH", _job_path(job_id), {"mode": "cancel"})
 
 
 def quarantined() -> Call[list[Quarantined]]:
+    """Jobs that were accepted and cannot be loaded."""
     return _get("/quarantine", QuarantinedJobs, lambda answer: answer.jobs)
 
 
 def retry_quarantined(job_id: JobId) -> Call[None]:
-    return Call(
-        method="POST", path=f"/quarantine/{_checked(job_id)}/retry", read=lambda _body: None
-    )
+    """Load the job and start it; Conflict, with the reason, if that is still not possible."""
+    return _send("POST", f"/quarantine/{_checked(job_id)}/retry")
 
 
 def drop_quarantined(job_id: JobId) -> Call[None]:
-    return Call(method="DELETE", path=f"/quarantine/{_checked(job_id)}", read=lambda _body: None)
+    """Give the job up: it is recorded as FAILED, and its files are deleted."""
+    return _send("DELETE", f"/quarantine/{_checked(job_id)}")
 
 
-def client_heartbeat(job_id: JobId, seconds: float) -> Call[None]:
-    return Call(
-        method="PATCH",
-        path=_job_path(job_id, "/clientHeartbeat"),
-        query={"seconds": f"{seconds:g}"},
-        read=lambda _body: None,
-    )
+def heartbeat(job_id: JobId, seconds: float) -> Call[None]:
+    """This client lives; the cluster cancels its attached job after `seconds` without another."""
+    path = _job_path(job_id, "/clientHeartbeat")
+    return _send("PATCH", path, {"seconds": f"{seconds:g}"})
 
 
-def savepoint(
-    job_id: JobId, trigger_id: str, directory: str | None, *, cancel: bool = False
-) -> Call[None]:
-    """Begun when it is answered; the same trigger id again is the same operation."""
-    query = {"triggerId": trigger_id, "cancel-job": str(cancel).lower()}
+def begin_savepoint(
+    job_id: JobId, directory: str | None = None, *, cancel: bool = False
+) -> Call[str]:
+    """The trigger id of the operation, which the cluster completes by itself."""
+    query = {"cancel-job": str(cancel).lower()}
     if directory is not None:
         query["target-directory"] = directory
-    path = _job_path(job_id, "/savepoints")
-    return Call(method="POST", path=path, query=query, read=lambda _body: None)
+    return _begin(_job_path(job_id, "/savepoints"), query)
 
 
-def stop(
-    job_id: JobId, trigger_id: str, directory: str | None, limit_seconds: float | None
-) -> Call[None]:
-    query = {"triggerId": trigger_id}
-    if directory is not None:
-        query["targetDirectory"] = directory
+def begin_stop(
+    job_id: JobId, directory: str | None = None, *, limit_seconds: float | None = None
+) -> Call[str]:
+    """The trigger id of the operation, which the cluster completes by itself."""
+    query = {} if directory is None else {"targetDirectory": directory}
     if limit_seconds is not None:
         query["limit-seconds"] = f"{limit_seconds:g}"
-    path = _job_path(job_id, "/stop")
-    return Call(method="POST", path=path, query=query, read=lambda _body: None)
+    return _begin(_job_path(job_id, "/stop"), query)
 
 
 def savepoint_outcome(job_id: JobId, trigger_id: str) -> Call[SavepointOutcome]:
@@ -181,10 +170,8 @@ def savepoint_outcome(job_id: JobId, trigger_id: str) -> Call[SavepointOutcome]:
     return Call(method="GET", path=path, read=_operation)
 
 
-def checkpoint(job_id: JobId, trigger_id: str) -> Call[None]:
-    path = _job_path(job_id, "/checkpoints")
-    query = {"triggerId": trigger_id}
-    return Call(method="POST", path=path, query=query, read=lambda _body: None)
+def begin_checkpoint(job_id: JobId) -> Call[str]:
+    return _begin(_job_path(job_id, "/checkpoints"))
 
 
 def checkpoint_outcome(job_id: JobId, trigger_id: str) -> Call[SavepointOutcome]:
@@ -192,7 +179,7 @@ def checkpoint_outcome(job_id: JobId, trigger_id: str) -> Call[SavepointOutcome]
     return Call(method="GET", path=path, read=_operation)
 
 
-def savepoints(directory: str | None) -> Call[list[SavepointSummary]]:
+def savepoints(directory: str | None = None) -> Call[list[SavepointSummary]]:
     query = {} if directory is None else {"directory": directory}
     return Call(
         method="GET",
@@ -203,7 +190,8 @@ def savepoints(directory: str | None) -> Call[list[SavepointSummary]]:
 
 
 def show_savepoint(path: str) -> "Call[SavepointView]":
-    # Few ask for it, and every command would wait for its import.
+    """The savepoint's content; InvalidInput if the masters find none there."""
+    # Imported on use: every command would wait for it, and few need it.
     from stoker.savepoints.manifest import SavepointView  # noqa: PLC0415
 
     return Call(
@@ -214,9 +202,8 @@ def show_savepoint(path: str) -> "Call[SavepointView]":
     )
 
 
-def dispose_savepoint(path: str, trigger_id: str) -> Call[None]:
-    query = {"savepoint-path": path, "triggerId": trigger_id}
-    return Call(method="POST", path="/savepoint-disposal", query=query, read=lambda _body: None)
+def begin_disposal(path: str) -> Call[str]:
+    return _begin("/savepoint-disposal", {"savepoint-path": path})
 
 
 def disposal_outcome(trigger_id: str) -> Call[SavepointOutcome]:
@@ -227,25 +214,26 @@ def _operation(body: bytes) -> SavepointOutcome:
     return outcome_of(_decoded(body, dict[str, Any]))
 
 
-def upgrade(job_id: JobId, trigger_id: str, wanted: Replacing, length: int) -> Call[None]:
-    """On record when it is answered; the same trigger id again is the same operation."""
-    return Call(
-        method="POST",
-        path=_job_path(job_id, "/upgrade"),
-        query={
-            "triggerId": trigger_id,
-            "allowNonRestoredState": str(wanted.allow_non_restored_state).lower(),
-            **_replacing(wanted),
-        },
-        waits=length / STORED_BYTES_PER_SECOND,
-        read=lambda _body: None,
-    )
+def begin_upgrade(
+    job_id: JobId,
+    graph: JobGraph,
+    artifacts: Mapping[str, Path] | None = None,
+    *,
+    replacing: Replacing | None = None,
+) -> Call[str]:
+    """The trigger id of the upgrade, which the cluster completes by itself."""
+    wanted = replacing or Replacing()
+    query = {"allowNonRestoredState": str(wanted.allow_non_restored_state).lower()}
+    body = SubmissionBody(graph, artifacts or {}, new_boundary())
+    return _begin(_job_path(job_id, "/upgrade"), query | _replacing(wanted), body)
 
 
-def rescale(job_id: JobId, trigger_id: str, partitions: int, wanted: Replacing) -> Call[None]:
-    query = {"triggerId": trigger_id, "partitions": str(partitions), **_replacing(wanted)}
-    path = _job_path(job_id, "/rescale")
-    return Call(method="POST", path=path, query=query, read=lambda _body: None)
+def begin_rescale(
+    job_id: JobId, partitions: int, *, replacing: Replacing | None = None
+) -> Call[str]:
+    """Replace the job by itself with its state divided into this number of partitions."""
+    query = _replacing(replacing or Replacing(window_seconds=0.0))
+    return _begin(_job_path(job_id, "/rescale"), {"partitions": str(partitions)} | query)
 
 
 def _replacing(wanted: Replacing) -> dict[str, str]:
@@ -253,7 +241,7 @@ def _replacing(wanted: Replacing) -> dict[str, str]:
     return query if wanted.directory is None else query | {"target-directory": wanted.directory}
 
 
-def replacement(
+def replacement_state(
     job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float = WAIT_SECONDS
 ) -> Call[ReplacementState]:
     query = {"wait": f"{seconds:g}"} | ({} if known is None else {"known": known.value})
@@ -274,30 +262,31 @@ def task_executors() -> Call[list[TaskManager]]:
     return _get("/taskmanagers", TaskManagers, lambda answer: answer.taskmanagers)
 
 
-def submit(length: int) -> Call[JobSubmitted]:
+def submit(graph: JobGraph, artifacts: Mapping[str, Path] | None = None) -> Call[JobSubmitted]:
+    """`artifacts` are local files by their SHA-256."""
+    body = SubmissionBody(graph, artifacts or {}, new_boundary())
     return Call(
         method="POST",
         path="/jobs",
-        waits=length / STORED_BYTES_PER_SECOND,
-        read=lambda body: _decoded(body, JobSubmitted),
+        body=body,
+        waits=body.length / STORED_BYTES_PER_SECOND,
+        read=lambda answer: _decoded(answer, JobSubmitted),
     )
 
 
 def shut_down() -> Call[None]:
-    return Call(method="DELETE", path="/cluster", read=lambda _body: None)
+    """Shut down the whole cluster for good. Returns when the decision is durable."""
+    return _send("DELETE", "/cluster")
 
 
 def queues() -> Call[list[Queue]]:
     return _get("/queues", Queues, lambda answer: answer.queues)
 
 
-def drain(resource_id: ResourceId, seconds: float | None) -> Call[None]:
-    return Call(
-        method="POST",
-        path=f"/taskmanagers/{quote(resource_id, safe='')}/drain",
-        query={} if seconds is None else {"timeout": f"{seconds:g}"},
-        read=lambda _body: None,
-    )
+def drain(resource_id: ResourceId, seconds: float | None = None) -> Call[None]:
+    """Let a task executor leave; its batch tasks restart elsewhere after the given time."""
+    path = f"/taskmanagers/{quote(resource_id, safe='')}/drain"
+    return _send("POST", path, {} if seconds is None else {"timeout": f"{seconds:g}"})
 
 
 def _job_path(job_id: JobId, suffix: str = "") -> str:
@@ -308,6 +297,25 @@ def _checked(job_id: JobId) -> JobId:
     if not is_hex_id(job_id.lower()):
         raise InvalidInput(f"a job id is 32 hexadecimal digits, found {job_id!r}")
     return job_id
+
+
+def _begin(
+    path: str, query: Mapping[str, str] | None = None, body: SubmissionBody | None = None
+) -> Call[str]:
+    """Begins an operation; it is on record once this is answered."""
+    trigger_id = os.urandom(16).hex()
+    return Call(
+        method="POST",
+        path=path,
+        query={"triggerId": trigger_id, **(query or {})},
+        body=body,
+        waits=0.0 if body is None else body.length / STORED_BYTES_PER_SECOND,
+        read=lambda _body: trigger_id,
+    )
+
+
+def _send(method: str, path: str, query: Mapping[str, str] | None = None) -> Call[None]:
+    return Call(method=method, path=path, query=query or {}, read=lambda _body: None)
 
 
 def _get(path: str, kind: type[S], pick: Callable[[S], T]) -> Call[T]:

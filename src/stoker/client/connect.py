@@ -3,13 +3,10 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from stoker.client.cluster import Cluster
+from stoker.client.blocking import BlockingClient
+from stoker.client.cluster import AsyncCluster, Cluster
 from stoker.client.options import ClientOptions
-
-if TYPE_CHECKING:
-    from stoker.client.async_cluster import AsyncCluster
 
 DEFAULT_MASTER = "http://127.0.0.1:8081"
 
@@ -21,14 +18,12 @@ def connect(
     authorities: str | Path | None = None,
     options: ClientOptions | None = None,
 ) -> Cluster:
-    """A cluster by the URL of its master, or several with commas; nothing is sent yet.
+    """The cluster behind a master's URL, or behind several separated by commas; sends nothing yet.
 
-    Without it: $STOKER_MASTER, else http://127.0.0.1:8081. The token may come from
-    $STOKER_CLIENT_TOKEN; `authorities` is the file of those who sign for https:// masters.
+    Without a URL: $STOKER_MASTER, else http://127.0.0.1:8081. Without a token:
+    $STOKER_CLIENT_TOKEN. `authorities` is a PEM file of the authorities that sign for https://
+    masters.
     """
-    # The blocking client is there already; httpx would only cost time here.
-    from stoker.client.blocking import BlockingClient  # noqa: PLC0415
-
     return Cluster(BlockingClient(_masters(masters), _options(token, authorities, options)))
 
 
@@ -38,9 +33,9 @@ def connect_async(
     token: str | None = None,
     authorities: str | Path | None = None,
     options: ClientOptions | None = None,
-) -> "AsyncCluster":
-    """As `stoker.connect`, for programs with an event loop: `async with stoker.connect_async()`."""
-    from stoker.client.async_cluster import AsyncCluster  # noqa: PLC0415
+) -> AsyncCluster:
+    """As `connect`, for programs with an event loop: `async with stoker.connect_async()`."""
+    # Brings httpx, which the blocking client does without.
     from stoker.client.asynchronous import AsyncClient  # noqa: PLC0415
 
     return AsyncCluster(AsyncClient(_masters(masters), _options(token, authorities, options)))

@@ -8,7 +8,7 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import InvalidOption, Unavailable
 
 WAIT_SECONDS_OF_MANY = 5.0
-"""A master that freezes while it holds a question is not noticed before."""
+"""A master that freezes while it holds a question is noticed only after this time."""
 
 
 def parse_masters(text: str) -> tuple[str, ...]:
@@ -57,8 +57,8 @@ class Masters:
         self._current = (self._current + 1) % len(self._urls)
 
     @property
-    def wait_seconds(self) -> float:
-        """How long one is asked to hold a question: not long where another could answer it."""
+    def hold_seconds(self) -> float:
+        """How long a master is asked to hold a question: briefly if another one could answer."""
         return WAIT_SECONDS if len(self._urls) == 1 else WAIT_SECONDS_OF_MANY
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+import stoker
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.core.errors import NotFound
@@ -178,3 +179,14 @@ def test_none_is_left_when_the_client_is_forgotten(master: Master):
     client.jobs()
     del client
     assert master.connections[0].wait(10)
+
+
+def test_a_cluster_closes_its_connections_at_the_end_of_its_context() -> None:
+    master = Master()
+    with running(master):
+        with stoker.connect(master.url) as cluster:
+            cluster.jobs()
+            cluster.jobs()
+            assert master.calls == [0, 0]
+            assert not master.connections[0].is_set()
+        assert master.connections[0].wait(10)

@@ -46,7 +46,7 @@ if "httpx" in sys.argv:
     ("module", "wanted"),
     [
         ("stoker.client.cluster", {"msgspec"}),
-        ("stoker.client.async_cluster", {"msgspec", *HTTPX}),
+        ("stoker.client.asynchronous", {"msgspec", *HTTPX}),
     ],
 )
 def test_a_client_needs_msgspec_and_httpx_and_nothing_else(module: str, wanted: set[str]) -> None:

@@ -11,6 +11,7 @@ from stoker.core.ids import JobId
 from stoker.rest.http.access import Access, Bucket, RateLimit, Uploads, taken
 from stoker.security.roles import Role, allows
 from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+from stoker.testing.rest import new_graph
 
 NOW = 1_000
 
@@ -114,11 +115,11 @@ def test_whoever_may_submit_may_follow_and_keep_its_job_alive_and_no_more() -> N
     """By the paths that clients really call."""
     job = JobId("a" * 32)
     allowed = [
-        calls.submit(1),
+        calls.submit(new_graph()),
         calls.job(job),
         calls.status(job),
         calls.exceptions(job),
-        calls.client_heartbeat(job, 1.0),
+        calls.heartbeat(job, 1.0),
     ]
     refused = [calls.cancel(job), calls.jobs(), calls.quarantined(), calls.task_executors()]
     assert all(allows(Role.SUBMIT, call.method, call.path) for call in allowed)
