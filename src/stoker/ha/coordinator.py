@@ -1,8 +1,8 @@
 """The coordinator contract: small versioned records that all processes of a cluster share.
 
-Narrow on purpose, so that ZooKeeper, one machine's SQLite file and a simulation's memory can all
-keep it honestly. It knows nothing of jobs. Election, retrieval and every store are written once
-above it.
+The contract is narrow on purpose, so that ZooKeeper, an SQLite file on one machine, and the memory
+of a simulation can all fulfil it honestly. It knows nothing of jobs. Leader election, retrieval and
+every store are written once, on top of it, and run on each implementation.
 """
 
 import asyncio
@@ -15,23 +15,23 @@ from typing import Protocol
 class ConnectionState(Enum):
     CONNECTED = "connected"
     SUSPENDED = "suspended"
-    """Contact is lost, the session may live on: decide and write nothing."""
+    """Contact is lost, but the session may still live: decide nothing and write nothing."""
     LOST = "lost"
-    """The session is over, its ephemeral keys are gone or will go. Final for this object."""
+    """The session is over; its ephemeral keys are removed. This state is final."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Versioned:
     value: bytes
     version: int
-    """0 at creation, plus one with each write. A key that was deleted starts again at 0."""
+    """0 at creation, plus one with each write. A deleted key starts again at 0."""
     owner: str | None = None
-    """Session id, for an ephemeral key."""
+    """Id of the session that owns an ephemeral key; None for other keys."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """The key exists and is at this version."""
+    """Condition: the key exists and has this version."""
 
     key: str
     version: int
@@ -39,7 +39,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Create:
-    """The key does not exist; it does afterwards, at version 0."""
+    """Condition: the key does not exist. Effect: it does, at version 0."""
 
     key: str
     value: bytes
@@ -48,7 +48,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Put:
-    """The key exists (at this version unless None); it gets the value."""
+    """Condition: the key exists (at this version, unless None). Effect: it has the value."""
 
     key: str
     value: bytes
@@ -57,7 +57,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Delete:
-    """The key exists (at this version unless None); it goes."""
+    """Condition: the key exists (at this version, unless None). Effect: it is gone."""
 
     key: str
     version: int | None = None
@@ -69,8 +69,8 @@ Op = Check | Create | Put | Delete
 class Watch:
     """Fires once: at the first change after the read that set it, or when contact is lost.
 
-    It may fire without a change: whoever waited looks again.
-    Drivers hold it weakly: whoever waits no more need not say so.
+    It may also fire without a change, so read again after it has fired. Drivers hold a watch by a
+    weak reference: a watch that nobody waits for any more needs no removal.
     """
 
     def __init__(self) -> None:
@@ -88,17 +88,18 @@ class Watch:
 
 
 class Coordinator(Protocol):
-    """One session. Keys are paths such as `jobs/3f…`; parents need not exist beforehand.
+    """One session with the coordinator.
 
-    A key that holds a value never has keys below it, and the other way round, at any time: a
-    driver may keep empty parents for a while, so `children` may name a part below which there is
-    nothing. Values are at most 512 KiB (TooLarge). A key that breaks these rules is refused with
-    InvalidInput.
+    Keys are paths such as `jobs/3f…`; parents need not exist beforehand. A key with a value never
+    has keys below it, and vice versa. A driver may keep empty parents for a while, so `children`
+    may name a part below which there is nothing. Values have at most 512 KiB (TooLarge). A key
+    that breaks these rules is refused with InvalidInput.
 
-    All methods may raise CoordinatorUnavailable (surely not applied, as always when SUSPENDED),
-    SessionExpired (after LOST; surely not applied) and, for `commit`, ConnectionLost: the outcome
-    is unknown, read back after reconnecting, with `sync` first. A `commit` that is cancelled while
-    under way has an unknown outcome too. No call takes much longer than a session timeout.
+    Every method may raise CoordinatorUnavailable (surely not applied; always when SUSPENDED) and
+    SessionExpired (after LOST; surely not applied). `commit` may also raise ConnectionLost: its
+    outcome is unknown, so `sync` after reconnecting and read back what is there. The outcome of a
+    `commit` that is cancelled on the way is unknown too. No call takes much longer than a session
+    timeout.
 
     An *auto-renewing* coordinator opens a new session when one ends. It is SUSPENDED in between,
     and LOST only when closed; its `session` changes. It is for users without ephemeral keys, which
@@ -107,26 +108,28 @@ class Coordinator(Protocol):
 
     @property
     def session(self) -> str:
-        """Id of this session, as it stands in `Versioned.owner`."""
+        """Id of this session, as in `Versioned.owner`."""
         ...
 
     @property
     def session_timeout(self) -> float:
-        """Seconds after which the session of a silent client ends; infinite if it never does."""
+        """Seconds after which the session of a silent client ends; infinite if it never ends."""
         ...
 
     @property
     def last_contact(self) -> float:
-        """Loop time at which the session was alive for sure: that of the last question to which
-        the coordinator has answered. So the session lives until `session_timeout` after it."""
+        """Loop time at which the session surely lived: when the last answered request was sent.
+
+        The session lives at least until `session_timeout` after it.
+        """
         ...
 
     @property
     def tolerates_suspension(self) -> bool:
-        """Whether who leads, and who is known to lead, outlives SUSPENDED.
+        """Whether a leadership, and the knowledge of a leader, survives SUSPENDED.
 
-        Never for longer than a session timeout after the last contact: until then nobody else
-        can lead.
+        Never for longer than a session timeout after the last contact: only until then can no
+        other process lead.
         """
         ...
 
@@ -134,36 +137,36 @@ class Coordinator(Protocol):
     def state(self) -> ConnectionState: ...
 
     async def wait_for_state_other_than(self, known: ConnectionState) -> ConnectionState:
-        """The state, as soon as it differs from the known one."""
+        """Return the state as soon as it differs from the known one."""
         ...
 
     async def read(self, key: str, *, watch: Watch | None = None) -> Versioned | None:
         """The value, or None when there is no such key; the watch is set in either case.
 
-        May be older than another client's last write until `sync` (as with ZooKeeper).
+        The value may be older than another client's last write, unless `sync` came before.
         """
         ...
 
     async def children(self, key: str, *, watch: Watch | None = None) -> list[str]:
-        """Names right below: the next part of every key that begins with this one, sorted.
+        """The names directly below: the next part of every key that begins with this one, sorted.
 
         The watch fires when a child comes or goes, not when a child's value changes.
         """
         ...
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
-        """All or nothing. Answers the version that each op's key has afterwards (-1 if deleted).
+        """Apply all operations or none; return each key's version afterwards (-1 if deleted).
 
-        Ops hold one after the other: each sees what those before it did. Raises for the first one
-        that does not hold, with nothing applied: KeyExists, NoSuchKey or VersionMismatch, whose
-        facts name the key.
+        Each operation sees the effects of those before it. When the condition of one is not met,
+        nothing is applied, and the first such operation raises KeyExists, NoSuchKey or
+        VersionMismatch, whose facts name the key.
         """
         ...
 
     async def sync(self) -> None:
-        """Reads after this see every write that was acknowledged to anyone before it."""
+        """Make later reads see every write that was acknowledged to any client before this call."""
         ...
 
     async def close(self) -> None:
-        """End the session: its ephemeral keys go at once. State becomes LOST."""
+        """End the session, with its ephemeral keys. The state becomes LOST."""
         ...

@@ -239,7 +239,7 @@ class LeaderElection:
         async with TaskScope("election") as scope:
             events = [
                 scope.spawn("key", watch.wait()),
-                scope.spawn("is_revoked", grant.wait_until_revoked()),
+                scope.spawn("revoked", grant.wait_until_revoked()),
                 scope.spawn("contenders", self._contenders.wait_until(lambda some: not some)),
                 scope.spawn(
                     "contact",

@@ -1,4 +1,9 @@
-"""The leadership of a process: an epoch, and every write fenced by it."""
+"""The grant of leadership to a process: an epoch, and every write fenced by it.
+
+A process may believe that it leads when another one does already, because it was frozen or cut
+off. So no write relies on that belief: each transaction also checks the epoch at the coordinator,
+and fails as a whole once a later leader has raised it.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +16,7 @@ from stoker.ha.follow import has_contact, session_surely_lives
 
 
 class Grant:
-    """From the raised epoch until it is revoked, once and for good."""
+    """Lasts from raising the epoch until it is revoked, which is final."""
 
     def __init__(self, coordinator: Coordinator, *, process: ResourceId, epoch: int) -> None:
         self.coordinator = coordinator
@@ -30,14 +35,14 @@ class Grant:
 
     @property
     def is_certain(self) -> bool:
-        """No other process can lead: a session timeout has not passed since the last contact.
+        """Whether no other process can lead: the last contact is less than a session timeout ago.
 
-        A process that was frozen knows by its clock that it was, before any event tells it.
+        A process that was frozen notices it here by its clock, before any event arrives.
         """
         return self.is_valid and session_surely_lives(self.coordinator)
 
     def require_certainty(self) -> None:
-        """LeadershipLost when another process may lead: for what no transaction can fence."""
+        """Raise LeadershipLost if another process may lead; for effects without a fence."""
         if not self.is_certain:
             raise self._lost()
 
@@ -53,7 +58,7 @@ class Grant:
         return await self.commit_until_superseded(ops)
 
     async def commit_until_superseded(self, ops: Sequence[Op]) -> list[int]:
-        """For the last words of a is_revoked leader, which count while nobody has followed it."""
+        """Commit also after revocation, as long as no later leader has raised the epoch."""
         try:
             versions = await self.coordinator.commit([Check(keys.EPOCH, self.epoch), *ops])
         except (VersionMismatch, NoSuchKey) as error:
@@ -68,8 +73,8 @@ class Grant:
 
     def _lost(self) -> LeadershipLost:
         return LeadershipLost(
-            f"{self.process} does not lead any more; what it began in epoch {self.epoch} is for "
-            "the next leader to finish",
+            f"{self.process} leads no longer; the next leader finishes what was begun in epoch "
+            f"{self.epoch}",
             process=self.process,
             epoch=self.epoch,
         )

@@ -1,7 +1,8 @@
 """Whether a coordinator and a storage belong to the same cluster.
 
-Records at the coordinator and content in the storage are two halves of one thing. Whoever removes
-content because no record points to it must be sure that it looks at the right records.
+The sweep deletes content in the storage that no record at the coordinator points to. If a wrong
+option joined the storage of one cluster with the coordinator of another, it would delete
+everything. So both carry the same identity, and the sweep runs only where they agree.
 """
 
 from typing import Final
@@ -17,7 +18,7 @@ FILE: Final = "cluster-id"
 
 
 async def bind_to_same_cluster(leadership: Leadership, storage: Storage, ids: Ids) -> bool:
-    """Binds them to each other when they meet for the first time."""
+    """Bind both to each other when they are used together for the first time, else compare them."""
     identity = await _identity(leadership, ids)
     try:
         await storage.create(FILE, identity)
@@ -34,7 +35,7 @@ async def _identity(leadership: Leadership, ids: Ids) -> bytes:
     try:
         await leadership.commit([Create(keys.CLUSTER, identity)])
     except KeyExists:
-        # A leader before this one; a write whose outcome it never learnt.
+        # An earlier leader wrote it, or this one in a commit whose outcome it never learnt.
         found = await leadership.coordinator.read(keys.CLUSTER)
         assert found is not None
         return found.value

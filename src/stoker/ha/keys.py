@@ -1,4 +1,4 @@
-"""Names at the coordinator and paths in the storage. Both are written down and never renamed."""
+"""Keys at the coordinator and paths in the storage. Stored data depends on them: never rename."""
 
 import hashlib
 from typing import Final
@@ -7,15 +7,15 @@ from urllib.parse import quote
 from stoker.core.ids import AttemptId, JobId, RegionId, ResourceId
 
 ELECTION: Final = "election"
-"""Ephemeral, of the process that leads."""
+"""Ephemeral key of the process that leads."""
 EPOCH: Final = "epoch"
-"""Its version is the epoch; never deleted, since versions would start again."""
+"""Its version is the epoch. Never deleted: versions would start again at 0."""
 
 CLUSTER: Final = "cluster"
-"""The cluster's identity, which its storage has too; never deleted."""
+"""The identity of the cluster, which its storage has too. Never deleted."""
 
 SHUTDOWN: Final = "shutdown"
-"""That the cluster is to end for good, or has ended; stays until the next shutdown."""
+"""The last shutdown of the cluster; stays until the next one."""
 
 JOBS: Final = "jobs"
 RESULTS: Final = "results"
@@ -23,7 +23,7 @@ CANCELLATIONS: Final = "wishes"
 ATTEMPTS: Final = "attempts"
 REPLACEMENTS: Final = "replacements"
 MASTERS: Final = "masters"
-"""Ephemeral, one for each master that is there."""
+"""One ephemeral key for each running master."""
 
 
 def leader(component: str) -> str:
@@ -59,7 +59,7 @@ def attempt(job_id: JobId, region: RegionId) -> str:
 
 
 def replacement(job_id: JobId, trigger_id: str) -> str:
-    """At the coordinator, and the folder of its content in the storage."""
+    """Key at the coordinator, and folder of the content in the storage."""
     return f"{REPLACEMENTS}/{job_id}/{trigger_id}"
 
 
@@ -88,17 +88,17 @@ def outcome(job_id: JobId, region: RegionId, attempt_id: AttemptId) -> str:
 
 
 def results_folder(job_id: JobId) -> str:
-    """Where results of materialized vertices stand, and the decisions to publish outputs."""
+    """Folder of the results of materialized vertices, and of the decisions to publish outputs."""
     return f"jobs/{job_id}/materialized"
 
 
 def publication(region: RegionId) -> str:
-    """Within the folder of results, under a name that no vertex has."""
+    """Path within the folder of results; no vertex can have this name."""
     return f".publications/{digest(region)[:32]}.json"
 
 
 LOG_CHUNK_BYTES: Final = 1024 * 1024
-"""Logs are kept in pieces of this size, so that a reader need not take all of one."""
+"""Logs are stored in chunks of this size, so that a reader need not load a whole log."""
 
 
 def log_chunk(job_id: JobId, attempt_id: AttemptId, stream: str, number: int) -> str:
@@ -106,7 +106,7 @@ def log_chunk(job_id: JobId, attempt_id: AttemptId, stream: str, number: int) ->
 
 
 def part(text: str) -> str:
-    """Any text of a user as one part of a key, and no two texts as the same one."""
+    """Any text of a user as one part of a key; different texts give different parts."""
     return quote(text, safe="").replace(".", "%2E")
 
 

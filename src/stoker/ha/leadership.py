@@ -1,4 +1,4 @@
-"""Leadership as a scope: what a component that leads may do."""
+"""Leadership of one component: its token, its fenced writes, and its published address."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from stoker.ha.publication import LeaderPublication
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Leadership:
-    """One component's part of a grant, with a session id of its own."""
+    """One component's share of a grant, with its own session id."""
 
     component: str
     token: FencingToken
@@ -25,7 +25,7 @@ class Leadership:
 
     @property
     def coordinator(self) -> Coordinator:
-        """For reads. Writes go through `commit`."""
+        """For reads only; writes go through `commit`."""
         return self.grant.coordinator
 
     @property
@@ -34,16 +34,16 @@ class Leadership:
         return self.grant.is_valid
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
-        """One transaction that holds only while no later leader has raised the epoch.
+        """Commit a transaction on the condition that no later leader has raised the epoch.
 
-        Raises LeadershipLost, with nothing applied, when this leadership is over; else as the
-        coordinator's `commit`.
+        Raises LeadershipLost, with nothing applied, when this leadership is over; otherwise the
+        errors of the coordinator's `commit`.
         """
         return await self.grant.commit(ops)
 
     async def publish(self, address: str) -> None:
-        """Confirm: others find this component at the address while the leadership lasts.
+        """Publish the address of this component for as long as the leadership lasts.
 
-        Returns when it is written, or, without writing, when the leadership is over.
+        Returns when the address is written, or without writing when the leadership is over.
         """
         await self.publication.publish(address)

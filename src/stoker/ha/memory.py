@@ -1,4 +1,4 @@
-"""A coordinator in memory, for tests and simulations: honest sessions, and faults on demand."""
+"""A coordinator in memory, for tests and simulations: real session semantics, faults on demand."""
 
 import asyncio
 import itertools
@@ -14,14 +14,14 @@ from stoker.ha.watches import WatchedState, Watches, WatchKey, WatchKind
 
 
 class Loss(Enum):
-    """When the connection goes, seen from a commit under way."""
+    """When the connection breaks, relative to a commit under way."""
 
     BEFORE_APPLYING = "before applying"
     AFTER_APPLYING = "after applying"
 
 
 class _Tree:
-    """The records, at one moment."""
+    """The records at one moment."""
 
     def __init__(self, records: dict[str, Record] | None = None) -> None:
         self.records = records or {}
@@ -42,7 +42,7 @@ class _Tree:
         return WatchedState((record.created, record.version) if record else ())
 
     def _lives_below(self, key: str) -> Iterable[tuple[str, int]]:
-        """A child that went and came back has changed, though the names are the same."""
+        """A child that was deleted and created again has changed, though its name is the same."""
         for name in self.children(key):
             record = self.get(f"{key}/{name}")
             yield name, record.created if record else 0
@@ -52,10 +52,10 @@ class _Tree:
 
 
 class MemoryCoordination:
-    """What all sessions share, and where their faults are made.
+    """The state that all sessions share, with methods that cause faults.
 
-    A suspended session ends after `session_timeout` seconds of loop time, when one is given; its
-    client learns of it when it is resumed, as over a real network. A auto-renewing one then begins
+    A suspended session ends after `session_timeout` seconds of loop time, if given; its client
+    learns of that when it is resumed, as over a real network. A auto-renewing one then begins
     another session.
     """
 
@@ -78,7 +78,7 @@ class MemoryCoordination:
         return session
 
     def expire(self, session: "MemoryCoordinator", *, tell: bool = True) -> None:
-        """End the session. One that is not told finds out at its next call."""
+        """End the session. Without `tell`, its client finds out at its next call."""
         self._end(session.session)
         if tell:
             session.lose_session()
@@ -94,15 +94,15 @@ class MemoryCoordination:
         session.reconnect()
 
     def lose_next_commit(self, session: "MemoryCoordinator", loss: Loss) -> None:
-        """Its next commit raises ConnectionLost, and the session is suspended until resumed."""
+        """Make its next commit raise ConnectionLost, and suspend the session until resumed."""
         session.next_loss = loss
 
     def delay_reads(self, session: "MemoryCoordinator") -> None:
-        """It reads what is there now, and gets no watches, until it syncs or writes."""
+        """Freeze the state that the session reads and watches, until it syncs or writes."""
         session.stale_tree = self._tree.copy()
 
     def heal(self, session: "MemoryCoordinator") -> None:
-        """No fault is pending any more, and it sees what all see."""
+        """Cancel all pending faults of the session and let it see the current state."""
         session.next_loss = None
         session.reconnect()
         session.catch_up()
@@ -114,7 +114,7 @@ class MemoryCoordination:
         return self._tree
 
     def all_keys(self) -> list[str]:
-        """Everything there is, for the assertions of tests."""
+        """All keys, for the assertions of tests."""
         return sorted(self._tree.records)
 
     def apply(self, ops: Sequence[Op], session: str) -> list[int]:
@@ -247,7 +247,7 @@ class MemoryCoordinator:
             self.lose_session()
 
     def lose_session(self) -> None:
-        """It learns that its session is over."""
+        """Inform the client that its session is over."""
         if self.state is ConnectionState.LOST:
             return
         if not self._auto_renewing:
@@ -259,7 +259,7 @@ class MemoryCoordinator:
         self._state.set(ConnectionState.CONNECTED)
 
     def note_contact(self) -> None:
-        """Contact ends now, or the session does: whichever was first counts."""
+        """Record the last contact: contact or the session ends now, whichever came first."""
         if self.state is ConnectionState.CONNECTED:
             self._contact_until = asyncio.get_running_loop().time()
 
@@ -281,7 +281,7 @@ class MemoryCoordinator:
         )
 
     async def _turn(self) -> None:
-        """Let others run, as a real call would; then see whether there is a server at all."""
+        """Let other tasks run, as a real call would, then check contact and session."""
         await asyncio.sleep(0)
         if self.state is ConnectionState.SUSPENDED:
             raise CoordinatorUnavailable("no contact with the coordinator; try again later")

@@ -1,4 +1,4 @@
-"""Which coordinator a URL means."""
+"""Opening the coordinator that a URL names."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -18,7 +18,7 @@ async def open_coordinator(
     """A new session; an auto-renewing one is replaced by another session when it ends.
 
     `embedded:///directory` serves the processes of one machine; `zookeeper://host:port,…/root`
-    those of many. The options are for the latter.
+    processes on many machines. The options are for ZooKeeper.
     """
     parts = urlsplit(url)
     match parts.scheme:

@@ -1,4 +1,9 @@
-"""Where a leading component can be reached: written, kept, and taken back by its owner."""
+"""Publication of a leader's address: written, maintained and withdrawn by its owner.
+
+An address must never survive its leader, nor a later leader's address be overwritten by an earlier
+one. So the key is ephemeral, and every write of it is fenced by the epoch. Others may still delete
+or replace the key by mistake; the leader watches it and writes it back.
+"""
 
 import asyncio
 import contextlib
@@ -19,12 +24,12 @@ from stoker.ha.record import StoredRecord, encode
 log = logging.getLogger(__name__)
 
 REASSERT_SECONDS: Final = 120.0
-"""A watch tells of changes at once; this is for those it may have missed."""
+"""A watch reports changes at once; this interval covers changes that it may have missed."""
 RETRY_SECONDS: Final = 0.5
 
 
 class LeaderAddress(StoredRecord, frozen=True, kw_only=True):
-    """What `leader/<component>` says."""
+    """Value of `leader/<component>`."""
 
     component: str
     address: str
@@ -33,7 +38,7 @@ class LeaderAddress(StoredRecord, frozen=True, kw_only=True):
 
 
 class LeaderPublication:
-    """At most one address for each leadership, asserted for as long as it lasts."""
+    """At most one address for each leadership, maintained for as long as it lasts."""
 
     def __init__(self, grant: Grant, component: str, token: FencingToken) -> None:
         self._grant = grant
@@ -43,7 +48,7 @@ class LeaderPublication:
         self._wanted: Latest[bytes | None] = Latest(None)
 
     async def publish(self, address: str) -> None:
-        """Again and again, until it is written or the leadership is over."""
+        """Try until the address is written or the leadership is over."""
         wanted = encode(
             LeaderAddress(
                 component=self._component,
@@ -52,7 +57,7 @@ class LeaderPublication:
                 process=self._grant.process,
             )
         )
-        # Nearly always nothing is there, so it is looked at only if that proves wrong.
+        # The key is nearly always absent, so read it only if creating it fails.
         stands = await self._try(self._create(wanted))
         while not stands and not self._grant.is_revoked:
             stands = await self._try(self._assert(wanted, Watch()))
@@ -60,7 +65,7 @@ class LeaderPublication:
             self._wanted.set(wanted)
 
     async def keep(self) -> None:
-        """Write it back whenever somebody else changed or removed it."""
+        """Write the address back whenever somebody else changed or removed it."""
         while not self._grant.is_revoked:
             wanted = await self._wanted.wait_until(lambda value: value is not None)
             assert wanted is not None
@@ -71,7 +76,7 @@ class LeaderPublication:
                         await watch.wait()
 
     async def withdraw(self) -> None:
-        """Remove it, unless a next leader may have published: then it is theirs to replace."""
+        """Remove the address, unless a later leader may have published its own."""
         if self._wanted.value is None:
             return
         try:
@@ -101,7 +106,7 @@ class LeaderPublication:
         return True
 
     async def _assert(self, wanted: bytes, watch: Watch) -> bool:
-        """Whether the right address stood there, with the watch set on it, at the last look."""
+        """Whether the key had the right address when it was read with the watch."""
         found = await self._grant.coordinator.read(self._key, watch=watch)
         if found is not None and self._is_own(found, wanted):
             return True
@@ -109,7 +114,7 @@ class LeaderPublication:
         try:
             await self._grant.commit(self._replacement(found, wanted))
         except (Conflict, NotFound):
-            # Somebody was faster, or the read was old.
+            # Another writer was faster, or the read returned an old value.
             await self._grant.coordinator.sync()
         failpoint("publication.after-write")
         return False
@@ -120,7 +125,7 @@ class LeaderPublication:
             return [create]
         if found.owner == self._grant.coordinator.session:
             return [Put(self._key, wanted, found.version)]
-        # A key cannot change its owner, and one of a foreign session would go with that session.
+        # A key cannot change its owner: a key of another session would vanish with that session.
         return [Delete(self._key, found.version), create]
 
     def _is_own(self, found: Versioned, wanted: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Records as they are kept: JSON with a version."""
+"""The format of stored records: JSON with a version."""
 
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=StoredRecord)
 
 
 def encode(value: Value) -> bytes:
-    """Equal values give equal bytes, in every process."""
+    """Encode so that equal values give equal bytes in every process."""
     return msgspec.json.encode(value, order="deterministic")
 
 

@@ -1,4 +1,8 @@
-"""What a transaction does to a set of records: pure, and the same for every driver of our own."""
+"""What a transaction does to a set of records.
+
+Pure, and shared by all drivers that keep the records themselves (memory and embedded), so that
+they agree on every condition, version and refusal.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +20,11 @@ class Record:
     version: int
     owner: str | None
     created: int
-    """Differs for each life of a key, since versions start again."""
+    """Differs each time that a key is created, while versions start again at 0."""
 
 
 class Records(Protocol):
-    """The committed state that a transaction begins with."""
+    """The committed state before a transaction."""
 
     def get(self, key: str) -> Record | None: ...
 
@@ -31,24 +35,24 @@ class Records(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What becomes of a key that exists afterwards."""
+    """The state of a key that exists after the transaction."""
 
     value: bytes
     version: int
     owner: str | None
     anew: bool
-    """It is another life of the key: it did not exist before, or was deleted in between."""
+    """The transaction created the key: it did not exist before, or was deleted in between."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     versions: list[int]
     changes: dict[str, Written | None]
-    """None: the key is gone afterwards, or never came to be."""
+    """None for a key that does not exist afterwards."""
 
 
 def plan(ops: Sequence[Op], records: Records, *, session: str) -> Plan:
-    """The outcome of the ops in their order; raises for the first one that does not hold."""
+    """Apply the operations in order; raise for the first one whose condition is not met."""
     draft = _Draft(records=records, session=session)
     return Plan(versions=[draft.apply(op) for op in ops], changes=draft.changes)
 
@@ -56,7 +60,9 @@ def plan(ops: Sequence[Op], records: Records, *, session: str) -> Plan:
 def checked_key(key: str) -> str:
     parts = key.split("/")
     if any(part in ("", ".", "..") for part in parts) or not key.isprintable():
-        raise InvalidInput(f"{key!r} is not a key: parts between slashes, none empty", key=key)
+        raise InvalidInput(
+            f"{key!r} is not a key: write non-empty parts with slashes between them", key=key
+        )
     return key
 
 
@@ -129,7 +135,7 @@ class _Draft:
         return written.version
 
     def _check_place(self, key: str) -> None:
-        """A key with a value has nothing below it."""
+        """InvalidInput when a key with a value would have keys below it."""
         for ancestor in ancestors(key):
             if self._current(ancestor) is not None:
                 raise InvalidInput(f"{key} cannot be below {ancestor}, which has a value", key=key)

@@ -1,4 +1,4 @@
-"""Watches that were set and have not has_fired: who waits for what, and what they had seen."""
+"""Watches that have not fired yet, and the state that each reader saw when it set its watch."""
 
 import weakref
 from collections import Counter
@@ -24,7 +24,7 @@ class WatchKey(NamedTuple):
 
 
 def watch_keys_changed_by(key: str) -> Iterator[WatchKey]:
-    """What a change of this key may have altered."""
+    """The watch keys that a change of this key may affect."""
     yield WatchKey(WatchKind.VALUE, key)
     for ancestor in ancestors(key):
         yield WatchKey(WatchKind.CHILDREN, ancestor)
@@ -36,7 +36,7 @@ class WatchedState:
 
     identity: tuple[object, ...]
     owners: frozenset[str] = frozenset()
-    """Sessions whose end would change it."""
+    """Sessions whose end would change this state."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class _Waiting:
 
 
 class Watches:
-    """Fires in the order in which they were set, so that simulations can be repeated.
+    """Fires watches in the order in which they were set, so that simulations are repeatable.
 
-    With thousands of jobs each of which waits for a key, no change and no watch may cost a look at
-    all of them.
+    Thousands of jobs may each wait for a key, so neither a change nor a new watch may cost a pass
+    over all watches.
     """
 
     def __init__(self) -> None:
@@ -59,10 +59,10 @@ class Watches:
         self._added = 0
         self._size = 0
         self._wanted = 0
-        """How many there were after the last look at all of them."""
+        """How many watches were left after the last pass over all of them."""
 
     def add(self, watch_key: WatchKey, seen: WatchedState, watch: Watch) -> None:
-        # Not for each one: with thousands of jobs that would take longer than all else.
+        # Not at each call: with thousands of jobs that would take longer than everything else.
         if self._size >= 2 * self._wanted + _FEW:
             self._drop_unwanted()
         self._added += 1
@@ -73,14 +73,14 @@ class Watches:
 
     @property
     def any_wanted(self) -> bool:
-        """Whether anybody waits for anything."""
+        """Whether anybody waits for any watch."""
         if any(_waits(entry) for entries in self._set.values() for entry in entries):
             return True
         self._drop_unwanted()
         return False
 
     def watched_keys(self, touched: Iterable[str] | None = None) -> set[WatchKey]:
-        """What somebody waits for; only what a change of the touched keys may have altered."""
+        """Keys that somebody waits for; with `touched`, only those that it may affect."""
         if touched is None:
             self._drop_unwanted()
             return set(self._set)
@@ -92,11 +92,11 @@ class Watches:
         }
 
     def owners(self) -> set[str]:
-        """Sessions whose end may change what somebody waits for."""
+        """Sessions whose end may change a watched state."""
         return set(self._owners)
 
     def settle(self, now: Mapping[WatchKey, WatchedState]) -> None:
-        """Fire those whose watch_key looks different now."""
+        """Fire the watches whose state has changed."""
         due = [
             entry
             for watch_key in now.keys() & self._set.keys()

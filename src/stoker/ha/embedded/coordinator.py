@@ -1,8 +1,8 @@
 """The coordinator of one machine: SQLite for the records, file locks for liveness.
 
-A process that dies is noticed within two polls by those who watch its keys. One that is frozen
-keeps its lock: on one machine, that is for its owner to see. The directory must be on a local
-disk, since locks and shared memory are not reliable on network file systems.
+A process that dies is noticed within two polls by those who watch its keys. A process that is
+frozen keeps its lock; on a single machine its owner has to notice that. The directory must be on a
+local disk, because locks and shared memory are not reliable on network file systems.
 """
 
 import asyncio
@@ -42,15 +42,15 @@ class EmbeddedCoordinator:
         self._commits = GroupCommit(session.commit)
         self._watches = Watches()
         self._touched: set[str] = set()
-        """Keys of own transactions at which nobody has looked since."""
+        """Keys of own transactions that the observer has not examined yet."""
         self._recent: set[str] = set()
-        """Those that were looked at last."""
+        """Keys that the observer examined in its last pass."""
         self._suspicious = False
-        """Any watch_key may look different."""
+        """Any watched state may have changed."""
         self._has_written = False
-        """Since the thread was asked last whether others have."""
+        """This session has written since the thread last checked for changes by others."""
         self._awake = asyncio.Event()
-        """The observer has something to look at."""
+        """The observer has something to examine."""
         self._poll_is_due = False
         self._observer: asyncio.Task[None] | None = None
         self._blind = False
@@ -66,7 +66,7 @@ class EmbeddedCoordinator:
         try:
             return cls(await asyncio.shield(opening), thread, auto_renewing=auto_renewing)
         except BaseException:
-            # The thread goes on when its waiter is cancelled: do not leave a living session.
+            # The thread continues when its waiter is cancelled: do not leave a live session behind.
             await asyncio.wait([opening])
             if opening.exception() is None:
                 await thread.run(opening.result().end)
@@ -100,7 +100,7 @@ class EmbeddedCoordinator:
 
     async def read(self, key: str, *, watch: Watch | None = None) -> Versioned | None:
         watch_key = WatchKey(WatchKind.VALUE, checked_key(key))
-        await self._let_others_go_on()
+        await self._yield_to_others()
         found = None if self._commits.may_change(key) else self._session.inline.read(key)
         if found is None:
             found = await self._thread.run(self._session.read, key)
@@ -112,7 +112,7 @@ class EmbeddedCoordinator:
 
     async def children(self, key: str, *, watch: Watch | None = None) -> list[str]:
         watch_key = WatchKey(WatchKind.CHILDREN, checked_key(key))
-        await self._let_others_go_on()
+        await self._yield_to_others()
         found = None if self._commits.may_change(key) else self._session.inline.children(key)
         if found is None:
             found = await self._thread.run(self._session.children, key)
@@ -138,20 +138,20 @@ class EmbeddedCoordinator:
             self._note_own_change(transaction.changes)
 
     def _note_own_change(self, keys: frozenset[str]) -> None:
-        """For the observer; one that begins looks at all there is."""
+        """Note own changes for a running observer; a new observer examines everything anyway."""
         self._has_written = True
         if self._observer is not None and not self._observer.done():
             self._touched.update(keys)
-            # Whoever sets a watch just now, after an earlier look, is served by the next poll.
+            # A watch that is being set just now, after an earlier read, is served by the next poll.
             if self._watches.watched_keys(keys):
                 self._awake.set()
 
     async def sync(self) -> None:
-        """Nothing to do: every read is of the one file."""
-        await self._let_others_go_on()
+        """Nothing to synchronize: every read goes to the one file."""
+        await self._yield_to_others()
 
-    async def _let_others_go_on(self) -> None:
-        """Who reads thousands of records one by one must not stop the loop."""
+    async def _yield_to_others(self) -> None:
+        """Yield, so that reading thousands of records one by one does not block the loop."""
         self._require_session()
         await asyncio.sleep(0)
         self._require_session()
@@ -183,46 +183,46 @@ class EmbeddedCoordinator:
         if self.state is ConnectionState.LOST:
             self._watches.fire_all()
         elif self._observer is None or self._observer.done():
-            self._observer = asyncio.create_task(self._look_for_changes(), name="coordinator/watch")
+            self._observer = asyncio.create_task(self._observe_changes(), name="coordinator/watch")
 
-    async def _look_for_changes(self) -> None:
+    async def _observe_changes(self) -> None:
         loop = asyncio.get_running_loop()
         self._suspicious = True
         while self.state is ConnectionState.CONNECTED and self._watches.any_wanted:
-            await self._look(at_others=True)
+            await self._examine(check_others=True)
             self._poll_is_due = False
-            # A timer rather than a time-out: this goes on day and night, 20 times a second.
-            timer = loop.call_later(POLL_SECONDS, self._time_to_poll)
+            # A timer is cheaper than a timeout; this runs 20 times a second, all the time.
+            timer = loop.call_later(POLL_SECONDS, self._poll_now)
             try:
                 while await self._awake.wait() and not self._poll_is_due:
-                    await self._look(at_others=False)
+                    await self._examine(check_others=False)
             finally:
                 timer.cancel()
 
-    def _time_to_poll(self) -> None:
+    def _poll_now(self) -> None:
         self._poll_is_due = True
         self._awake.set()
 
-    async def _look(self, *, at_others: bool) -> None:
+    async def _examine(self, *, check_others: bool) -> None:
         self._awake.clear()
         touched, self._touched = self._touched, set()
         again, self._recent = self._recent, touched
         try:
-            if at_others and not await self._session_lives():
+            if check_others and not await self._session_lives():
                 return
-            # Twice at each: a read that was under way may have set its watch since.
+            # Examine each key twice: a read that was under way may have set its watch since.
             watch_keys = self._watches.watched_keys(None if self._suspicious else touched | again)
             watched_states = await self._watched_states(watch_keys)
         except CoordinatorUnavailable as error:
             if not self._blind:
-                log.warning("changes by others are not seen for now: %s", error)
+                log.warning("changes by other processes are not visible for now: %s", error)
             self._blind = self._suspicious = True
             return
         self._blind = self._suspicious = False
         self._watches.settle(watched_states)
 
     async def _watched_states(self, watch_keys: set[WatchKey]) -> dict[WatchKey, WatchedState]:
-        """The thread looks after every transaction that was noted, or has been cancelled."""
+        """Read on the loop, or in the thread if a transaction under way may change these keys."""
         if any(self._commits.may_change(watch_key.key) for watch_key in watch_keys):
             found_inline = None
         else:
@@ -235,15 +235,15 @@ class EmbeddedCoordinator:
 
     async def _session_lives(self) -> bool:
         owners = self._watches.owners()
-        look = self._session.inline.look(owners)
-        if look is None or (look.changed and self._has_written):
+        poll = self._session.inline.poll(owners)
+        if poll is None or (poll.changed and self._has_written):
             self._has_written = False
-            look = await self._thread.run(self._session.look, owners)
-        self._suspicious |= look.changed
-        if not look.session_valid:
+            poll = await self._thread.run(self._session.poll, owners)
+        self._suspicious |= poll.changed
+        if not poll.session_valid:
             log.error("the session file of %s was removed; the session is over", self.session)
             self._lose()
-        return look.session_valid
+        return poll.session_valid
 
     async def _end_observer(self) -> None:
         if self._observer is None:

@@ -16,9 +16,9 @@ _PRIMARY_CODE = 0xFF
 
 
 class Database:
-    """Blocking; used by one thread only. Raises CoordinatorUnavailable, or as said.
+    """All methods block, and belong to one thread. They raise CoordinatorUnavailable.
 
-    One that only reads needs a file that was prepared, and fails at once where others would wait.
+    A read-only database needs a prepared file, and fails at once where others would wait.
     """
 
     def __init__(self, path: Path, *, is_read_only: bool = False) -> None:
@@ -49,7 +49,7 @@ class Database:
         with self.exclusively(), self._translated("prepared"):
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version == 0:
-                # Ids are never used again, so that each life of a key can be told from others.
+                # Ids are never reused, so that a key that is created again can be told from before.
                 self._connection.execute(
                     "CREATE TABLE record (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL "
                     "UNIQUE, value BLOB NOT NULL, version INTEGER NOT NULL, owner TEXT)"
@@ -76,7 +76,7 @@ class Database:
         return [found for found, _, _ in self.below(key)]
 
     def below(self, key: str, *, limit: int | None = None) -> list[tuple[str, int, str | None]]:
-        """Key, id and owner of all that begin with `key/`, or of so many of them."""
+        """Key, id and owner of all keys that begin with `key/`, at most `limit` of them."""
         with self._translated("read"):
             # "0" is the character after "/".
             return self._connection.execute(
@@ -85,7 +85,7 @@ class Database:
             ).fetchall()
 
     def apply(self, ops: Sequence[Op], *, session: str) -> list[int]:
-        """To be called inside `exclusively`."""
+        """Call it inside `exclusively`."""
         planned = plan(ops, self, session=session)
         with self._translated("written"):
             self._write(planned)
@@ -109,21 +109,21 @@ class Database:
                 )
 
     def remove_keys_of(self, session: str) -> None:
-        """To be called inside `exclusively`."""
+        """Call it inside `exclusively`."""
         with self._translated("written"):
             self._connection.execute("DELETE FROM record WHERE owner = ?", (session,))
 
     def changes_by_others(self) -> int:
-        """Another number after any other connection has committed."""
+        """A number that changes when another connection has committed."""
         with self._translated("read"):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         return int(version)
 
     @contextlib.contextmanager
     def exclusively(self, *, durable: bool = True) -> Iterator[None]:
-        """One transaction: nobody else writes meanwhile, and all is durable or nothing is.
+        """One transaction: nobody else writes meanwhile, and all of it is durable or nothing.
 
-        One that is not durable is seen by everyone and outlives every process, but perhaps not a
+        Without `durable`, it is visible to all and survives every process, but perhaps not a
         crash of the machine.
         """
         with self._translated("written"):
@@ -141,7 +141,7 @@ class Database:
             raise self._failed_commit(error) from error
 
     def _sync_on_commit(self, wanted: bool) -> None:
-        """Without it the next one that is durable makes all before it durable too."""
+        """The next durable commit also makes all commits before it durable."""
         if wanted is not self._syncs:
             self._connection.execute(f"PRAGMA synchronous={'FULL' if wanted else 'NORMAL'}")
             self._syncs = wanted
@@ -157,7 +157,7 @@ class Database:
     def _failed_commit(self, error: sqlite3.Error) -> CoordinatorUnavailable | ConnectionLost:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY_CODE
         if code == sqlite3.SQLITE_IOERR:
-            # The frames may have reached the disk although the kernel reported an error.
+            # The data may have reached the disk although the kernel reported an error.
             return ConnectionLost(
                 f"writing {self._path} failed at its end: {error}; whether it is kept is unknown"
             )

@@ -1,7 +1,7 @@
-"""Transactions that wait for the thread of their session.
+"""Group commit: transactions that wait for the session's thread are committed together.
 
-Making one durable takes as long as making many durable together, so whoever has its turn takes all
-that wait along.
+Making one transaction durable takes as long as making many durable together, so the first one to
+run takes all the others along.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from stoker.ha.coordinator import Check, Op
 
 Outcome = list[int] | BaseException
 CommitAll = Callable[[Sequence[Sequence[Op]]], Sequence[list[int] | StokerError]]
-"""What it raises holds for all of them."""
+"""Commits several transactions; an error that it raises applies to all of them."""
 
 
 class Transaction:
@@ -23,13 +23,13 @@ class Transaction:
 
 
 class GroupCommit:
-    """`carry_out` belongs to the thread, all else to the loop."""
+    """The thread calls `carry_out`; the loop calls everything else."""
 
     def __init__(self, commit_all: CommitAll) -> None:
         self._commit_all = commit_all
         self._waiting: deque[Transaction] = deque()
         self._unsettled: dict[Transaction, None] = {}
-        """Also those that nobody waits for any more, as long as they may change something."""
+        """Transactions that may still change something, even if nobody waits for them."""
 
     def add(self, ops: Sequence[Op]) -> Transaction:
         transaction = Transaction(ops)
@@ -38,7 +38,7 @@ class GroupCommit:
         return transaction
 
     def withdraw(self, transaction: Transaction) -> None:
-        """Nobody waits for it any more: when it has not begun it never will."""
+        """Nobody waits for it any more: drop the transaction unless it has begun."""
         try:
             self._waiting.remove(transaction)
         except ValueError:
@@ -47,7 +47,7 @@ class GroupCommit:
         self._unsettled.pop(transaction, None)
 
     def may_change(self, key: str) -> bool:
-        """Whether the value of the key, or what is below it, may become another by one of them."""
+        """Whether one of the transactions may change the value of the key, or a key below it."""
         for each in [each for each in self._unsettled if each.outcome is not None]:
             del self._unsettled[each]
         return any(
@@ -57,7 +57,7 @@ class GroupCommit:
         )
 
     def carry_out(self, transaction: Transaction) -> list[int]:
-        """Together with all others that wait, unless one of them has done so before."""
+        """Commit it together with all that wait, unless an earlier call has done so."""
         if transaction.outcome is None:
             self._carry_out_all()
         outcome = transaction.outcome
@@ -67,13 +67,13 @@ class GroupCommit:
         return outcome
 
     def _carry_out_all(self) -> None:
-        taken: list[Transaction] = []
+        batch: list[Transaction] = []
         while self._waiting:
-            taken.append(self._waiting.popleft())
+            batch.append(self._waiting.popleft())
         outcomes: Sequence[Outcome]
         try:
-            outcomes = self._commit_all([each.ops for each in taken])
+            outcomes = self._commit_all([each.ops for each in batch])
         except BaseException as error:
-            outcomes = [error] * len(taken)
-        for each, outcome in zip(taken, outcomes, strict=True):
+            outcomes = [error] * len(batch)
+        for each, outcome in zip(batch, outcomes, strict=True):
             each.outcome = outcome

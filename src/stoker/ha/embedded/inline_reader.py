@@ -1,7 +1,7 @@
-"""What the loop reads by itself, since to change threads takes longer than to read a few records.
+"""Reads on the event loop: changing threads takes longer than reading a few records.
 
-Whoever reads a write-ahead log waits for nobody who writes. Whatever could take long after all
-(many records, a file that is locked, keys of a dead session to be removed) is left to the thread.
+With a write-ahead log, a reader never waits for a writer. Reads that might take long after all
+(many records, a locked file, keys of a dead session that must be removed) are left to the thread.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,11 +19,11 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 INLINE_LIMIT = 64
-"""So many records, or watch_keys, are read before anyone notices the time."""
+"""Most records, or watch keys, that are read on the loop at once."""
 
 
 class InlineReader:
-    """Every answer may be None: then the thread has to look."""
+    """Every answer may be None: then the thread has to read instead."""
 
     def __init__(self, path: Path, liveness: SessionFiles, held: HeldSession, session: str) -> None:
         self._held = held
@@ -32,21 +32,21 @@ class InlineReader:
         self._seen_changes = -1
 
     def read(self, key: str) -> tuple[Versioned | None, WatchedState] | None:
-        return _unless_it_takes_long(self._view.read, key)
+        return _unless_slow(self._view.read, key)
 
     def children(self, key: str) -> tuple[list[str], WatchedState] | None:
-        return _unless_it_takes_long(self._view.children, key)
+        return _unless_slow(self._view.children, key)
 
     def watched_states(self, watch_keys: set[WatchKey]) -> dict[WatchKey, WatchedState] | None:
         if len(watch_keys) > INLINE_LIMIT:
             return None
-        return _unless_it_takes_long(self._view.watched_states, watch_keys)
+        return _unless_slow(self._view.watched_states, watch_keys)
 
-    def look(self, owners: Iterable[str]) -> SessionPoll | None:
-        """Here own transactions count as changes too: they are made over another connection."""
-        return _unless_it_takes_long(self._look, owners)
+    def poll(self, owners: Iterable[str]) -> SessionPoll | None:
+        """Poll; own transactions count as changes too, since another connection makes them."""
+        return _unless_slow(self._poll, owners)
 
-    def _look(self, owners: Iterable[str]) -> SessionPoll:
+    def _poll(self, owners: Iterable[str]) -> SessionPoll:
         if (dead := self._view.first_dead(owners)) is not None:
             raise DeadOwnerFound(dead)
         changes = self._database.changes_by_others()
@@ -57,8 +57,8 @@ class InlineReader:
         self._database.close()
 
 
-def _unless_it_takes_long(look: Callable[[A], T], at: A) -> T | None:
+def _unless_slow(read: Callable[[A], T], argument: A) -> T | None:
     try:
-        return look(at)
+        return read(argument)
     except (DeadOwnerFound, TooManyRecords, CoordinatorUnavailable):
         return None

@@ -1,4 +1,4 @@
-"""What a session does in its thread: records and liveness together. Blocking throughout."""
+"""The blocking side of a session, which runs in its thread: records and session files together."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class EmbeddedSession:
-    """One session on the shared directory. Whoever meets a key of a dead session removes it."""
+    """One session on the shared directory. It removes every key of a dead session that it meets."""
 
     def __init__(self, directory: Path, session: str) -> None:
         self.session = session
@@ -47,8 +47,10 @@ class EmbeddedSession:
         return self._without_dead_sessions(partial(self._view.children, key))
 
     def commit(self, transactions: Sequence[Sequence[Op]]) -> list[list[int] | StokerError]:
-        """Each for itself all or nothing, one after the other; durable together, which costs as
-        much as one. Whatever is raised holds for all of them."""
+        """Commit several transactions, each of them atomic, with one write to the disk.
+
+        Returns the refusal of a transaction in its place; an error that is raised applies to all.
+        """
         wanted = [op for ops in transactions for op in ops]
         found = {
             key: self._without_dead_sessions(partial(self._view.record, key))
@@ -66,11 +68,11 @@ class EmbeddedSession:
         except CoordinatorUnavailable:
             raise
         except StokerError as refusal:
-            # It is refused before anything of it is written.
+            # A refusal comes before anything of the transaction is written.
             return refusal
 
-    def look(self, owners: set[str]) -> SessionPoll:
-        """Changed by others, or by the removal of dead sessions."""
+    def poll(self, owners: set[str]) -> SessionPoll:
+        """What others, or the removal of dead sessions, have changed since the last poll."""
         while (dead := self._view.first_dead(owners)) is not None:
             self._remove_dead(dead)
             owners = owners - {dead}
@@ -83,7 +85,7 @@ class EmbeddedSession:
         return self._without_dead_sessions(partial(self._view.watched_states, watch_keys))
 
     def end(self) -> None:
-        """Its keys go at once, or, if they cannot be written, when somebody meets them."""
+        """Remove the session's keys; if that fails, others remove them when they meet them."""
         self.inline.close()
         self._end_session()
 
@@ -95,10 +97,10 @@ class EmbeddedSession:
             self._held.end()
             self._database.close()
 
-    def _without_dead_sessions(self, look: Callable[[], T]) -> T:
+    def _without_dead_sessions(self, read: Callable[[], T]) -> T:
         while True:
             try:
-                return look()
+                return read()
             except DeadOwnerFound as dead:
                 self._remove_dead(dead.session)
 
@@ -114,9 +116,9 @@ class EmbeddedSession:
 
 
 def _outlives_its_session(op: Op, record: Record | None) -> bool:
-    """Whether what it changes must be there after a crash of the machine, which ends all sessions.
+    """Whether the change must survive a crash of the machine, which ends all sessions.
 
-    One that may come to be at this very moment counts as such.
+    A key without a record counts too: another session may be creating it at this moment.
     """
     match op:
         case Check():

@@ -1,7 +1,7 @@
-"""Which sessions live: each holds a lock on a file of its own, which the kernel drops with it.
+"""Session files: a live session holds a lock on its file, and the kernel drops it with the process.
 
-The lock belongs to the open file, so a child that is forked without exec keeps it, and a network
-file system may not know it. Keep the directory on a local disk, and start children with exec.
+The lock belongs to the open file. So a child that is forked without exec keeps it, and a network
+file system may not support it: keep the directory on a local disk, and start children with exec.
 """
 
 import contextlib
@@ -19,14 +19,14 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CoordinatorUnavailable(
-            f"the coordinator's sessions in {path} cannot be told: {error.strerror}; check that "
-            "this user may write there",
+            f"the coordinator's sessions in {path} cannot be examined: {error.strerror}; check "
+            "that this user may write there",
             path=str(path),
         ) from error
 
 
 class SessionFiles:
-    """The session files of one directory. All calls may block, and raise CoordinatorUnavailable."""
+    """The session files of one directory. Calls may block, and raise CoordinatorUnavailable."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -42,7 +42,7 @@ class SessionFiles:
             held = HeldSession(path, descriptor)
             if held.is_valid():
                 return held
-            # Somebody took the file for a dead session's before it was locked, and removed it.
+            # Another process removed the file before it was locked, as that of a dead session.
             held.end()
 
     def is_alive(self, session: str) -> bool:
@@ -63,7 +63,7 @@ class SessionFiles:
         return False
 
     def forget(self, session: str) -> None:
-        """Remove the file of a session that is dead."""
+        """Remove the file of a dead session."""
         with _translated(self._directory):
             self._remove_unlocked(self._directory / session)
 
@@ -81,21 +81,21 @@ class SessionFiles:
             os.close(descriptor)
 
     def dead(self) -> list[str]:
-        """Sessions that have ended and left their file."""
+        """Sessions that have ended without removing their file."""
         with _translated(self._directory):
             names = sorted(path.name for path in self._directory.iterdir())
         return [name for name in names if not self.is_alive(name)]
 
 
 class HeldSession:
-    """The session that this object keeps alive."""
+    """A session that lives as long as this object holds its lock."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
         self._descriptor: int | None = descriptor
 
     def is_valid(self) -> bool:
-        """False when the file was removed: to all others, the session is dead."""
+        """False when the file was removed: for all others the session is dead."""
         if self._descriptor is None:
             return False
         with _translated(self._path):

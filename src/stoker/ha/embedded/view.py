@@ -1,4 +1,4 @@
-"""What a session sees of the records, while those of dead sessions may still be among them."""
+"""The records as a session sees them, while keys of dead sessions may still be among them."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -12,15 +12,15 @@ from stoker.ha.watches import WatchedState, WatchKey, WatchKind
 
 @dataclass(frozen=True, kw_only=True)
 class SessionPoll:
-    """What happened since the last one."""
+    """Result of a poll: what has happened since the one before."""
 
     session_valid: bool
     changed: bool
-    """Any watch_key may look different."""
+    """Any watched state may have changed."""
 
 
 class DeadOwnerFound(Exception):
-    """A key of a dead session was met: it is to be removed, and then looked again."""
+    """A key belongs to a dead session: remove the keys of that session, then read again."""
 
     def __init__(self, session: str) -> None:
         super().__init__(session)
@@ -28,11 +28,11 @@ class DeadOwnerFound(Exception):
 
 
 class TooManyRecords(Exception):
-    """There is more to read than was allowed."""
+    """There are more records than the limit allows."""
 
 
 class View:
-    """Blocking, as its database is; raises DeadOwnerFound instead of showing what is gone."""
+    """Blocking reads; raises DeadOwnerFound instead of showing a key of a dead session."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class View:
         return names, WatchedState(identity, frozenset(owners - {self._session}))
 
     def watched_states(self, watch_keys: Iterable[WatchKey]) -> dict[WatchKey, WatchedState]:
-        # What is watched belongs to a few sessions; each is asked after once.
+        # The watched keys belong to a few sessions; check each session once.
         once = View(
             self._database, functools.cache(self._others_live), self._session, limit=self._limit
         )

@@ -1,4 +1,8 @@
-"""Launch intents: which attempt of a region was last sent where, known before it is sent."""
+"""Launch intents: which attempt of a region was last sent to which task executor.
+
+A master may die right after it has sent an attempt. Its successor must know of that attempt, or it
+would start a second one beside it. So the intent is recorded before the attempt is sent.
+"""
 
 from stoker.core.errors import KeyExists
 from stoker.core.failpoints import failpoint
@@ -11,7 +15,7 @@ from stoker.ha.stores.fenced import commit_or_read_back
 
 
 class AttemptRecord(StoredRecord, frozen=True, kw_only=True):
-    """What `attempts/<job>/<region>` says."""
+    """Value of `attempts/<job>/<region>`."""
 
     job_id: JobId
     region: RegionId
@@ -21,13 +25,13 @@ class AttemptRecord(StoredRecord, frozen=True, kw_only=True):
     instance: InstanceId
     address: str
     allocation: AllocationId = AllocationId("")
-    """The slot that it was given."""
+    """The slot of the attempt."""
 
 
 class AttemptStore:
-    """Of one leadership: writes of a former leader are refused by the coordinator.
+    """Writes under one leadership: the coordinator refuses those of an earlier leader.
 
-    Its records go together with the job's own.
+    The records are removed together with the job's own.
     """
 
     def __init__(self, leadership: Leadership) -> None:
@@ -35,9 +39,9 @@ class AttemptStore:
         self._coordinator = leadership.coordinator
 
     async def put(self, record: AttemptRecord) -> None:
-        """Replaces what was known of the region. Deploy only after this has returned."""
+        """Replace the intent of the region. Deploy only after this has returned."""
         key, value = keys.attempt(record.job_id, record.region), encode(record)
-        # Of a region's first attempt nothing is there, so it is looked at only if that is wrong.
+        # Before a region's first attempt there is no record, so read it only if creating fails.
         if record.number > 0 or not await self._is_created(key, value):
             found = await self._coordinator.read(key)
             op = Create(key, value) if found is None else Put(key, value, found.version)
@@ -63,7 +67,7 @@ class AttemptStore:
         return None if found is None else decode_record(found.value, AttemptRecord, key)
 
     async def of_job(self, job_id: JobId) -> list[AttemptRecord]:
-        """The last attempt of each region that ever had one, by the regions' names."""
+        """The last attempt of each region that ever had one, sorted by region."""
         records: list[AttemptRecord] = []
         for name in await self._coordinator.children(keys.attempts(job_id)):
             key = f"{keys.attempts(job_id)}/{name}"
@@ -73,5 +77,5 @@ class AttemptStore:
         return sorted(records, key=lambda record: record.region)
 
     async def jobs(self) -> frozenset[JobId]:
-        """Those of which anything was ever sent anywhere."""
+        """Jobs of which an attempt was ever sent."""
         return frozenset(JobId(name) for name in await self._coordinator.children(keys.ATTEMPTS))

@@ -1,4 +1,8 @@
-"""What users want to become of a job. A wish is durable before it is acknowledged."""
+"""Cancellation requests of users, durable before they are acknowledged.
+
+Whoever leads carries them out, also after a fail-over. The stored names (`wishes/<job>`, the field
+`wish`) are older than the name of this module.
+"""
 
 import logging
 from enum import StrEnum
@@ -27,7 +31,7 @@ class JobRequest(StrEnum):
 
 
 class CancellationRecord(StoredRecord, frozen=True, kw_only=True):
-    """What `wishes/<id>` says. It goes with the job's record."""
+    """Value of `wishes/<id>`; removed together with the job's record."""
 
     job_id: JobId
     wish: JobRequest
@@ -36,7 +40,7 @@ class CancellationRecord(StoredRecord, frozen=True, kw_only=True):
 
 
 class CancellationStore:
-    """Of one leadership: writes of a former leader are refused by the coordinator."""
+    """Writes under one leadership: the coordinator refuses those of an earlier leader."""
 
     def __init__(self, leadership: Leadership, ids: Ids) -> None:
         self._leadership = leadership
@@ -44,9 +48,10 @@ class CancellationStore:
         self._ids = ids
 
     async def cancel(self, job_id: JobId, *, at: Millis) -> None:
-        """The wish is kept, and every leader drives it. Again is harmless.
+        """Record the request; every leader carries it out. Idempotent.
 
-        JobNotFound when there is no such job any more. ConnectionLost: unknown, ask again.
+        JobNotFound when the job is gone. ConnectionLost means that the outcome is unknown: ask
+        again.
         """
         job = await self._coordinator.read(keys.job(job_id))
         if job is None:
@@ -59,7 +64,7 @@ class CancellationStore:
         )
         failpoint("cancellations.before-record")
         try:
-            # The job goes together with its wishes, so none may come when the job is gone.
+            # A job is removed with its request, so none may be created for a job that is gone.
             await commit_or_read_back(
                 self._leadership,
                 [Check(keys.job(job_id), job.version), Create(key, value)],
@@ -78,23 +83,23 @@ class CancellationStore:
         return None if found is None else decode_record(found.value, CancellationRecord, key)
 
     async def all(self) -> dict[JobId, CancellationRecord]:
-        wishes: dict[JobId, CancellationRecord] = {}
+        requests: dict[JobId, CancellationRecord] = {}
         for name in await self._coordinator.children(keys.CANCELLATIONS):
-            wish = await self._get_or_assume(JobId(name)) if is_hex_id(name) else None
-            if wish is not None:
-                wishes[JobId(name)] = wish
-        return wishes
+            request = await self._get_or_assume(JobId(name)) if is_hex_id(name) else None
+            if request is not None:
+                requests[JobId(name)] = request
+        return requests
 
     async def _get_or_assume(self, job_id: JobId) -> CancellationRecord | None:
         try:
             return await self.get(job_id)
         except CorruptContent as error:
-            # It was acknowledged, and there is but one wish: one bad record harms no other job.
-            log.error("%s; it is taken for a cancel", error)
+            # The request was acknowledged, and there is only one kind.
+            log.error("%s; the request counts as a cancel", error)
             return CancellationRecord(job_id=job_id, wish=JobRequest.CANCEL, at=0, nonce="")
 
     async def remove(self, job_id: JobId) -> None:
-        """That it is absent is fine."""
+        """Idempotent."""
         key = keys.cancellation(job_id)
         found = await self._coordinator.read(key)
         if found is None:

@@ -1,4 +1,4 @@
-"""How every store writes: fenced, and with unknown outcomes resolved by what is there."""
+"""How every store writes: fenced by the epoch, with unknown outcomes resolved by reading back."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,16 +12,17 @@ from stoker.ha.coordinator import ConnectionState, Coordinator, Op, Versioned
 from stoker.ha.leadership import Leadership
 
 IsOurs = Callable[[bytes], bool]
-"""Whether a value is the very one that this write was to leave, told by its nonce."""
+"""Whether a value is exactly the one of this write, recognized by its nonce."""
 
 
 async def commit_or_read_back(
     leadership: Leadership, ops: Sequence[Op], *, key: str, is_ours: IsOurs
 ) -> None:
-    """A fenced commit whose outcome is known when this returns or raises.
+    """Commit fenced, and find out the outcome before returning or raising.
 
-    Only ConnectionLost says that it is still unknown: then the session ended before anyone could
-    look, and nothing that the write may point to must be deleted. The caller sets the deadline.
+    Only ConnectionLost means that the outcome is still unknown: the session ended before the key
+    could be read back. Content that the write may point to must not be deleted then. The caller
+    sets the deadline.
     """
     try:
         await leadership.commit(ops)
@@ -45,5 +46,5 @@ async def _read_back(coordinator: Coordinator, key: str, lost: ConnectionLost) -
             raise lost from None
         except Unavailable:
             if coordinator.state is ConnectionState.CONNECTED:
-                # Contact is there and yet it cannot be read: waiting would have no end.
+                # Connected, and yet the key cannot be read: waiting might never end.
                 raise lost from None

@@ -1,4 +1,9 @@
-"""The job graph store: every accepted job, until its result is recorded and it is cleaned up."""
+"""The job graph store: every accepted job, from its submission until its clean-up.
+
+A job counts as accepted from the moment that its record exists at the coordinator. The graph is
+written to the storage before, under a name that is used once, so a record never points to missing
+or partial content; content that no record points to is deleted by the sweep.
+"""
 
 import functools
 import hashlib
@@ -34,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class JobRecord(StoredRecord, frozen=True, kw_only=True):
-    """What `jobs/<id>` says."""
+    """Value of `jobs/<id>`."""
 
     job_id: JobId
     name: str
@@ -47,7 +52,7 @@ class JobRecord(StoredRecord, frozen=True, kw_only=True):
 
 
 class IdempotencyRecord(StoredRecord, frozen=True, kw_only=True):
-    """Which job was accepted under a key; kept for as long as the job's result is."""
+    """The job that was accepted under a key; kept as long as the job's result."""
 
     job_id: JobId
     nonce: str
@@ -61,14 +66,14 @@ class StoredJob:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """It is durable."""
+    """The job is stored durably."""
 
     record: JobRecord
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlreadyAccepted:
-    """It was accepted before, under this id or the same idempotency key."""
+    """The job was accepted before, under this id or the same idempotency key."""
 
     job_id: JobId
     record: JobRecord | None
@@ -87,10 +92,10 @@ PutOutcome = Stored | AlreadyAccepted | IdInUse
 
 
 def graph_digest(graph: JobGraph) -> str:
-    """Equal for graphs that do the same, under whichever id or key they were sent.
+    """Equal for graphs that do the same, whatever their id and idempotency key.
 
-    What stands at its default is left out, so that a release with more fields finds the same
-    digest for a graph that an older one accepted.
+    Fields at their default are left out, so that a release with more fields computes the same
+    digest for a graph that an older release accepted.
     """
     plain = msgspec.structs.replace(graph, job_id=JobId(""), idempotency_key=None)
     told = msgspec.json.encode(_without_defaults(plain), order="deterministic")
@@ -105,7 +110,7 @@ def _without_defaults(value: Any) -> Any:
                 for field in _fields(type(value))
                 if getattr(value, field.name) != default_of(field)
             }
-            # A key that no field has.
+            # No field has this name.
             return {"": value.__struct_config__.tag, **told}
         case tuple():
             return [_without_defaults(each) for each in value]
@@ -115,19 +120,19 @@ def _without_defaults(value: Any) -> Any:
 
 @functools.cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """Looked up once: it takes far longer than to digest a graph."""
+    """Cached: looking up the fields takes far longer than digesting a graph."""
     return msgspec.structs.fields(kind)
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> Any:
-    """NODEFAULT, which is equal to no value, for a field that must be given."""
+    """The default; for a required field NODEFAULT, which equals no value."""
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()
     return field.default
 
 
 class JobGraphStore:
-    """Of one leadership: writes of a former leader are refused by the coordinator."""
+    """Writes under one leadership: the coordinator refuses those of an earlier leader."""
 
     def __init__(self, leadership: Leadership, storage: Storage, ids: Ids) -> None:
         self._leadership = leadership
@@ -136,15 +141,15 @@ class JobGraphStore:
         self._ids = ids
 
     async def put(self, graph: JobGraph, *, submitted_at: Millis) -> PutOutcome:
-        """Content first, then the record, whose creation decides.
+        """Write the content, then the record, whose creation decides.
 
-        ConnectionLost: whether it was accepted is unknown, and sending it again tells. Every
-        other error: it was surely not.
+        ConnectionLost means that it is unknown whether the job was accepted; submit it again to
+        find out. After every other error it was surely not accepted.
         """
         return await self.known(graph) or await self.add(graph, submitted_at=submitted_at)
 
     async def add(self, graph: JobGraph, *, submitted_at: Millis) -> PutOutcome:
-        """As `put`, for one who has just seen that the job is not known."""
+        """As `put`, for a caller that has just checked that the job is not known."""
         record = self._record_for(graph, submitted_at)
         failpoint("job-graphs.before-content")
         await self._storage.write(record.pointer, encode(graph))
@@ -171,17 +176,17 @@ class JobGraphStore:
         return None if found is None else await self._load(job_id, found.value)
 
     async def read_all(self, *, insistent: bool = False) -> list[StoredJob | UnreadableJob]:
-        """Every job there is. A store that cannot be read raises and is never taken for empty.
+        """All jobs. A store that cannot be read raises; it never counts as empty.
 
-        When some contents can be read and others cannot, those others are quarantined, so that
-        one bad file harms no other job. When none can, only one who insists gets an answer, and
-        only while the storage still lists their folders.
+        When some graphs can be read and others cannot, the others are returned as unreadable, so
+        that one bad file harms no other job. When none can be read, this raises, unless the
+        caller is `insistent` and the storage still lists their folders.
         """
         loaded: list[StoredJob | UnreadableJob] = []
         failures: dict[JobId, StorageUnavailable] = {}
         for name in await self._coordinator.children(keys.JOBS):
             if not is_hex_id(name):
-                log.warning("%s/%s is no job; it is left alone", keys.JOBS, name)
+                log.warning("%s/%s is not a job; it is ignored", keys.JOBS, name)
                 continue
             job_id = JobId(name)
             try:
@@ -198,7 +203,7 @@ class JobGraphStore:
         return loaded
 
     async def records(self) -> dict[JobId, JobRecord | None]:
-        """Of every job there is, without contents; None for one that cannot be understood."""
+        """The records of all jobs, without graphs; None for a record that cannot be read."""
         records: dict[JobId, JobRecord | None] = {}
         for name in await self._coordinator.children(keys.JOBS):
             job_id = JobId(name)
@@ -211,9 +216,9 @@ class JobGraphStore:
         return records
 
     async def remove(self, job_id: JobId) -> None:
-        """All records of it at once, then all its files, the graph among them.
+        """Remove all records of the job at once, then its files with the graph. Idempotent.
 
-        That they are absent is fine. The idempotency key stays with the job's result.
+        The idempotency key stays with the job's result.
         """
         failpoint("job-graphs.before-removing-record")
         while deletions := await self._deletions(job_id):
@@ -226,7 +231,7 @@ class JobGraphStore:
         failpoint("job-graphs.after-removing-content")
 
     async def _deletions(self, job_id: JobId) -> list[Op]:
-        """Of the record, of wishes, and of what is known of the job's attempts."""
+        """Deletions of the record, the cancellation request and the launch intents."""
         attempts = keys.attempts(job_id)
         regions = await self._coordinator.children(attempts)
         deletions: list[Op] = [Delete(f"{attempts}/{region}") for region in regions]
@@ -236,10 +241,10 @@ class JobGraphStore:
         return deletions
 
     async def known(self, graph: JobGraph) -> AlreadyAccepted | IdInUse | None:
-        """What `put` would answer without storing anything; None when the job is new."""
-        # Read in this order: a job that ends and is cleaned up meanwhile is seen in one of the two.
+        """The answer of `put` to a job that is not new; None when the job is new."""
+        # This order finds a job that is ending and cleaned up meanwhile in one of the two places.
         live = await self._known_as_live(graph)
-        # Its record stands until it is cleaned up, so the result has the last word.
+        # The record stays until the clean-up, so the result takes precedence.
         known = await self._known_as_ended(graph) or live
         return known or await self._known_by_key(graph.idempotency_key)
 
@@ -278,7 +283,7 @@ class JobGraphStore:
         return AlreadyAccepted(job_id=first, record=await self.record(first))
 
     async def record(self, job_id: JobId) -> JobRecord | None:
-        """None when there is no such job; CorruptContent when it cannot be understood."""
+        """None when there is no such job; CorruptContent when its record cannot be read."""
         key = keys.job(job_id)
         found = await self._coordinator.read(key)
         return None if found is None else decode_record(found.value, JobRecord, key)
@@ -319,7 +324,7 @@ class JobGraphStore:
         return StoredJob(record=record, graph=graph)
 
     async def _discard(self, pointer: str) -> None:
-        """Nobody points to this content; if it cannot be deleted now, the sweep finds it."""
+        """Delete content that no record points to; if that fails, the sweep does it later."""
         try:
             await self._storage.delete(pointer)
         except StorageUnavailable as error:

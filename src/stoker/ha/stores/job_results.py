@@ -1,4 +1,8 @@
-"""The job result store: a job that has a record here never runs again."""
+"""The job result store: a job that has a result here never runs again.
+
+A result is created dirty: the job has ended, but its files and records may still be there. It is
+marked clean when the clean-up is done. A leader that finds a dirty result only cleans up.
+"""
 
 import logging
 from dataclasses import dataclass
@@ -33,7 +37,7 @@ from stoker.storage.contract import Storage
 log = logging.getLogger(__name__)
 
 MAX_TEXT_IN_RECORD = 16 * 1024
-"""Of a failure's message and stack trace. All of it is in the details; a record must stay small."""
+"""Limit for a failure's message and stack trace; the details have the full text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +51,11 @@ class UnreadableJob:
 
 
 class ResultRecord(StoredRecord, frozen=True, kw_only=True):
-    """What `results/<id>` says."""
+    """Value of `results/<id>`."""
 
     result: JobResult
     dirty: bool
-    """Something of the job may still have to be cleaned up."""
+    """The clean-up of the job is not finished."""
     pointer: str
     """Path of the details in the storage."""
     nonce: str
@@ -67,7 +71,7 @@ class _AcceptedJob(StoredRecord, frozen=True, kw_only=True):
 
 
 class JobResultStore:
-    """Of one leadership: writes of a former leader are refused by the coordinator."""
+    """Writes under one leadership: the coordinator refuses those of an earlier leader."""
 
     def __init__(self, leadership: Leadership, storage: Storage, ids: Ids) -> None:
         self._leadership = leadership
@@ -75,12 +79,13 @@ class JobResultStore:
         self._storage = storage
         self._ids = ids
         self._created: dict[JobId, ResultRecord] = {}
-        """By this leader, and not clean yet: they stand as they were written."""
+        """Results that this leader created and has not marked clean; nobody else changes them."""
 
     async def create_dirty(self, result: JobResult, details: JobDetails) -> None:
-        """Record the end, once: KeyExists when there is a result already, dirty or clean.
+        """Record the end of a job, once; KeyExists when there is a result already.
 
-        ConnectionLost: unknown; whoever leads next finds what was decided, or decides again.
+        ConnectionLost means that the outcome is unknown: the next leader finds the result, or
+        decides again.
         """
         record = await self._record_for(result)
         failpoint("job-results.before-content")
@@ -103,7 +108,7 @@ class JobResultStore:
         failpoint("job-results.after-record")
 
     async def mark_clean(self, job_id: JobId) -> None:
-        """Nothing is left to clean up. Again is harmless; JobNotFound when there is no result."""
+        """Record that the clean-up is done. Idempotent; JobNotFound when there is no result."""
         key, version = keys.result(job_id), 0
         record = self._created.pop(job_id, None)
         if record is None:
@@ -124,17 +129,17 @@ class JobResultStore:
         failpoint("job-results.after-marking-clean")
 
     async def get(self, job_id: JobId) -> ResultRecord | None:
-        """CorruptContent when it is there and cannot be understood: the job has ended somehow."""
+        """CorruptContent for a result that cannot be read: the job has ended in some way."""
         key = keys.result(job_id)
         found = await self._coordinator.read(key)
         return None if found is None else decode_record(found.value, ResultRecord, key)
 
     async def all(self) -> list[ResultRecord | UnreadableJob]:
-        """Of all jobs that have ended. One that cannot be understood has ended too."""
+        """Results of all jobs that have ended, also those whose result cannot be read."""
         records: list[ResultRecord | UnreadableJob] = []
         for name in await self._coordinator.children(keys.RESULTS):
             if not is_hex_id(name):
-                log.warning("%s/%s is no result; it is left alone", keys.RESULTS, name)
+                log.warning("%s/%s is not a result; it is ignored", keys.RESULTS, name)
                 continue
             try:
                 record = await self.get(JobId(name))
@@ -145,12 +150,12 @@ class JobResultStore:
         return records
 
     async def dirty(self) -> list[ResultRecord]:
-        """Jobs that have ended and are not cleaned up."""
+        """Results of jobs whose clean-up is not finished."""
         records = await self.all()
         return [record for record in records if isinstance(record, ResultRecord) and record.dirty]
 
     async def details(self, job_id: JobId) -> JobDetails:
-        """All that was known at the end. JobNotFound, or NotFound when the content is lost."""
+        """The details at the end. JobNotFound, or NotFound when the content is lost."""
         record = await self.get(job_id)
         if record is None:
             raise JobNotFound(job_id)
@@ -159,7 +164,7 @@ class JobResultStore:
     async def prune(
         self, now: Millis, max_age: timedelta | None, max_count: int | None
     ) -> list[JobId]:
-        """Forget clean results that are too old or too many; their ids may run again."""
+        """Remove clean results that are too old or too many; their ids may be used again."""
         doomed = beyond_retention(await self.all(), now, max_age, max_count)
         for record in doomed:
             await self._forget(record)
@@ -202,7 +207,7 @@ class JobResultStore:
         )
 
     async def _discard(self, pointer: str) -> None:
-        """Nobody points to this content; if it cannot be deleted now, the sweep finds it."""
+        """Delete content that no record points to; if that fails, the sweep does it later."""
         try:
             await self._storage.delete(pointer)
         except StorageUnavailable as error:
@@ -215,7 +220,7 @@ def beyond_retention(
     max_age: timedelta | None,
     max_count: int | None,
 ) -> list[ResultRecord]:
-    """Clean results older than allowed, and the oldest of those that are too many."""
+    """Clean results beyond the age limit, and the oldest ones beyond the count limit."""
     clean = [r for r in records if isinstance(r, ResultRecord) and not r.dirty]
     newest_first = sorted(clean, key=lambda r: (r.result.end, r.result.job_id), reverse=True)
     oldest_end = None if max_age is None else now - max_age // timedelta(milliseconds=1)

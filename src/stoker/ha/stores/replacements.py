@@ -1,4 +1,4 @@
-"""Replacements of jobs by other versions: every leader carries on those that are not over."""
+"""Replacements of jobs by other versions; every leader continues those that are not finished."""
 
 import logging
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplacementRecord(StoredRecord, frozen=True, kw_only=True):
-    """What `replacements/<job>/<trigger>` says."""
+    """Value of `replacements/<job>/<trigger>`."""
 
     plan: Replacement
 
@@ -29,7 +29,7 @@ def graph_path(job_id: JobId, trigger_id: str) -> str:
 
 
 class ReplacementStore:
-    """Of one leadership: writes of a former leader are refused by the coordinator."""
+    """Writes under one leadership: the coordinator refuses those of an earlier leader."""
 
     def __init__(self, leadership: Leadership, storage: Storage) -> None:
         self._leadership = leadership
@@ -37,7 +37,7 @@ class ReplacementStore:
         self._storage = storage
 
     async def create(self, plan: Replacement, graph: JobGraph | None) -> None:
-        """The new version's graph first, then the record; KeyExists when there is one."""
+        """Write the new version's graph, then the record; KeyExists when there is one."""
         if graph is not None and plan.pointer is not None:
             failpoint("replacements.before-content")
             await self._storage.write(plan.pointer, encode(graph))
@@ -49,7 +49,7 @@ class ReplacementStore:
         failpoint("replacements.after-record")
 
     async def put(self, plan: Replacement) -> None:
-        """The next phase. Act on it only after this has returned."""
+        """Record the next phase. Act on it only after this has returned."""
         key, value = keys.replacement(plan.job_id, plan.trigger_id), _encoded(plan)
         found = await self._coordinator.read(key)
         if found is None:
@@ -64,7 +64,7 @@ class ReplacementStore:
         failpoint("replacements.after-phase")
 
     async def all(self) -> list[Replacement]:
-        """One that cannot be understood is left alone: it harms no other."""
+        """All replacements; one that cannot be read is skipped and harms no other."""
         plans: list[Replacement] = []
         for job in await self._coordinator.children(keys.REPLACEMENTS):
             for trigger in await self._coordinator.children(f"{keys.REPLACEMENTS}/{job}"):
@@ -75,11 +75,11 @@ class ReplacementStore:
                 try:
                     plans.append(decode_record(found.value, ReplacementRecord, key).plan)
                 except CorruptContent as error:
-                    log.error("a replacement cannot be carried on: %s", error)
+                    log.error("a replacement cannot be continued: %s", error)
         return plans
 
     async def graph(self, plan: Replacement) -> JobGraph:
-        """CorruptContent when it is not there any more, or not as it was."""
+        """The new version's graph; CorruptContent when it is missing or damaged."""
         path = plan.pointer or graph_path(plan.job_id, plan.trigger_id)
         try:
             content = await self._storage.read(path)
@@ -88,17 +88,17 @@ class ReplacementStore:
         return decode_value(content, JobGraph, path)
 
     async def remove(self, plan: Replacement) -> None:
-        """The record, then the content; that they are absent is fine."""
+        """Remove the record, then the content. Idempotent."""
         failpoint("replacements.before-removing-record")
         try:
             await self._leadership.commit([Delete(keys.replacement(plan.job_id, plan.trigger_id))])
         except NoSuchKey:
-            log.info("the record of replacement %s had gone already", plan.trigger_id)
+            log.info("the record of replacement %s was removed before", plan.trigger_id)
         failpoint("replacements.before-removing-content")
         try:
             await self._storage.delete_tree(keys.replacement(plan.job_id, plan.trigger_id))
         except StorageUnavailable as error:
-            log.warning("the graph of replacement %s is left: %s", plan.trigger_id, error)
+            log.warning("the graph of replacement %s was not deleted: %s", plan.trigger_id, error)
 
 
 def _encoded(plan: Replacement) -> bytes:

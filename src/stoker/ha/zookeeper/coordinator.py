@@ -1,4 +1,10 @@
-"""The coordinator over ZooKeeper."""
+"""The coordinator over ZooKeeper.
+
+kazoo runs the protocol in threads of its own; `link` is the only place where these meet the loop.
+A write that was not answered has an unknown outcome, and a session that ended is never continued:
+both are reported as the coordinator contract says, and everything above works the same on every
+implementation.
+"""
 
 import asyncio
 import contextlib
@@ -30,14 +36,14 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LOOKS_PER_SESSION: Final = 6
-"""How often contact is proven within a session timeout, when nothing else proves it."""
+PROBES_PER_SESSION: Final = 6
+"""How often contact is proved within a session timeout when no other call proves it."""
 RETRY_SECONDS: Final = 1.0
 _TRIES: Final = 5
 
 
 class ZooKeeperCoordinator:
-    """Made by `open`."""
+    """Created by `open`."""
 
     def __init__(
         self, location: Location, options: ZooKeeperOptions, *, auto_renewing: bool
@@ -102,7 +108,7 @@ class ZooKeeperCoordinator:
             owner = owner_text(stat.ephemeralOwner) if stat.ephemeralOwner else None
             return Versioned(value=value or b"", version=stat.version, owner=owner)
 
-        return await self._look(f"reading {key}", path, get, watch, absent=None)
+        return await self._read_with_watch(f"reading {key}", path, get, watch, absent=None)
 
     async def children(self, key: str, *, watch: Watch | None = None) -> list[str]:
         path = self._paths.of_folder(checked_key(key))
@@ -113,7 +119,7 @@ class ZooKeeperCoordinator:
             )
             return sorted({name_of(node) for node in nodes})
 
-        return await self._look(f"listing {key}", path, list_nodes, watch, absent=[])
+        return await self._read_with_watch(f"listing {key}", path, list_nodes, watch, absent=[])
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
         ops = tuple(ops)
@@ -133,7 +139,7 @@ class ZooKeeperCoordinator:
             op, error = ops[failed], answers[failed]
             if not (isinstance(op, Create) and isinstance(error, NoNodeError)):
                 raise refusal_of(op, error)
-            # It is the folder that is missing, or was removed just now.
+            # The folder is missing, or was removed just now.
             with self._failures_of("preparing a write"):
                 await folders.make_for(ops)
         raise CoordinatorUnavailable(
@@ -158,7 +164,7 @@ class ZooKeeperCoordinator:
         if self._link is not None:
             await self._link.end()
 
-    async def _look(
+    async def _read_with_watch(
         self,
         what: str,
         path: str,
@@ -169,7 +175,7 @@ class ZooKeeperCoordinator:
     ) -> T:
         link = self._usable_link()
         if watch is not None:
-            # Before asking, since the event may overtake the answer.
+            # Register before asking, because the event may overtake the answer.
             self._add(path, watch)
         watcher = self._watcher(watch)
         with self._failures_of(what):
@@ -178,10 +184,10 @@ class ZooKeeperCoordinator:
                     return await ask(link)
                 if watch is None:
                     return absent
-                # Only this question leaves a watch where nothing is.
+                # Only `exists` sets a watch on a node that does not exist.
                 if await link.call(lambda client: client.exists_async(path, watcher)) is None:
                     return absent
-        raise CoordinatorUnavailable(f"{what}: it comes and goes too often; try again")
+        raise CoordinatorUnavailable(f"{what}: it is created and deleted too often; try again")
 
     async def _write(self, link: Link, ops: Sequence[Op]) -> list[Any]:
         asked = asyncio.get_running_loop().time()
@@ -209,13 +215,13 @@ class ZooKeeperCoordinator:
         return self._link
 
     def _note_contact(self, asked: float) -> None:
-        """By the time of the question: its answer may have waited while this process slept."""
+        """Count the time of the request: its answer may have waited while this process slept."""
         self._last_contact = max(self._last_contact, asked)
 
     async def _begin_session(self) -> None:
         asked = asyncio.get_running_loop().time()
         link = await Link.open(
-            self._location, self._options, tell_state=self._told, tell_event=self._fire
+            self._location, self._options, report_state=self._on_state, report_event=self._fire
         )
         try:
             with self._failures_of(f"making {self._location.root}"):
@@ -227,9 +233,9 @@ class ZooKeeperCoordinator:
         self._link = link
         self._session_timeout = link.session_timeout
         self._note_contact(asked)
-        self._told(link.state)
+        self._on_state(link.state)
 
-    def _told(self, state: ConnectionState) -> None:
+    def _on_state(self, state: ConnectionState) -> None:
         if self._link is None or self._closed:
             return
         lost = self._link.state is ConnectionState.LOST
@@ -247,17 +253,17 @@ class ZooKeeperCoordinator:
         while self.state is not ConnectionState.LOST:
             assert self._link is not None
             if self._link.state is ConnectionState.LOST:
-                await self._follow_with_another_session(self._link)
+                await self._begin_next_session(self._link)
             known = self.state
             if known is ConnectionState.CONNECTED:
                 with contextlib.suppress(Unavailable, SessionExpired):
                     await self.sync()
-            self._drop_unwanted()
+            self._drop_unused_watches()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._session_timeout / LOOKS_PER_SESSION):
+                async with asyncio.timeout(self._session_timeout / PROBES_PER_SESSION):
                     await self.wait_for_state_other_than(known)
 
-    async def _follow_with_another_session(self, old: Link) -> None:
+    async def _begin_next_session(self, old: Link) -> None:
         await old.end()
         while True:
             try:
@@ -275,7 +281,7 @@ class ZooKeeperCoordinator:
         waiting = [reference for reference in self._watches.get(path, []) if _waits(reference)]
         self._watches[path] = [*waiting, weakref.ref(watch)]
 
-    def _drop_unwanted(self) -> None:
+    def _drop_unused_watches(self) -> None:
         waiting = {
             path: [reference for reference in references if _waits(reference)]
             for path, references in self._watches.items()

@@ -1,4 +1,4 @@
-"""What kazoo raises, as what the contract says."""
+"""Translation of kazoo's errors into those of the coordinator contract."""
 
 from typing import Final
 
@@ -30,11 +30,11 @@ from stoker.core.errors import (
 from stoker.ha.coordinator import Check, Delete, Op, Put
 
 _REFUSALS: Final = (SessionExpiredError, BadArgumentsError, NoAuthError, NotReadOnlyCallError)
-"""Of a whole request, with nothing applied."""
+"""Errors that refuse a whole request, with nothing applied."""
 
 
 def refusal_of(op: Op, error: KazooException) -> StokerError:
-    """Why a transaction with this op does not hold."""
+    """Why a transaction with this operation was refused."""
     match error:
         case NodeExistsError():
             return KeyExists(op.key)
@@ -47,12 +47,12 @@ def refusal_of(op: Op, error: KazooException) -> StokerError:
 
 
 def is_beside_the_point(error: object) -> bool:
-    """Of an op that only failed because another one of its transaction did."""
+    """Whether an operation failed only because another one of its transaction did."""
     return isinstance(error, RolledBackError | RuntimeInconsistency)
 
 
 def failure_of(error: Exception, what: str) -> StokerError:
-    """Of a call that changes nothing, or of a write that was answered by a refusal."""
+    """The error of a call that changes nothing, or of a write that was refused."""
     match error:
         case SessionExpiredError():
             return session_over()
@@ -70,7 +70,7 @@ def failure_of(error: Exception, what: str) -> StokerError:
 
 
 def failure_of_write(error: Exception) -> StokerError:
-    """Of a write that was not answered, or whose answer says nothing about its outcome."""
+    """The error of a write without an answer, or with one that leaves its outcome unknown."""
     if isinstance(error, _REFUSALS):
         return failure_of(error, "the write")
     return ConnectionLost(

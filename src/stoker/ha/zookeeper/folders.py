@@ -1,4 +1,4 @@
-"""Folders are made before a key needs them, and go when the last key below them has gone."""
+"""Folder nodes: created before a key needs them, removed after the last key below them."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from stoker.ha.zookeeper.paths import Paths, is_folder, name_of
 
 
 class _Snapshot:
-    """What was seen of the records that a transaction is about."""
+    """Records that a transaction concerns, as read before it."""
 
     def __init__(self, records: dict[str, Record]) -> None:
         self._records = records
@@ -28,46 +28,46 @@ class _Snapshot:
 
 
 class Folders:
-    """Of one session. Raises what kazoo does."""
+    """The folders as one session sees them. Raises kazoo's errors."""
 
     def __init__(self, link: Link, paths: Paths) -> None:
         self._link = link
         self._paths = paths
 
     async def make_root(self) -> None:
-        # Whoever may not create a node is refused even if it is there.
+        # A client without permission to create is refused even if the node exists.
         if await self._stat(self._paths.root) is not None:
             return
         parts = self._paths.root.strip("/").split("/")
         await self._make(["/" + "/".join(parts[:end]) for end in range(1, len(parts) + 1)])
 
     async def check_places(self, ops: Sequence[Op]) -> None:
-        """InvalidInput when a key would be below another, or above.
+        """InvalidInput when a key would be above or below another key.
 
-        ZooKeeper could not refuse it, so this looks before. Two sessions that write such keys at
-        the same moment may both succeed; nothing else is harmed by that.
+        ZooKeeper itself cannot refuse that, so check before the write. Two sessions that write
+        such keys at the same moment may both succeed, which harms nothing else.
         """
         if not any(isinstance(op, Create) for op in ops):
             return
-        # Nothing else changes where there are keys, and hardly ever is anything wrong.
+        # Only these operations change which keys exist, and hardly ever is a place wrong.
         changes = [op for op in ops if isinstance(op, Create | Delete)]
         try:
-            _check_places(changes, await self._look_at(changes))
+            _check_places(changes, await self._take_snapshot(changes))
         except InvalidInput:
-            # It may have been an old sight, or the servers would refuse an op before it.
+            # The read may have been old, or the servers would refuse an earlier operation.
             await self._link.call(lambda client: client.sync_async(self._paths.root))
-            _check_places(ops, await self._look_at(ops, whole=True))
+            _check_places(ops, await self._take_snapshot(ops, whole=True))
 
     async def make_for(self, ops: Sequence[Op]) -> None:
-        """Every folder that the transaction needs."""
+        """Create every folder that the transaction needs."""
         creates = [op for op in ops if isinstance(op, Create)]
         wanted = {folder for op in creates for folder in self._paths.folders_above(op.key)}
         await self.make_root()
-        # Shorter ones first: each is in one before.
+        # Shorter paths first: they contain the longer ones.
         await self._make(sorted(wanted, key=len))
 
     def prune(self, ops: Sequence[Op]) -> None:
-        """The innermost folders of what was deleted, if empty. The outermost are needed again."""
+        """Remove empty inner folders of deleted keys. The outermost ones are needed again."""
         for op in ops:
             if isinstance(op, Delete):
                 for folder in reversed(self._paths.folders_above(op.key)[1:]):
@@ -80,8 +80,8 @@ class Folders:
             except NodeExistsError:
                 continue
 
-    async def _look_at(self, ops: Sequence[Op], *, whole: bool = False) -> _Snapshot:
-        """What is above and below of the created keys; the whole is what each op is about."""
+    async def _take_snapshot(self, ops: Sequence[Op], *, whole: bool = False) -> _Snapshot:
+        """Read above and below the created keys; with `whole`, the keys of all operations."""
         created = {op.key for op in ops if isinstance(op, Create)}
         about = {op.key for op in ops if whole or isinstance(op, Delete)}
         above = {ancestor for key in created for ancestor in ancestors(key)}
@@ -126,7 +126,7 @@ def _delete_async(path: str, client: Any) -> Any:
 
 
 def record_of(stat: Any) -> Record:
-    """Without its value, which does not matter to a plan."""
+    """The record without its value, which does not matter here."""
     owner = owner_text(stat.ephemeralOwner) if stat.ephemeralOwner else None
     return Record(value=b"", version=stat.version, owner=owner, created=stat.czxid)
 
@@ -135,5 +135,5 @@ def _check_places(ops: Sequence[Op], snapshot: _Snapshot) -> None:
     try:
         plan(ops, snapshot, session="")
     except (KeyExists, NoSuchKey, VersionMismatch):
-        # For the servers to decide, who see what is there now.
+        # The servers decide that, with the current state.
         return

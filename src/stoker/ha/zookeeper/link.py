@@ -1,7 +1,7 @@
-"""One session with ZooKeeper. Here, and nowhere else, kazoo's threads meet the loop.
+"""One session with ZooKeeper, and the only place where kazoo's threads meet the event loop.
 
-Kazoo begins another session when one has expired. A link does not: what was meant for a session is
-never done by its successor.
+When a session expires, kazoo would begin another one. A link does not: a request that was meant
+for one session must never be carried out by its successor, which owns no ephemeral keys.
 """
 
 import asyncio
@@ -29,23 +29,23 @@ from stoker.ha.zookeeper.options import AccessControl, ZooKeeperOptions
 
 log = logging.getLogger(__name__)
 
-# It warns at each attempt of each server, for as long as an outage lasts.
+# kazoo warns at each attempt to reach each server, for as long as an outage lasts.
 _kazoo_log = log.getChild("kazoo")
 _kazoo_log.setLevel(logging.ERROR)
 
 RECONNECT_SECONDS: Final = 0.1
 LONGEST_RECONNECT_SECONDS: Final = 1.0
 PATIENCE: Final = 2 / 3
-"""How much of a session timeout to wait for an answer."""
+"""Fraction of the session timeout to wait for an answer."""
 _NEWS_SECONDS: Final = 1.0
-_FAREWELL_SECONDS: Final = 2.0
-"""How long a server may take to answer the end of a session."""
+_END_SECONDS: Final = 2.0
+"""How long a server may take to confirm the end of a session."""
 
 Submit = Callable[[Any], Any]
-"""Of a KazooClient, one of its `*_async` calls."""
+"""Makes one of the `*_async` calls of a KazooClient."""
 TellState = Callable[[ConnectionState], None]
 TellEvent = Callable[[str], None]
-"""Of the path at which something happened that was watched."""
+"""Reports the path of a watched node that has changed."""
 
 _STATES: Final = {
     KazooState.CONNECTED: ConnectionState.CONNECTED,
@@ -55,28 +55,28 @@ _STATES: Final = {
 
 
 class Link:
-    """Made by `open`; all of it is for the loop's thread but what begins with `_thread_`."""
+    """Created by `open`. Only methods that begin with `_thread_` run in kazoo's threads."""
 
     def __init__(
         self,
         location: Location,
         options: ZooKeeperOptions,
         *,
-        tell_state: TellState,
-        tell_event: TellEvent,
+        report_state: TellState,
+        report_event: TellEvent,
     ) -> None:
         self.session = ""
         self.session_timeout = options.session_timeout.total_seconds()
         self._location = location
-        self._tell_state = tell_state
-        self._tell_event = tell_event
+        self._report_state = report_state
+        self._report_event = report_event
         self._loop = asyncio.get_running_loop()
         self._state = Latest(ConnectionState.SUSPENDED)
         self._news = Latest(0)
         self._over = threading.Event()
         self._ended = False
         self._client = _client(location, options)
-        self._client.add_listener(self._thread_tell_state)
+        self._client.add_listener(self._thread_report_state)
         self._keep_to_one_session(self._client._connection)
 
     @classmethod
@@ -85,10 +85,10 @@ class Link:
         location: Location,
         options: ZooKeeperOptions,
         *,
-        tell_state: TellState,
-        tell_event: TellEvent,
+        report_state: TellState,
+        report_event: TellEvent,
     ) -> "Link":
-        link = cls(location, options, tell_state=tell_state, tell_event=tell_event)
+        link = cls(location, options, report_state=report_state, report_event=report_event)
         try:
             await link._connect(options.connection_timeout.total_seconds())
         except BaseException:
@@ -101,10 +101,11 @@ class Link:
         return self._state.value
 
     async def call(self, submit: Submit) -> Any:
-        """The answer; what kazoo raises; or, when nothing was sent, the contract's error.
+        """Send a request and return its answer.
 
-        Raises TimeoutError when there is no answer; then the connection is given up, so that there
-        is time left to find another server before the session ends.
+        Raises kazoo's errors; or, when nothing was sent, those of the coordinator contract; or
+        TimeoutError when there is no answer. Then the connection is dropped, so that time is left
+        to find another server before the session ends.
         """
         self._require_contact()
         news = self._news.value
@@ -123,16 +124,16 @@ class Link:
             raise
 
     def send(self, submit: Submit) -> None:
-        """Without caring for the answer, or whether there is contact at all."""
+        """Send a request, if there is contact, and ignore its answer."""
         if self._client.connected and not self._over.is_set():
             submit(self._client)
 
     def watcher(self) -> Callable[[WatchedEvent], None]:
-        """The same one for all watches, so that kazoo keeps one for each node."""
-        return self._thread_tell_event
+        """The same callback for all watches, so that kazoo keeps one for each node."""
+        return self._thread_report_event
 
     async def end(self) -> None:
-        """Its ephemeral nodes go at once, if there is contact."""
+        """End the session; with contact, its ephemeral nodes are removed at once."""
         if self._ended:
             return
         self._ended = True
@@ -140,7 +141,7 @@ class Link:
         thread = BlockingThread("zookeeper-end")
         try:
             stopping = asyncio.ensure_future(thread.run(self._stop))
-            done, _ = await asyncio.wait([stopping], timeout=_FAREWELL_SECONDS)
+            done, _ = await asyncio.wait([stopping], timeout=_END_SECONDS)
             if not done:
                 self._drop_connection()
                 await asyncio.shield(stopping)
@@ -160,8 +161,8 @@ class Link:
                 "high-availability.zookeeper.client.auth and .sasl"
             )
         raise CoordinatorUnavailable(
-            f"no ZooKeeper server at {self._location} took a session within {seconds:g} s; check "
-            "that a majority of them runs, and the option high-availability",
+            f"no ZooKeeper server at {self._location} accepted a session within {seconds:g} s; "
+            "check that a majority of them runs, and the option high-availability",
             location=str(self._location),
         )
 
@@ -178,7 +179,7 @@ class Link:
         self._client._call(_CONNECTION_DROP, self._client.handler.async_result())
 
     async def _wait_for_news(self, known: int) -> None:
-        """The state is told right after the failures: whoever gets one finds the other."""
+        """Wait for the state that kazoo reports right after a failure, so that both agree."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_NEWS_SECONDS):
                 await self._news.wait_for_change(known)
@@ -191,11 +192,11 @@ class Link:
             self.session = session
         log.info("session %s with %s is %s", self.session, self._location, state.value)
         self._state.set(state)
-        self._tell_state(state)
+        self._report_state(state)
 
     def _event(self, path: str) -> None:
         if not self._ended:
-            self._tell_event(path)
+            self._report_event(path)
 
     def _stop(self) -> None:
         self._client.stop()
@@ -215,26 +216,26 @@ class Link:
 
         connection._connect = connect_once
 
-    def _thread_tell_state(self, state: str) -> None:
+    def _thread_report_state(self, state: str) -> None:
         if state == KazooState.LOST:
             self._over.set()
         identity = self._client.client_id
         session = owner_text(identity[0]) if identity else ""
         self._thread_tell(self._change, _STATES[state], session)
 
-    def _thread_tell_event(self, event: WatchedEvent) -> None:
+    def _thread_report_event(self, event: WatchedEvent) -> None:
         # Events without a path are about the session, whose state is told in another way.
         if event.type != EventType.NONE:
             self._thread_tell(self._event, event.path)
 
     def _thread_tell(self, call: Callable[..., None], *args: Any) -> None:
-        # A loop that was closed has nobody left who would want to know.
+        # A closed loop has nobody left to inform.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call, *args)
 
 
 def owner_text(session: int) -> str:
-    """A session id as it stands in `Versioned.owner`; ids are signed, and negative ones occur."""
+    """A session id as in `Versioned.owner`. Ids are signed, and negative ones occur."""
     return f"{session & 0xFFFF_FFFF_FFFF_FFFF:x}"
 
 
@@ -247,7 +248,7 @@ def _settle(answer: "asyncio.Future[Any]", result: Any) -> None:
     elif isinstance(error, KazooException):
         answer.set_exception(error)
     else:
-        # An answer that kazoo did not understand, after which it drops the connection.
+        # kazoo did not understand an answer, and drops the connection after it.
         answer.set_exception(ConnectionLoss(repr(error)))
 
 

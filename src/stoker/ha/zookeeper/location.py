@@ -1,4 +1,4 @@
-"""Where a cluster's records are: which servers, and below which node."""
+"""Where the records of a cluster are: on which servers, below which node."""
 
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -20,7 +20,7 @@ class Location:
 
 
 def read_location(url: str) -> Location:
-    """Of `zookeeper://host:port,host:port/root`."""
+    """Read `zookeeper://host:port,host:port/root`."""
     parts = urlsplit(url)
     hosts = tuple(_with_port(host, url) for host in parts.netloc.split(","))
     root = unquote(parts.path).strip("/")
@@ -34,7 +34,7 @@ def read_location(url: str) -> Location:
 
 
 def _with_port(host: str, url: str) -> str:
-    # An IPv6 address has colons of its own, and stands in brackets.
+    # An IPv6 address contains colons and is written in brackets.
     name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
     if not colon:
         name, port = host, str(DEFAULT_PORT)

@@ -1,4 +1,4 @@
-"""A transaction of ours as one of ZooKeeper's."""
+"""Our transactions as ZooKeeper's."""
 
 from collections.abc import Sequence
 from typing import Any, Final, assert_never
@@ -14,11 +14,11 @@ MAX_TRANSACTION_BYTES: Final = 1_000_000
 
 _ANY: Final = -1
 _NEVER: Final = 2**31 - 1
-"""A version no node gets to."""
+"""A version that no node reaches."""
 
 
 def check_limits(ops: Sequence[Op], *, auto_renewing: bool) -> None:
-    """What can be refused without asking anybody."""
+    """Refuse what can be refused without asking the servers."""
     if auto_renewing:
         refuse_ephemeral(ops)
     for op in ops:
@@ -34,7 +34,7 @@ def check_limits(ops: Sequence[Op], *, auto_renewing: bool) -> None:
 
 
 def commit_async(client: Any, ops: Sequence[Op], paths: Paths) -> Any:
-    """Of a KazooClient, the pending answer."""
+    """Send the transaction; the pending answer of the KazooClient."""
     transaction = client.transaction()
     for op in ops:
         path = paths.of_key(op.key)
@@ -53,7 +53,7 @@ def commit_async(client: Any, ops: Sequence[Op], paths: Paths) -> Any:
 
 
 def first_failure(answers: Sequence[Any]) -> int | None:
-    """The place of the op because of which nothing was applied."""
+    """Index of the operation because of which nothing was applied; None if all succeeded."""
     failed = [number for number, answer in enumerate(answers) if isinstance(answer, Exception)]
     telling = [number for number in failed if not is_beside_the_point(answers[number])]
     return next(iter([*telling, *failed]), None)
@@ -74,7 +74,7 @@ def version_after(op: Op, answer: Any) -> int:
 
 
 def _node_version(version: int | None) -> int:
-    """ZooKeeper takes -1 for any version; for us it is one that no key has."""
+    """ZooKeeper takes -1 for any version; here it is a version that no key has."""
     if version is None:
         return _ANY
     return version if version >= 0 else _NEVER

@@ -1,4 +1,4 @@
-"""What can be set about sessions with ZooKeeper."""
+"""Options of sessions with ZooKeeper."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,15 +1,15 @@
-"""Which node holds a key.
+"""Mapping of keys to ZooKeeper nodes.
 
 A key is a node without children; the parts before its last one are folders, whose names begin with
-a plus: `jobs/3f` is `/root/+jobs/3f`. So a folder is never taken for a key with an empty value, and
-no transaction can touch one by mistake.
+a plus: `jobs/3f` is `/root/+jobs/3f`. So a folder is never mistaken for a key with an empty value,
+and no transaction can change a folder by mistake.
 """
 
 from stoker.ha.transaction import ancestors
 
 _FOLDER = "+"
 _LITERAL = "-"
-"""Before the name of a key that itself begins with one of the two."""
+"""Prefix for a name that itself begins with one of the two characters."""
 
 
 class Paths:
@@ -22,7 +22,7 @@ class Paths:
         return "/".join([self.root, *(f"{_FOLDER}{part}" for part in folders), escaped])
 
     def of_folder(self, key: str) -> str:
-        """Of the keys below this one."""
+        """Folder of the keys below this one."""
         return "/".join([self.root, *(f"{_FOLDER}{part}" for part in key.split("/"))])
 
     def folders_above(self, key: str) -> list[str]:
@@ -31,7 +31,7 @@ class Paths:
 
 
 def name_of(node: str) -> str:
-    """The part of a key that a child of a folder stands for."""
+    """The part of a key that a child node of a folder represents."""
     return node[1:] if node.startswith((_FOLDER, _LITERAL)) else node
 
 
