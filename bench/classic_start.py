@@ -21,9 +21,9 @@ from stoker.core.regions import regions_of
 from stoker.core.states import ExecutionState
 from stoker.engine.classic.engine import ClassicEngine
 from stoker.engine.classic.options import ClassicOptions
-from stoker.engine.connect.server import spark_home
 from stoker.engine.contract import Task
 from stoker.engine.options import EngineOptions
+from stoker.engine.server_config import spark_home
 
 ROUNDS = rounds(5)
 AIM = 20.0

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.osproc.parent_death import tethered
+from stoker.osproc.parent_death import die_with_parent_command
 
 COMMAND_LINE = "org.apache.flink.client.cli.CliFrontend"
 CONFIGURATION = "org.apache.flink.runtime.util.bash.BashJavaUtils"
@@ -96,7 +96,7 @@ class Flink:
         (self.folder / "config.yaml").write_text("".join(lines))
         command = [*self._java(), "-Xmx512m", JOB_MANAGER, "--configDir", str(self.folder)]
         with (self.folder / "job-manager.log").open("wb") as log:
-            process = subprocess.Popen(tethered(*command), stdout=log, stderr=log)
+            process = subprocess.Popen(die_with_parent_command(*command), stdout=log, stderr=log)
         try:
             _wait_until_it_answers(process, f"http://127.0.0.1:{rest}/overview")
             yield f"127.0.0.1:{rest}"

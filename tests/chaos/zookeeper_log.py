@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
-from stoker.engine.connect.server import spark_home
+from stoker.engine.server_config import spark_home
 from stoker.ha.zookeeper.location import read_location
 
 _TOOL = "org.apache.zookeeper.server.persistence.TxnLogToolkit"

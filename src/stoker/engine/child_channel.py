@@ -1,4 +1,4 @@
-"""A process that runs user code, as the task executor speaks with it: a socket and two streams."""
+"""The task executor's end of the channel to a child process: a socket and two output streams."""
 
 import asyncio
 import socket
@@ -6,13 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker.engine.protocol import FromRunner, ToRunner, frame, receive
-from stoker.osproc.log_pump import LogPump
+from stoker.osproc.captured_output import LogPump
 
 _STREAM_LIMIT = 1 << 20
 
 
-class TalkingProcess:
-    """What runners, janitors and drivers have in common; how they begin and end is their own."""
+class ChildChannel:
+    """Messages to and from a runner, janitor or driver, and its output. Subclasses start and end
+    the process."""
 
     def __init__(
         self,
@@ -25,43 +26,43 @@ class TalkingProcess:
         self._stdout, self._stderr = output
 
     async def send(self, message: ToRunner) -> None:
-        # A process that is gone shows as the end of what it says.
+        # The death of the child shows as the end of its messages.
         with suppress(ConnectionError):
             self.post(message)
             await self._writer.drain()
 
     def post(self, message: ToRunner) -> None:
-        """A small message, for whose way nobody waits."""
+        """Send a small message without waiting."""
         self._writer.write(frame(message))
 
     async def receive(self) -> FromRunner | None:
         return await receive(self._reader)
 
-    def hear_no_more(self) -> None:
-        """Whoever waits for it to say something learns that it will not."""
+    def end_input(self) -> None:
+        """End `receive` with None for whoever waits for a message."""
         self._reader.feed_eof()
 
     def log_to(self, directory: Path) -> None:
-        """From now on, what it writes is the output of one task."""
-        self._stdout.carry_to(directory / "stdout.log")
-        self._stderr.carry_to(directory / "stderr.log")
+        """Write the output to the logs of one task from now on."""
+        self._stdout.redirect_to(directory / "stdout.log")
+        self._stderr.redirect_to(directory / "stderr.log")
 
-    def log_aside(self) -> None:
-        """The task is over, and its logs are somebody else's from now on."""
-        self._stdout.carry_aside()
-        self._stderr.carry_aside()
+    def log_to_default(self) -> None:
+        """Stop writing to the logs of the task, which is over."""
+        self._stdout.redirect_to_default()
+        self._stderr.redirect_to_default()
 
-    async def output_caught_up(self) -> None:
-        """What it wrote until now can be read in the logs."""
-        await self._stdout.catch_up()
-        await self._stderr.catch_up()
+    async def flush_output(self) -> None:
+        """Return when all output so far is in the logs."""
+        await self._stdout.flush_log()
+        await self._stderr.flush_log()
 
-    async def hang_up(self) -> None:
-        """After its end: returns when everything that it wrote is in the logs."""
+    async def close_channel(self) -> None:
+        """Call after the end of the process; returns when all of its output is in the logs."""
         self._writer.close()
-        await self._stdout.wait_until_over()
-        await self._stderr.wait_until_over()
+        await self._stdout.wait_until_closed()
+        await self._stderr.wait_until_closed()
 
 
-async def line_over(end: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def open_channel(end: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_unix_connection(sock=end, limit=_STREAM_LIMIT)

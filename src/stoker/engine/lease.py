@@ -1,11 +1,18 @@
-"""How long a task may go on unheard, and what its own process does when that is over. Pure.
+"""Leases: how long a task may run without hearing from its task executor.
 
-A moment is one of the machine's monotonic clock, which is the same in all processes here and the
-time of the task executor's loop: a message that was on its way for long, or was read late by a
-process that was frozen, extends nothing.
+A task executor that is frozen or cut off cannot stop its tasks, and another attempt may start
+elsewhere when its lease has expired. So every task's own process knows its lease and ends in time:
+first in order, then by force, and at the deadline by SIGKILL.
+
+Invariant: times are those of the machine's monotonic clock, which all processes here share and
+which is the time of the task executor's loop. A renewal names the absolute end of the lease, so a
+message that was delayed or that a frozen process reads late extends nothing.
 """
 
 import math
+import threading
+import time
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 
 from stoker.core.results import Failure
@@ -13,21 +20,21 @@ from stoker.core.values import Value
 
 
 class LeaseStep(IntEnum):
-    """What is due. Each step is harder than the one before, and gets half of the margin."""
+    """What the task's process does now. END and FORCE take half of the margin each."""
 
-    GO_ON = 0
+    CONTINUE = 0
     END = 1
-    """As if it were cancelled."""
+    """End as if the task were cancelled."""
     FORCE = 2
-    """It does not end in good order: whatever of it can be reached is ended."""
+    """The task does not end in order: end everything of it that can be reached."""
     KILL = 3
-    """The lease is over, and so is the task, whatever that takes."""
+    """The lease has expired: kill the process."""
 
 
 class Lease(Value):
     until: float
     margin: float
-    """Seconds before that, in which the task comes to its end."""
+    """Seconds before `until`, in which the task has to end."""
 
     def due(self, now: float) -> LeaseStep:
         if now >= self.until:
@@ -36,12 +43,12 @@ class Lease(Value):
             return LeaseStep.FORCE
         if now >= self.until - self.margin:
             return LeaseStep.END
-        return LeaseStep.GO_ON
+        return LeaseStep.CONTINUE
 
     def seconds_to(self, step: LeaseStep, now: float) -> float:
-        """Until the step is due; 0 when it is."""
+        """Seconds until the step is due; 0 when it is due."""
         begins = {
-            LeaseStep.GO_ON: now,
+            LeaseStep.CONTINUE: now,
             LeaseStep.END: self.until - self.margin,
             LeaseStep.FORCE: self.until - self.margin / 2,
             LeaseStep.KILL: self.until,
@@ -49,16 +56,65 @@ class Lease(Value):
         return max(0.0, begins[step] - now)
 
     def renewed(self, until: float) -> "Lease":
-        """Never shorter: renewals may overtake each other."""
+        """The longer of the two leases: renewals may overtake each other."""
         return Lease(until=max(self.until, until), margin=self.margin)
 
 
 FOREVER = Lease(until=math.inf, margin=0.0)
 
 
-def lease_ran_out() -> Failure:
+def lease_expired() -> Failure:
     return Failure(
         error="AttemptCancelled",
-        message="ended by its own process: its lease has run out, and its task executor renewed "
-        "it no more",
+        message="ended by its own process: its lease has expired without a renewal by its task "
+        "executor",
     )
+
+
+_LONGEST_WAIT_SECONDS = 3600.0
+"""Python's locks accept no endless timeout."""
+
+
+class LeaseThreads:
+    """Runs each step once, when it is due, in a thread of its own.
+
+    The threads exist from the start. So no step waits for an earlier one that hangs, and none fails
+    because user code has used up the last thread.
+    """
+
+    def __init__(self, lease: Lease, steps: Mapping[LeaseStep, Callable[[], None]]) -> None:
+        self._lease = lease
+        self._steps = steps
+        self._changed = threading.Condition()
+        self._is_stopped = False
+
+    def start(self) -> None:
+        for step, act in self._steps.items():
+            threading.Thread(
+                target=self._do, args=(step, act), name=f"lease-{step.name.lower()}", daemon=True
+            ).start()
+
+    @property
+    def due(self) -> LeaseStep:
+        with self._changed:
+            return self._lease.due(time.monotonic())
+
+    def renew(self, until: float) -> None:
+        with self._changed:
+            self._lease = self._lease.renewed(until)
+            self._changed.notify_all()
+
+    def stop(self) -> bool:
+        """Stop: the work is done. Return True if no step has been due, and so none will run."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+            return self._lease.due(time.monotonic()) is LeaseStep.CONTINUE
+
+    def _do(self, step: LeaseStep, act: Callable[[], None]) -> None:
+        with self._changed:
+            while seconds := self._lease.seconds_to(step, time.monotonic()):
+                if self._is_stopped:
+                    return
+                self._changed.wait(min(seconds, _LONGEST_WAIT_SECONDS))
+        act()

@@ -1,5 +1,10 @@
-"""How much a task's processes may take. Decides purely; who measures and kills is the watch."""
+"""Limits on what a task's processes may take: memory, processes, open files, time.
 
+The kernel enforces a limit on each process, so that Python can report MemoryError. The sum over all
+processes of a task is measured by the task executor, which kills the task when it is exceeded.
+"""
+
+import asyncio
 import errno
 import resource
 from dataclasses import dataclass
@@ -10,19 +15,19 @@ import msgspec
 from stoker.core.results import Failure
 from stoker.core.values import Value
 from stoker.engine.options import EngineOptions
-from stoker.osproc.process_tree import content_of
+from stoker.osproc.process_tree import content_of, descendants_of, own_bytes
 
 _MEMORY_INFO = Path("/proc/meminfo")
 _GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _MEGABYTE = 1024**2
 
 KernelLimits = dict[int, tuple[int, int]]
-"""By kind: what holds, and how far a process may raise that itself."""
+"""Soft and hard limit by kind (`resource.RLIMIT_*`)."""
 
 
 class RunnerLimits(Value):
     memory: int
-    """Bytes that user code may add to what a warm runner has, all its processes together."""
+    """Bytes that all processes of a task may take beyond the memory of a warm runner."""
     processes: int
     open_files: int | None = None
 
@@ -34,9 +39,9 @@ class Usage:
 
 
 def limits_of(options: EngineOptions, machine_memory: int, asked_memory: int = 0) -> RunnerLimits:
-    """What a job asked for is what it may take, unless the cluster allows less.
+    """A job gets the memory that it asked for, unless the cluster allows less.
 
-    Without either, a task may take half of the machine, so that its neighbours live on.
+    Without either, a task gets half of the machine, so that other tasks survive.
     """
     allowed = options.runner_memory
     memory = asked_memory or allowed or machine_memory // 2
@@ -48,7 +53,7 @@ def limits_of(options: EngineOptions, machine_memory: int, asked_memory: int = 0
 
 
 def machine_memory(memory_info: Path = _MEMORY_INFO, group_limit: Path = _GROUP_LIMIT) -> int:
-    """Of the machine, or of the container if that is less."""
+    """Bytes of the machine, or of the container if that has less."""
     total = next(
         int(line.split()[1]) * 1024
         for line in memory_info.read_text().splitlines()
@@ -61,7 +66,7 @@ def machine_memory(memory_info: Path = _MEMORY_INFO, group_limit: Path = _GROUP_
     return min(total, int(allowed)) if allowed.isdigit() else total
 
 
-def broken_limit(usage: Usage, limits: RunnerLimits) -> Failure | None:
+def exceeded_limit(usage: Usage, limits: RunnerLimits) -> Failure | None:
     if usage.memory > limits.memory:
         return out_of_memory(limits.memory, f"{usage.memory // _MEGABYTE} MB in use")
     if usage.processes > limits.processes:
@@ -91,10 +96,8 @@ def too_many_files(limit: int | None, detail: str) -> Failure:
     )
 
 
-def naming_its_limit(
-    failure: Failure, error: BaseException, limits: RunnerLimits | None
-) -> Failure:
-    """What the task ran into, if that is one of its limits, and how to raise it."""
+def name_limit(failure: Failure, error: BaseException, limits: RunnerLimits | None) -> Failure:
+    """The failure, reworded to name the limit if the error is due to one."""
     if limits is None:
         return failure
     if isinstance(error, MemoryError):
@@ -114,10 +117,10 @@ def too_slow(seconds: float) -> Failure:
     )
 
 
-def take_on(limits: RunnerLimits) -> KernelLimits:
-    """In a runner: the kernel refuses its process more memory, which Python tells as an error.
+def apply_limits(limits: RunnerLimits) -> KernelLimits:
+    """Have the kernel refuse this process more memory or files; return the limits before.
 
-    Others of its processes each have that much; the watch adds them up. Gives what held before.
+    Child processes inherit the limit, each for itself; the task executor checks the sum.
     """
     before = {
         which: resource.getrlimit(which) for which in (resource.RLIMIT_DATA, resource.RLIMIT_NOFILE)
@@ -132,14 +135,14 @@ def take_on(limits: RunnerLimits) -> KernelLimits:
     return before
 
 
-def take_off(before: KernelLimits) -> None:
-    """When the task is over, and another one may follow."""
+def restore_limits(before: KernelLimits) -> None:
+    """Undo `apply_limits` after a task, for the next one."""
     for which, limits in before.items():
         resource.setrlimit(which, limits)
 
 
-def let_go() -> None:
-    """So that there is memory to say what happened."""
+def release_memory_limit() -> None:
+    """Allow more memory again, which it takes to report the failure."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
@@ -148,4 +151,33 @@ def _data_bytes() -> int:
     for line in content_of("/proc/self/status").splitlines():
         if line.startswith(b"VmData:"):
             return int(line.split()[1]) * 1024
+    return 0
+
+
+_MEASURE_SECONDS = 0.5
+
+
+async def wait_until_limit_exceeded(pid: int, limits: RunnerLimits) -> Failure:
+    """Return when the processes of a task exceed their limits; runs in the task executor."""
+    # Memory that the runner shares with the zygote is not the task's.
+    before = own_bytes(pid)
+    while True:
+        await asyncio.sleep(_MEASURE_SECONDS)
+        processes = [pid, *descendants_of(pid)]
+        memory = sum(map(own_bytes, processes)) - before
+        if memory > limits.memory:
+            # That sum counts shared pages more than once. The exact figure takes long to read.
+            memory = await asyncio.to_thread(sum, map(_proportional_bytes, processes))
+        exceeded = exceeded_limit(Usage(memory=memory, processes=len(processes)), limits)
+        if exceeded is not None:
+            return exceeded
+
+
+def _proportional_bytes(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        return 0
     return 0

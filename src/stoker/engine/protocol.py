@@ -1,7 +1,8 @@
-"""What the task executor and its runner, zygote and janitor processes say to each other.
+"""Messages between the task executor and its runners, janitors, drivers and zygote.
 
-Runners and janitors speak over a stream socket, each message preceded by its length; the zygote
-over a socket that keeps messages apart, so that a file descriptor can travel with each.
+Runners, janitors and drivers use a stream socket, where each message is preceded by its length. The
+zygote uses a socket that keeps message boundaries, so that file descriptors can be sent with them.
+Both sides are always of the same version: the task executor starts all of these processes.
 """
 
 import asyncio
@@ -28,30 +29,30 @@ LARGEST_MESSAGE = 256 * 1024 * 1024
 
 
 class Prepare(Value, tag="prepare"):
-    """Open the session."""
+    """To a runner: open a session."""
 
     url: str
     ui: str = ""
-    """Where Spark's monitoring answers; empty when it is off."""
+    """URL of Spark's monitoring; empty when it is off."""
     scheduler_pool: str = ""
-    """Spark's own pool for the session, so that its tasks get a fair share; empty: as it is."""
+    """Spark scheduler pool of the session, for a fair share of cores; empty: the default one."""
     template: str = ""
-    """The session that it begins as a copy of, pool and all; empty: of none."""
-    template_is_new: bool = False
-    """Then the runner makes it."""
+    """Id of the session to copy, with its pool; empty: start a plain session."""
+    is_template_new: bool = False
+    """Whether the runner has to create the template first."""
     warm: bool = True
-    """Run a query in it: not in the session of a runner that died, nor when somebody waits."""
-    tell_version: bool = True
-    """Ask the server which Spark it is."""
+    """Run a query in the session: not in that of a dead runner, nor when a task is waiting."""
+    report_version: bool = True
+    """Ask the server for its Spark version."""
     first: bool = False
-    """At its server: ask Spark's monitoring too, whose first answer takes seconds."""
+    """First session of its server: read Spark's monitoring too, whose first answer is slow."""
     server_pid: int = 0
-    closed_mark: str = ""
-    """The file that tells the server's warden that the session was closed; empty: none."""
+    closed_marker: str = ""
+    """File to create when the session is closed, for the server's watchdog; empty: none."""
 
 
 class WarmUp(Value, tag="warm-up"):
-    """Run a query, since nobody is in a hurry any more."""
+    """To a runner: run a query in the session now, since no task is waiting."""
 
 
 class RunTask(Value, tag="run"):
@@ -63,13 +64,13 @@ class RunTask(Value, tag="run"):
     checkpoint_root: str
     artifacts: dict[str, str]
     python_path: tuple[str, ...] = ()
-    """Directories with what was installed for the job."""
+    """Directories with the packages installed for the job."""
     limits: RunnerLimits | None = None
     resumed: Progress | None = None
-    """The task's query runs already: watch it on, from what was known of it."""
+    """Last known progress of a query that runs already: only watch it."""
     lease: Lease = FOREVER
-    deaf_after: float = math.inf
-    """Seconds after which Spark's tasks that go on are said to be deaf to their cancel."""
+    uninterruptible_after: float = math.inf
+    """Seconds after their cancellation from which tasks of Spark count as uninterruptible."""
 
 
 class Cancel(Value, tag="cancel"):
@@ -81,22 +82,22 @@ class LeaseRenewed(Value, tag="lease-renewed"):
 
 
 class Leave(Value, tag="leave"):
-    """Nobody needs the runner any more: end the session, in which nothing runs, and go."""
+    """To an idle runner that is not needed any more: end the session and exit."""
 
 
 class EndSession(Value, tag="end-session"):
-    """To a janitor: make sure that nothing of this session runs on at the server."""
+    """To a janitor: end all work of this session at the server."""
 
     url: str
     session_id: str
     ui: str = ""
     server_pid: int = 0
-    deaf_after: float = math.inf
+    uninterruptible_after: float = math.inf
 
 
 class Ready(Value, tag="ready"):
     spark_version: str = ""
-    """Empty when it was not asked for."""
+    """Empty when `Prepare.report_version` was not set."""
 
 
 class NotReady(Value, tag="not-ready"):
@@ -116,28 +117,28 @@ class Ended(Value, tag="ended"):
     failure: Failure | None = None
     progress: Progress = Progress()
     server_lost: bool = False
-    """The failure is the loss of the Spark server, of which the task executor knows more."""
+    """The failure is due to the loss of the Spark server; the task executor knows the reason."""
 
 
 class SessionEnded(Value, tag="session-ended"):
-    """Nothing of this session runs at the server any more."""
+    """The session is closed and none of its work runs at the server."""
 
     session_id: str
     workers: str = ""
-    """How Spark marks the Python workers of the session, which it keeps; empty: it has none."""
-    is_as_new: bool = False
-    """Nothing of the task is left in its process either: it waits for another `Prepare`."""
+    """Mark of the session's Python workers, which Spark keeps running; empty: there are none."""
+    is_reusable: bool = False
+    """Nothing of the task is left in the process either: the runner waits for another `Prepare`."""
 
 
 class SessionKept(Value, tag="session-kept"):
-    """Nothing of the task is left, in its session as in its process: it waits for another one."""
+    """Nothing of the task is left in session or process: the runner waits for a `RunTask`."""
 
 
 class SessionNotEnded(Value, tag="session-not-ended"):
     session_id: str
     reason: str
-    deaf: bool = False
-    """Spark's tasks do not heed their cancel, and nothing but their process's end will end them."""
+    uninterruptible: bool = False
+    """Tasks of Spark ignore their cancellation: only the end of their process will end them."""
 
 
 ToRunner = Prepare | WarmUp | RunTask | Cancel | LeaseRenewed | Leave | EndSession
@@ -154,7 +155,7 @@ FromRunner = (
 
 
 class Fork(Value, tag="fork"):
-    """To the zygote, with the runner's end of its socket and of two pipes: fork a process."""
+    """To the zygote, with the child's ends of a socket and two pipes: fork a runner or janitor."""
 
     runner: int
     janitor: bool = False
@@ -181,7 +182,7 @@ class Exited(Value, tag="exited"):
 ToZygote = Fork | Kill
 FromZygote = Forked | Exited
 
-# To make one takes milliseconds, which each runner would spend anew.
+# Decoders take milliseconds to make; made here, once in the zygote, runners inherit them.
 _to_runner = msgspec.msgpack.Decoder(ToRunner)
 _from_runner: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
 
@@ -194,7 +195,7 @@ def frame(message: msgspec.Struct) -> bytes:
 
 
 class Deframer:
-    """Cuts a stream of bytes into the bodies of messages, however the bytes arrive."""
+    """Splits a stream of bytes into message bodies."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -215,7 +216,7 @@ class Deframer:
 
 
 class RunnerEnd:
-    """The runner's side: blocking, and any thread may send."""
+    """The child's end of the channel: blocking; any thread may send, one receives."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -229,7 +230,7 @@ class RunnerEnd:
             self._connection.sendall(data)
 
     def receive(self) -> ToRunner | None:
-        """The next message, or None when the task executor is gone."""
+        """Return the next message, or None when the task executor is gone."""
         while not self._received:
             data = self._connection.recv(1 << 20)
             if not data:
@@ -239,7 +240,7 @@ class RunnerEnd:
 
 
 async def receive(reader: asyncio.StreamReader) -> FromRunner | None:
-    """The next message at the task executor's side, or None when the runner is gone."""
+    """Return the next message from a child, or None when the child is gone."""
     try:
         (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
         return _from_runner.decode(await reader.readexactly(length))

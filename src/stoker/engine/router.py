@@ -8,7 +8,7 @@ from stoker.core.graph import EngineKind, engine_of
 from stoker.engine.contract import Engine, EngineState, Listener, RunningTask, Task
 
 
-class Engines:
+class EngineRouter:
     """Ready when the connect engine is, since most jobs run there; else when the classic is."""
 
     def __init__(self, *, connect: Engine | None, classic: Engine | None) -> None:

@@ -1,10 +1,16 @@
-"""How the Spark Connect server is configured: pure, from the engine's options."""
+"""Files and settings of a Spark Connect server, made from the engine's options.
 
+The user's settings win over Stoker's defaults, except for those that Stoker needs in order to tell
+whether cancelled work has ended.
+"""
+
+import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.core.errors import StartupFailed
 from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.engine.options import EngineOptions
 
@@ -34,21 +40,24 @@ logger.pools.level = error
 
 @dataclass(frozen=True, kw_only=True)
 class ServerFiles:
-    """Where a server keeps what it needs, all below the engine's working directory."""
+    """Paths of one server, all below the engine's working directory."""
 
     work: Path
     logs: Path
-    life: int | None = None
-    """Counts the lives of a server that is replaced: two of them may overlap."""
+    generation: int | None = None
+    """Counts the servers of one engine, since a server and its replacement run at the same time.
+    None where there is only one."""
 
     @property
     def own(self) -> Path:
-        """Goes with this life."""
-        return self.work if self.life is None else self.work / "servers" / str(self.life)
+        """Directory of this server alone, removed when the server ends."""
+        return (
+            self.work if self.generation is None else self.work / "servers" / str(self.generation)
+        )
 
     @property
     def mark(self) -> str:
-        """What the server and all that it starts carry in their environment."""
+        """Mark in the environment of the server and of all processes that it starts."""
         return str(self.own)
 
     @property
@@ -56,8 +65,8 @@ class ServerFiles:
         return self.own / "spark.properties"
 
     @property
-    def closed(self) -> Path:
-        """Where runners mark the sessions that they have closed."""
+    def closed_sessions(self) -> Path:
+        """Directory in which runners mark the sessions that they have closed."""
         return self.own / "closed-sessions"
 
     @property
@@ -66,25 +75,27 @@ class ServerFiles:
 
     @property
     def log(self) -> Path:
-        later = f"-{self.life}" if self.life is not None and self.life > 1 else ""
-        return self.logs / f"spark-server{later}.log"
+        suffix = (
+            f"-{self.generation}" if self.generation is not None and self.generation > 1 else ""
+        )
+        return self.logs / f"spark-server{suffix}.log"
 
     def write(self, properties: dict[str, str]) -> None:
         self.own.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
         self.log4j.write_text(_LOG4J)
-        # Settings can hold secrets, and a command line can be read by everyone.
+        # Not passed on the command line, which everybody can read: settings can hold secrets.
         descriptor = os.open(self.properties, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.writelines(f"{key}={_escaped(value)}\n" for key, value in properties.items())
 
 
-_WITNESS = {"spark.ui.enabled": "true", "spark.ui.threadDumpsEnabled": "true"}
-"""Spark's monitoring alone can tell that cancelled work has ended: nobody may turn it off."""
+_REQUIRED = {"spark.ui.enabled": "true", "spark.ui.threadDumpsEnabled": "true"}
+"""Only Spark's monitoring tells whether cancelled work has ended, so it cannot be turned off."""
 
 
 _LAST_JAVA_WITH_VFORK = 21
-"""That is known to have it; one without would refuse to start any process."""
+"""Newest Java known to support VFORK. A Java without it would refuse to start any process."""
 
 
 def spark_properties(
@@ -95,9 +106,9 @@ def spark_properties(
     java: int | None = None,
     first_jars: Sequence[Path] = (),
 ) -> dict[str, str]:
-    """All settings of the server; what the user set wins.
+    """All settings of the server; the user's own win.
 
-    `java`: its version, if that is known. `first_jars`: those that are most often looked into.
+    `java`: the version of Java, if known. `first_jars`: jars to put first on the class path.
     """
     own = files.own
     java_options = [
@@ -107,7 +118,7 @@ def spark_properties(
         "-XX:-UsePerfData",
     ]
     if java is not None and java <= _LAST_JAVA_WITH_VFORK:
-        # Spark starts one at the end of each session; otherwise Java starts two for it.
+        # Spark starts a process at the end of each session; by default Java starts two for it.
         java_options.append("-Djdk.lang.Process.launchMechanism=VFORK")
     properties = {
         "spark.master": options.master,
@@ -116,7 +127,7 @@ def spark_properties(
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",
-        # A session belongs to its runner, which ends it; an idle one must not lose its streams.
+        # The runner ends its session. Spark must not: an idle session may hold streams.
         "spark.connect.session.manager.defaultSessionTimeout": "3650d",
         "spark.connect.progress.reportInterval": "1s",
         "spark.sql.connect.serverStacktrace.enabled": "false",
@@ -134,21 +145,21 @@ def spark_properties(
         "spark.ui.showConsoleProgress": "false",
     }
     if first_jars:
-        # For each query Spark reads some of its own classes as files, and looks for them in one jar
-        # after the other: among almost three hundred its own come near the end.
+        # For each query Spark reads some of its own classes as files. It searches jars in order.
+        # Among almost three hundred, its own would come near the end.
         properties["spark.driver.extraClassPath"] = os.pathsep.join(map(str, first_jars))
     if not options.master.startswith("local"):
         properties |= _reaper(options.cancellation_timeout.total_seconds())
     if is_on_this_machine(options.master):
         properties |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return properties | options.spark_properties | _WITNESS
+    return properties | options.spark_properties | _REQUIRED
 
 
 def _reaper(seconds: float) -> dict[str, str]:
-    """Executors whose tasks do not heed their cancel end, and others take over what they had.
+    """Settings by which executors with uninterruptible tasks end and others take over their work.
 
-    In good time before the server itself would be ended for it, as one that is its own executor is:
-    Spark's own reaper does not do that.
+    This happens well before the server itself would be killed. With a local master the server is
+    its own executor, and Spark's reaper does not end it: there Stoker kills the server.
     """
     if seconds == 0:
         return {}
@@ -160,8 +171,16 @@ def _reaper(seconds: float) -> dict[str, str]:
     }
 
 
+def spark_home() -> Path:
+    """PySpark's directory, which holds a complete Spark; found without importing PySpark."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise StartupFailed("pyspark is not installed; pip install 'pyspark[connect]'")
+    return Path(spec.origin).parent
+
+
 def is_on_this_machine(master: str) -> bool:
-    """Then nobody else needs to reach the server, and it listens here only."""
+    """Whether Spark runs on this machine alone: then the server listens on loopback only."""
     if master.startswith("spark://"):
         hosts = [part.rpartition(":")[0] for part in master.removeprefix("spark://").split(",")]
         return all(host in ("localhost", "127.0.0.1") for host in hosts)

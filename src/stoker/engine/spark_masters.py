@@ -1,4 +1,4 @@
-"""Whether a standalone Spark master is there, which Spark itself says only after a minute."""
+"""Checks that a standalone Spark master answers; Spark itself reports that after a minute only."""
 
 import asyncio
 import os
@@ -9,20 +9,20 @@ _SCHEME = "spark://"
 _CONNECT_SECONDS = 5.0
 
 
-async def absence_of(master: str) -> str | None:
-    """What is wrong with the setting spark.master, in words; None when somebody is there.
+async def find_absent_master(master: str) -> str | None:
+    """The reason why no master of the setting spark.master answers; None when one does.
 
-    Of several masters one is enough: the others stand by. What is not a standalone master is not
-    looked at.
+    Of several masters only one has to answer, since the others are standbys. Masters that are not
+    standalone are not checked.
     """
     if not master.startswith(_SCHEME):
         return None
-    found = [await _problem_of(each) for each in master.removeprefix(_SCHEME).split(",")]
-    if None in found:
+    problems = [await _problem_of(each) for each in master.removeprefix(_SCHEME).split(",")]
+    if None in problems:
         return None
     return (
-        f"no Spark master is at {master} ({'; '.join(each for each in found if each)}); start it, "
-        "or correct spark.master"
+        f"no Spark master is at {master} ({'; '.join(each for each in problems if each)}); "
+        "start it, or correct spark.master"
     )
 
 
@@ -46,7 +46,7 @@ async def _problem_of(authority: str) -> str | None:
 
 
 def _reason(error: OSError) -> str:
-    """asyncio tells of a call and its arguments, where the kernel has said why."""
+    """The kernel's reason: the text of asyncio's error names a call and its arguments instead."""
     if isinstance(error, socket.gaierror) or not error.errno:
         return error.strerror or str(error)
     return os.strerror(error.errno)

@@ -105,7 +105,7 @@ class MemoryCoordination:
         """Cancel all pending faults of the session and let it see the current state."""
         session.next_loss = None
         session.reconnect()
-        session.catch_up()
+        session.flush_log()
 
     def is_live(self, session: str) -> bool:
         return session in self._sessions
@@ -219,12 +219,12 @@ class MemoryCoordinator:
         versions = self._coordination.apply(ops, self._session)
         if loss is Loss.AFTER_APPLYING:
             self._lose_connection()
-        self.catch_up()
+        self.flush_log()
         return versions
 
     async def sync(self) -> None:
         await self._turn()
-        self.catch_up()
+        self.flush_log()
 
     async def close(self) -> None:
         await asyncio.sleep(0)
@@ -273,7 +273,7 @@ class MemoryCoordinator:
                 }
             )
 
-    def catch_up(self) -> None:
+    def flush_log(self) -> None:
         self.stale_tree = None
         tree = self._coordination.tree()
         self._watches.settle(

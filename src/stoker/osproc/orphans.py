@@ -1,8 +1,9 @@
-"""Processes that outlived what they belong to: found by a mark in their environment, and killed.
+"""Orphan processes: found by a mark in their environment, and killed.
 
-The kernel ties runners and servers to their task executor, but not what user code has started: a
-process that was forked twice belongs to nobody. Whatever is started by a marked process carries
-its mark.
+The kernel ends runners and servers together with their task executor, but not what user code has
+started: a process that forked twice has no parent that anybody knows. Yet every process inherits
+the environment of the one that started it, and with it a mark that names the task executor, the
+Spark server or the session.
 """
 
 import logging
@@ -23,24 +24,25 @@ from stoker.osproc.process_tree import (
 logger = logging.getLogger(__name__)
 
 OWNER = "STOKER_OWNER"
-"""Names the task executor that a process belongs to."""
+"""Environment variable that names the task executor to which a process belongs."""
 SERVER = "STOKER_SPARK_SERVER"
-"""Names the Spark server that a process was started by."""
+"""Environment variable that names the Spark server that started a process."""
 WORKER_MARK = "SPARK_JOB_ARTIFACT_UUID"
-"""Spark's own: names the session of a Python worker, and of whatever that starts."""
+"""Spark's own environment variable: the session of a Python worker and of all that it starts."""
 
-_ROUNDS = 50
+_MOST_ROUNDS = 50
 _PAUSE_SECONDS = 0.02
 
 
 def owner_mark() -> str:
-    """This process: where ids count, its id, and when it began."""
+    """Identifies this process: its process id namespace, its id and its start time."""
     pid = os.getpid()
     return f"{_namespace()}/{pid}/{start_time(pid)}"
 
 
 def is_orphaned(mark: str) -> bool:
-    """The owner is gone, for certain: who counts ids otherwise is none of our business."""
+    """Whether the owner is certainly gone. Owners in other process id namespaces cannot be seen,
+    so their processes are left alone."""
     namespace, _, rest = mark.partition("/")
     pid, _, began = rest.partition("/")
     if namespace != _namespace() or not pid.isdigit():
@@ -49,30 +51,30 @@ def is_orphaned(mark: str) -> bool:
 
 
 def kill_orphans() -> int:
-    """End whatever a task executor that is gone has left on this machine; gives their number."""
+    """Kill all processes whose task executor is gone; return their number."""
     killed = _kill_marked(OWNER, is_orphaned)
     if killed:
-        logger.warning("killed %d processes that a former task executor had left behind", killed)
+        logger.warning("killed %d orphan processes of a previous task executor", killed)
     return killed
 
 
 def kill_marked(name: str, mark: str) -> int:
-    """End whatever has this mark in its environment; gives their number."""
+    """Kill all processes with the environment variable `name=mark`; return their number."""
     return _kill_marked(name, mark.__eq__)
 
 
 def _kill_marked(name: str, is_meant: Callable[[str], bool]) -> int:
     killed: set[tuple[int, int]] = set()
-    """With their start times: an id may be given again."""
-    for _ in range(_ROUNDS):
-        meant, are_all_known = _look_for(name, is_meant)
+    """Process ids with start times, since the kernel reuses ids."""
+    for _ in range(_MOST_ROUNDS):
+        meant, are_all_known = _find_marked(name, is_meant)
         newly = meant - killed
         for pid, _ in newly:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         killed |= newly
-        # One of them may have started another before it was killed, behind this look. And one that
-        # is about to end has no environment any more, but is still there.
+        # A process may have started another one just before it was killed, unseen by this search.
+        # And a dying process loses its environment before it is gone.
         are_all_gone = not any(start_time(pid) == began for pid, began in killed)
         if not newly and are_all_known and are_all_gone:
             break
@@ -80,8 +82,8 @@ def _kill_marked(name: str, is_meant: Callable[[str], bool]) -> int:
     return len(killed)
 
 
-def _look_for(name: str, is_meant: Callable[[str], bool]) -> tuple[set[tuple[int, int]], bool]:
-    """Those with such a mark, and whether all others were seen to have none."""
+def _find_marked(name: str, is_meant: Callable[[str], bool]) -> tuple[set[tuple[int, int]], bool]:
+    """Return the processes with such a mark, and whether all others certainly have none."""
     meant: set[tuple[int, int]] = set()
     are_all_known = True
     for pid in all_processes():

@@ -1,6 +1,6 @@
-"""What the kernel knows of processes: whose children they are, their memory, their environment.
+"""Processes as /proc shows them: their children, memory, start time and environment.
 
-Processes come and go while this reads: whatever cannot be read is not there any more.
+Processes come and go while this module reads: what cannot be read is gone, and counts as nothing.
 """
 
 import os
@@ -10,24 +10,24 @@ from contextlib import suppress
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _STATE, _START_TIME, _ADDRESS_SPACE = 0, 19, 20
-"""Places in /proc/PID/stat, counted from behind the command's name."""
+"""Indexes of fields in /proc/PID/stat, counted after the name of the command."""
 
 
 def children_of(pid: int) -> list[int]:
-    """Of all its threads."""
+    """The children of all threads of the process."""
     children: list[int] = []
     tasks = f"/proc/{pid}/task"
     with suppress(OSError):
         for thread in os.listdir(tasks):
-            # One that has just ended has left its children to another.
+            # A thread that has just ended has left its children to another one.
             with suppress(OSError):
                 children += map(int, content_of(f"{tasks}/{thread}/children").split())
     return children
 
 
 def content_of(path: str) -> bytes:
-    """Without the costs of Python's own files: a JVM has hundreds of threads, and a process that
-    was just forked pays for each object that it touches first."""
+    """Read a file without the cost of Python's file objects: a JVM has hundreds of threads, and a
+    freshly forked process copies a page of memory for each object that it touches."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = b""
@@ -39,7 +39,7 @@ def content_of(path: str) -> bytes:
 
 
 def replace_content(path: str, content: bytes) -> None:
-    """Of a file of the kernel's."""
+    """Write to a file of the kernel's, such as those below /proc."""
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(file, content)
@@ -59,9 +59,12 @@ def descendants_of(pid: int) -> list[int]:
 
 
 def kill_tree(pid: int) -> None:
-    """With the process itself last, on whose end others may depend, this one among them."""
+    """Kill a process and its descendants, the process last: others may wait for its end.
+
+    Spares the calling process if that is a descendant.
+    """
     with suppress(ProcessLookupError, PermissionError):
-        # So that it starts no more of them.
+        # A stopped process starts no more children.
         os.kill(pid, signal.SIGSTOP)
     for each in (*descendants_of(pid), pid):
         with suppress(ProcessLookupError, PermissionError):
@@ -70,9 +73,10 @@ def kill_tree(pid: int) -> None:
 
 
 def own_bytes(pid: int) -> int:
-    """Resident memory that it shares with no file and no other mapping; 0 when it is gone.
+    """Resident anonymous memory of the process; 0 when it is gone.
 
-    A forked process counts what it still shares with its parent, so compare with a first reading.
+    For a forked process this includes what it still shares with its parent, so compare it with a
+    first reading.
     """
     try:
         fields = content_of(f"/proc/{pid}/statm").split()
@@ -89,7 +93,10 @@ def resident_bytes(pid: int) -> int:
 
 
 def start_time(pid: int) -> int | None:
-    """In ticks since the machine started: with the id, it names a process for good."""
+    """Clock ticks since boot; together with the id this identifies a process for ever.
+
+    None when the process is gone or a zombie.
+    """
     fields = _stat(pid)
     return int(fields[_START_TIME]) if fields and fields[_STATE] not in ("Z", "X") else None
 
@@ -106,7 +113,7 @@ def all_processes() -> Iterator[int]:
 
 
 def program_of(pid: int) -> str:
-    """The name of the file that it executes; empty when it is gone."""
+    """File name of the program that the process executes; empty when it is gone."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
@@ -114,13 +121,14 @@ def program_of(pid: int) -> str:
 
 
 def is_about_to_begin(pid: int) -> bool:
-    """A program that is being executed has no environment yet, for a moment."""
+    """Whether the process is in the middle of exec, when its environment cannot be read yet."""
     fields = _stat(pid)
     return bool(fields) and fields[_STATE] in ("R", "D") and fields[_ADDRESS_SPACE] != "0"
 
 
 def environment_of(pid: int) -> bytes:
-    """Its first: a forked process has that of the process that was executed; empty if none."""
+    """The environment with which the program was executed, which a forked process shares; empty
+    when there is none."""
     try:
         return content_of(f"/proc/{pid}/environ")
     except OSError:

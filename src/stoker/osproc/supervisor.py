@@ -1,9 +1,9 @@
-"""Runs a command, and leaves no process of it behind, whatever it did to get away.
+"""Runs a command and leaves no process of it behind, not even daemons.
 
-`python -m stoker.osproc.supervisor PARENT GRACE -- command …` is the parent of the command and of
-every orphan that the command makes, daemons among them. SIGTERM passes the signal on and kills
-after GRACE seconds; SIGUSR1 kills at once; so does the end of PARENT. It ends as the command did:
-with the same code, or by the same signal.
+`python -m stoker.osproc.supervisor PARENT GRACE -- command …` is the parent of the command and, as
+a subreaper, of every orphan that the command makes. SIGTERM is passed on to all of them, and they
+are killed GRACE seconds later; SIGUSR1 or the death of PARENT kills them at once. The supervisor
+ends as the command did: with the same exit code or by the same signal.
 """
 
 import os
@@ -13,13 +13,17 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-from stoker.osproc.parent_death import adopt_orphans, tie_to_parent
+from stoker.osproc.parent_death import (
+    become_subreaper,
+    die_with_parent,
+    exit_like,
+    start_tied_child,
+)
 from stoker.osproc.process_tree import descendants_of
-from stoker.osproc.tied_command import end_like, start_tied
 
-_HEARD = frozenset({signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
+_SIGNALS = frozenset({signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
 _SETTLE_SECONDS = 2.0
-_LOOK_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 
 
 class Supervisor:
@@ -30,31 +34,30 @@ class Supervisor:
         self._status: int | None = None
 
     def run(self, command: list[str]) -> NoReturn:
-        """Never returns."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
-        adopt_orphans()
-        tie_to_parent(self._parent, signal.SIGTERM)
-        self._child = start_tied(command, blocked=_HEARD)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        become_subreaper()
+        die_with_parent(self._parent, signal.SIGTERM)
+        self._child = start_tied_child(command, blocked=_SIGNALS)
         if self._wait():
-            # A JVM whose driver has gone writes down what it owes; a daemon is told to go.
+            # Let the JVM of a driver that has ended write its files, and daemons stop in order.
             self._end_all(signal.SIGTERM, _SETTLE_SECONDS)
         self._end_all(signal.SIGKILL, None)
-        end_like(self._status if self._status is not None else -signal.SIGKILL)
+        exit_like(self._status if self._status is not None else -signal.SIGKILL)
 
     def _wait(self) -> bool:
-        """Until the command has ended (True) or must be killed with all that came from it."""
+        """Wait until the command has ended (True) or must be killed with its offspring (False)."""
         deadline: float | None = None
         while True:
             left = 3600.0 if deadline is None else max(0.0, deadline - time.monotonic())
-            heard = signal.sigtimedwait(_HEARD, left)
+            received = signal.sigtimedwait(_SIGNALS, left)
             self._reap()
             if self._status is not None:
                 return True
-            if heard is None and deadline is not None:
+            if received is None and deadline is not None:
                 return False
-            if heard is None or heard.si_signo == signal.SIGCHLD:
+            if received is None or received.si_signo == signal.SIGCHLD:
                 continue
-            if heard.si_signo == signal.SIGUSR1 or os.getppid() != self._parent:
+            if received.si_signo == signal.SIGUSR1 or os.getppid() != self._parent:
                 return False
             if deadline is None:
                 deadline = time.monotonic() + self._grace
@@ -69,10 +72,10 @@ class Supervisor:
                 return
             if repeat:
                 self._signal_all(number)
-            signal.sigtimedwait({signal.SIGCHLD}, _LOOK_SECONDS)
+            signal.sigtimedwait({signal.SIGCHLD}, _POLL_SECONDS)
 
     def _reap(self) -> bool:
-        """Collect who has ended; whether anyone is left."""
+        """Collect ended children; return whether any child is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -14,7 +14,7 @@ from stoker.core.graph import FormatWrite, JobGraph, PythonFunction, Sink
 from stoker.core.ids import Ids
 from stoker.engine.java import bundled_java_home, find_java
 from stoker.engine.region.locations import local_path
-from stoker.osproc.parent_death import tethered
+from stoker.osproc.parent_death import die_with_parent_command
 from stoker.savepoints.copying import for_all
 from stoker.savepoints.locations import SavepointLocation, locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import SavedFile, SavedQuery, SavepointManifest
@@ -143,7 +143,9 @@ async def _divide(partitions: int, folders: list[Path], work: Path) -> None:
     java = await find_java(os.environ, work / "java", bundled_home=bundled_java_home())
     # Tied to this process: a master that dies leaves no Spark behind.
     process = await asyncio.create_subprocess_exec(
-        *tethered(sys.executable, "-m", _MODULE, str(partitions), *map(str, folders)),
+        *die_with_parent_command(
+            sys.executable, "-m", _MODULE, str(partitions), *map(str, folders)
+        ),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "JAVA_HOME": str(java.home)},

@@ -23,7 +23,7 @@ from stoker.engine.classic.engine import ClassicEngine
 from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.connect.engine import ConnectEngine
 from stoker.engine.options import EngineOptions
-from stoker.engine.router import Engines
+from stoker.engine.router import EngineRouter
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.ha.stores.storage_records import OutcomeStore
@@ -154,7 +154,7 @@ async def task_executor_process(
 @asynccontextmanager
 async def _open_engines(
     configuration: Configuration, directories: Directories
-) -> AsyncIterator[Engines]:
+) -> AsyncIterator[EngineRouter]:
     options, classic = _engine_options(configuration), configuration.of(ClassicOptions)
     unknown = set(classic.engines) - set(EngineKind)
     if unknown:
@@ -183,7 +183,7 @@ async def _open_engines(
                     wall_clock=system_wall_clock,
                 )
             )
-        yield Engines(connect=shared, classic=own)
+        yield EngineRouter(connect=shared, classic=own)
 
 
 def _engine_options(configuration: Configuration) -> EngineOptions:

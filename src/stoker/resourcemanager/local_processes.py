@@ -19,7 +19,7 @@ from typing import Self
 from stoker.core.errors import Conflict, StartupFailed
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids, ResourceId
-from stoker.osproc.parent_death import tethered
+from stoker.osproc.parent_death import die_with_parent_command
 from stoker.resourcemanager.provider import EndedExecutor, ExecutorOffer
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class LocalProcessProvider:
         with path.open("ab") as output:
             return await asyncio.create_subprocess_exec(
                 # The tie is to the thread that forks; the loop runs in the main one.
-                *tethered(*self.command(resource_id)),
+                *die_with_parent_command(*self.command(resource_id)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

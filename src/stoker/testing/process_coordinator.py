@@ -53,7 +53,7 @@ class ProcessCoordinator(MemoryCoordinator):
         if not self._is_live():
             self.lose_session()
         elif self.state is ConnectionState.CONNECTED:
-            self.catch_up()
+            self.flush_log()
 
     def note_contact(self) -> None:
         if self._frozen_at is None:

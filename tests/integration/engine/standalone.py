@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from stoker.engine.connect.server import spark_home
 from stoker.engine.java import bundled_java_home, find_java
-from stoker.osproc.parent_death import tethered
+from stoker.engine.server_config import spark_home
+from stoker.osproc.parent_death import die_with_parent_command
 
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
@@ -51,7 +51,7 @@ async def spark_cluster(folder: Path, *, workers: int) -> AsyncIterator[str]:
 def _start(stack: AsyncExitStack, environment: dict[str, str], log: Path, *command: str) -> None:
     with log.open("wb") as output:
         process = subprocess.Popen(
-            tethered(str(spark_home() / "bin" / "spark-class"), *command),
+            die_with_parent_command(str(spark_home() / "bin" / "spark-class"), *command),
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -15,7 +15,7 @@ from integration.engine.bench import TO_NOWHERE, Bench, Launched, function
 from integration.engine.processes import cancel_within_ten_seconds, runner_of, until
 from stoker.core.graph import FormatRead, JobGraph, Sink, Source, Sql, Transform
 from stoker.engine.connect.engine import ConnectEngine
-from stoker.engine.runner.spark_tasks import has_active_tasks
+from stoker.engine.runner.janitor import has_active_tasks
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

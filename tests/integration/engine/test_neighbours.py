@@ -16,7 +16,7 @@ from integration.engine.processes import PATIENCE, cancel_within_ten_seconds, un
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph, Source, Sql, SqlScript
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
-from stoker.engine.runner.python_workers import workers_at
+from stoker.engine.runner.janitor import python_workers_at
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -171,11 +171,11 @@ async def test_python_workers_of_spark_do_not_pile_up(bench: Bench, engine: Conn
         return spark.range(1).select(same("id").alias("id"))
 
     server = int(engine.description["server-pid"])
-    before = set(workers_at(server))
+    before = set(python_workers_at(server))
     source = Source(name="numbers", read=function(with_udf, "spark"))
     for _ in range(2):
         assert (await bench.run(build_graph(source, TO_NOWHERE))).failure is None
-    assert set(workers_at(server)) <= before
+    assert set(python_workers_at(server)) <= before
 
 
 async def test_a_session_of_its_own_is_as_spark_makes_one(bench: Bench) -> None:

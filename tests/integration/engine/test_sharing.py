@@ -19,9 +19,9 @@ from integration.engine.processes import cancel_within_ten_seconds, until
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
-from stoker.engine.connect.server import spark_home
 from stoker.engine.java import bundled_java_home, find_java
-from stoker.engine.runner.python_workers import ASK, id_in
+from stoker.engine.runner.janitor import STATE_QUERY, session_mark_in
+from stoker.engine.server_config import spark_home
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -39,7 +39,9 @@ async def has_own_classes(launched: Launched) -> str:
     def ask() -> str:
         session: Any = SparkSession.builder.remote(running.server.url(running.session_id)).create()
         try:
-            assert id_in(str(session.sql(ASK).collect()[0][0])), "its files are its own in any case"
+            assert session_mark_in(str(session.sql(STATE_QUERY).collect()[0][0])), (
+                "its files are its own in any case"
+            )
             return str(session.conf.get(_OWN_CLASSES))
         finally:
             session.client.close()

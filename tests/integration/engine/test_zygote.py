@@ -1,4 +1,4 @@
-"""The process that runners are forked from, without a task executor."""
+"""The zygote, from which runners are forked, without a task executor."""
 
 import socket
 import subprocess
@@ -17,7 +17,7 @@ from stoker.osproc.parent_death import SINGLE_THREADED
 SERVE = "from stoker.engine.zygote import main as zygote\n{change}\nzygote.main()"
 CHANGES = {
     "as it is": "pass",
-    "when threads of gRPC do not end": "zygote.rehearse_grpc = lambda: False",
+    "when threads of gRPC do not end": "zygote.prewarm_grpc = lambda: False",
 }
 
 
@@ -54,23 +54,23 @@ def report_of(control: socket.socket) -> FromZygote:
     return msgspec.msgpack.decode(control.recv(4096), type=FromZygote)
 
 
-def test_it_rehearses_before_it_forks(tmp_path: Path):
-    mark = tmp_path / "rehearsed"
-    play = f"import pathlib; zygote.prewarm_spark = pathlib.Path({str(mark)!r}).touch"
-    with running(play) as (_, control):
+def test_the_zygote_prewarms_before_it_forks(tmp_path: Path):
+    mark = tmp_path / "prewarmed"
+    change = f"import pathlib; zygote.prewarm_spark = pathlib.Path({str(mark)!r}).touch"
+    with running(change) as (_, control):
         _, runner = fork(control)
         with runner:
             assert mark.exists()
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_it_forks_runners_and_has_one_thread(change: str):
+def test_the_zygote_forks_runners_from_a_single_thread(change: str):
     with running(change) as (process, control):
         _, runner = fork(control)
         assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
-        began_anew = b"unrehearsed" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
-        assert began_anew == (change != "pass")
-        # A runner that is told nothing ends.
+        was_restarted = b"no-prewarm" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        assert was_restarted == (change != "pass")
+        # A runner ends when its channel is closed.
         runner.close()
         report = report_of(control)
         assert report == Exited(runner=1, pid=report.pid, status=0)
@@ -89,7 +89,7 @@ zygote.serve_as_runner = lambda connection: connection.sendall(
 """
 
 
-def test_siblings_draw_different_random_numbers():
+def test_sibling_runners_draw_different_random_numbers():
     with running(DRAW) as (_, control):
         drawn = []
         for _ in range(2):

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, PySparkTypeError
 
-from stoker.engine.connect.server import death_in_words, exit_in_words, last_error_lines
+from stoker.engine.connect.server import explain_exit
 from stoker.engine.failures import (
     CannotRun,
     failure_of,
@@ -90,31 +90,7 @@ def test_frames_of_stoker_and_python_are_not_the_authors() -> None:
     assert is_users("/home/me/job.py")
     assert not is_users("<frozen runpy>")
     assert not is_users("/x/site-packages/pyspark/sql/session.py")
-    assert not is_users(exit_in_words.__code__.co_filename)
-
-
-def test_the_end_of_a_process_is_told_in_words() -> None:
-    assert exit_in_words(3) == "exit code 3"
-    assert exit_in_words(-9) == "killed by SIGKILL"
-    assert exit_in_words(-200) == "killed by signal 200"
-
-
-def test_lack_of_memory_is_named_as_such() -> None:
-    tail = "WARN x\nTerminating due to java.lang.OutOfMemoryError: Java heap space\n"
-    assert death_in_words(3, tail) == (
-        "java.lang.OutOfMemoryError: Java heap space (exit code 3); "
-        "raise taskmanager.memory.spark-heap"
-    )
-    assert "java.lang.OutOfMemoryError" in death_in_words(52, tail)
-    assert "java.lang.OutOfMemoryError (exit code 52)" in death_in_words(52, "WARN x")
-    assert death_in_words(3, "WARN x") == "exit code 3"
-    assert death_in_words(-9, tail) == "killed by SIGKILL", "it had survived that"
-
-
-def test_the_last_words_of_a_log_prefer_errors() -> None:
-    assert last_error_lines("a\nb Error\nc\n") == "b Error"
-    assert last_error_lines("a\nb\n") == "a | b"
-    assert last_error_lines("") == "it said nothing"
+    assert not is_users(explain_exit.__code__.co_filename)
 
 
 @pytest.mark.parametrize(

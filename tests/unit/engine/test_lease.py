@@ -7,8 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.engine.lease import FOREVER, Lease, LeaseStep
-from stoker.engine.lease_watch import LeaseWatch
+from stoker.engine.lease import FOREVER, Lease, LeaseStep, LeaseThreads
 
 MOMENTS = st.floats(min_value=0, max_value=1e6)
 LEASES = st.builds(Lease, until=MOMENTS, margin=st.floats(min_value=0.1, max_value=100))
@@ -25,7 +24,7 @@ def test_a_step_is_due_when_nothing_is_left_of_the_time_before_it(lease: Lease, 
 def test_a_task_begins_to_end_a_margin_before_its_lease_is_over(lease: Lease, now: float) -> None:
     begins, forced, killed = (lease.seconds_to(step, 0) for step in STEPS)
     assert begins <= forced <= killed == lease.until
-    assert (lease.due(now) is LeaseStep.GO_ON) == (now < lease.until - lease.margin)
+    assert (lease.due(now) is LeaseStep.CONTINUE) == (now < lease.until - lease.margin)
     assert lease.due(lease.until) is LeaseStep.KILL
 
 
@@ -38,7 +37,7 @@ def test_a_renewal_never_shortens_a_lease(lease: Lease, first: float, second: fl
 
 
 def test_without_a_lease_nothing_is_ever_due() -> None:
-    assert FOREVER.due(1e12) is LeaseStep.GO_ON
+    assert FOREVER.due(1e12) is LeaseStep.CONTINUE
     assert FOREVER.seconds_to(LeaseStep.END, 1e12) == math.inf
 
 
@@ -55,7 +54,7 @@ def test_a_step_that_hangs_keeps_no_later_one_from_being_done() -> None:
         LeaseStep.FORCE: done[LeaseStep.FORCE].set,
         LeaseStep.KILL: done[LeaseStep.KILL].set,
     }
-    LeaseWatch(Lease(until=time.monotonic(), margin=1), steps).start()
+    LeaseThreads(Lease(until=time.monotonic(), margin=1), steps).start()
     try:
         assert all(event.wait(60) for event in done.values())
     finally:
@@ -63,17 +62,17 @@ def test_a_step_that_hangs_keeps_no_later_one_from_being_done() -> None:
 
 
 def test_a_renewed_lease_makes_its_steps_wait_anew() -> None:
-    watch = LeaseWatch(Lease(until=time.monotonic(), margin=1), {})
+    watch = LeaseThreads(Lease(until=time.monotonic(), margin=1), {})
     assert watch.due is LeaseStep.KILL
     watch.renew(time.monotonic() + 3600)
-    assert watch.due is LeaseStep.GO_ON
+    assert watch.due is LeaseStep.CONTINUE
 
 
 def test_nothing_is_done_any_more_when_the_task_is_over() -> None:
     late = threading.Event()
-    watch = LeaseWatch(Lease(until=time.monotonic() + 30, margin=0), {LeaseStep.KILL: late.set})
+    watch = LeaseThreads(Lease(until=time.monotonic() + 30, margin=0), {LeaseStep.KILL: late.set})
     watch.start()
-    assert watch.end()
+    assert watch.stop()
     for waiting in threading.enumerate():
         if waiting.name == "lease-kill":
             waiting.join(60)
@@ -81,5 +80,5 @@ def test_nothing_is_done_any_more_when_the_task_is_over() -> None:
 
 
 def test_a_step_that_was_due_is_done_although_the_task_is_over() -> None:
-    watch = LeaseWatch(Lease(until=time.monotonic() + 60, margin=120), {})
-    assert not watch.end()
+    watch = LeaseThreads(Lease(until=time.monotonic() + 60, margin=120), {})
+    assert not watch.stop()

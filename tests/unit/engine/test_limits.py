@@ -10,10 +10,10 @@ from stoker.core.options import ByteSize
 from stoker.core.results import Failure
 from stoker.engine.limits import (
     Usage,
-    broken_limit,
+    exceeded_limit,
     limits_of,
     machine_memory,
-    naming_its_limit,
+    name_limit,
 )
 from stoker.engine.options import EngineOptions
 
@@ -36,7 +36,7 @@ def test_a_task_never_gets_more_than_the_cluster_allows(
 @given(memory=sizes, processes=st.integers(1, 5000))
 def test_only_what_is_over_a_limit_breaks_it_and_is_named(memory: int, processes: int) -> None:
     limits = limits_of(EngineOptions(runner_memory=ByteSize(2**30), runner_processes=100), 2**40)
-    broken = broken_limit(Usage(memory=memory, processes=processes), limits)
+    broken = exceeded_limit(Usage(memory=memory, processes=processes), limits)
     if memory > 2**30:
         assert broken is not None
         assert broken.error == "OutOfMemory"
@@ -62,13 +62,13 @@ def test_a_container_counts_as_the_machine_when_it_allows_less(tmp_path: Path) -
 def test_a_failure_by_a_limit_names_it_and_how_to_raise_it() -> None:
     limits = limits_of(EngineOptions(runner_memory=ByteSize(2**30), runner_open_files=64), 2**40)
     failure = Failure(error="OSError", message="as Python tells it", stack_trace="where")
-    of_files = naming_its_limit(failure, OSError(errno.EMFILE, "Too many open files"), limits)
+    of_files = name_limit(failure, OSError(errno.EMFILE, "Too many open files"), limits)
     assert of_files.error == "TooManyOpenFiles"
     assert "may have 64 (as Python tells it)" in of_files.message
     assert "runner.open-files" in of_files.message
     assert of_files.stack_trace == "where"
-    of_memory = naming_its_limit(failure, MemoryError(), limits)
+    of_memory = name_limit(failure, MemoryError(), limits)
     assert of_memory.error == "OutOfMemory"
     assert "runner.memory" in of_memory.message
-    assert naming_its_limit(failure, OSError(errno.ENOENT, "not there"), limits) is failure
-    assert naming_its_limit(failure, MemoryError(), None) is failure
+    assert name_limit(failure, OSError(errno.ENOENT, "not there"), limits) is failure
+    assert name_limit(failure, MemoryError(), None) is failure

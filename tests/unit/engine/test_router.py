@@ -11,7 +11,7 @@ from stoker.core.graph import EngineKind, JobGraph, Program, SqlScript, Vertex
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.regions import regions_of
 from stoker.engine.contract import EngineState, Listener, Task
-from stoker.engine.router import Engines
+from stoker.engine.router import EngineRouter
 
 SQL = SqlScript(name="script", statements=("SELECT 1",))
 PROGRAM = Program(name="program", script="job.py")
@@ -60,16 +60,18 @@ async def test_a_task_goes_to_the_engine_of_its_job(
     vertex: Vertex, engine: EngineKind | None, classic: bool
 ) -> None:
     shared, own = Named(), Named()
-    await Engines(connect=shared, classic=own).launch(task(vertex, engine), lambda _event: None)
+    await EngineRouter(connect=shared, classic=own).launch(
+        task(vertex, engine), lambda _event: None
+    )
     assert (len(shared.launched), len(own.launched)) == ((0, 1) if classic else (1, 0))
 
 
 async def test_a_task_for_an_engine_that_is_not_here_is_refused() -> None:
-    engines = Engines(connect=None, classic=Named())
+    engines = EngineRouter(connect=None, classic=Named())
     with pytest.raises(Unavailable, match="no connect engine"):
         await engines.launch(task(SQL, None), lambda _event: None)
 
 
 def test_a_task_executor_without_any_engine_does_not_start() -> None:
     with pytest.raises(StartupFailed, match=r"taskmanager\.engines"):
-        Engines(connect=None, classic=None)
+        EngineRouter(connect=None, classic=None)

@@ -53,8 +53,10 @@ def test_an_idle_session_keeps_its_streams() -> None:
     assert timeout == "3650d"
 
 
-def test_two_lives_of_a_server_share_no_file() -> None:
-    first, second = (ServerFiles(work=Path("/w"), logs=Path("/l"), life=life) for life in (1, 2))
+def test_a_server_and_its_replacement_share_no_file() -> None:
+    first, second = (
+        ServerFiles(work=Path("/w"), logs=Path("/l"), generation=number) for number in (1, 2)
+    )
     for name in ("own", "mark", "properties", "log4j", "log"):
         assert getattr(first, name) != getattr(second, name)
 

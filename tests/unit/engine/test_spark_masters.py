@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from stoker.engine.spark_masters import absence_of
+from stoker.engine.spark_masters import find_absent_master
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def nobody() -> str:
 
 
 async def test_a_master_that_nobody_runs_is_named_with_what_to_do(nobody: str) -> None:
-    told = await absence_of(f"spark://{nobody}")
+    told = await find_absent_master(f"spark://{nobody}")
     assert told is not None
     assert f"{nobody}: Connection refused" in told
     assert "correct spark.master" in told
@@ -27,14 +27,14 @@ async def test_one_master_of_several_is_enough(nobody: str) -> None:
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert await absence_of(f"spark://{nobody},127.0.0.1:{port}") is None
+        assert await find_absent_master(f"spark://{nobody},127.0.0.1:{port}") is None
 
 
 @pytest.mark.parametrize("master", ["local[*]", "yarn", "k8s://https://nowhere.invalid", ""])
 async def test_other_masters_are_left_to_spark(master: str) -> None:
-    assert await absence_of(master) is None
+    assert await find_absent_master(master) is None
 
 
 @pytest.mark.parametrize("master", ["spark://", "spark://host", "spark://host:port"])
 async def test_what_is_no_address_is_named(master: str) -> None:
-    assert "no Spark master is at" in (await absence_of(master) or "")
+    assert "no Spark master is at" in (await find_absent_master(master) or "")

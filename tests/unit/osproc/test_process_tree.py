@@ -1,4 +1,4 @@
-"""What the kernel tells of processes, when some of it is gone already."""
+"""Processes that end while they are being read."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from stoker.osproc import process_tree
 from stoker.osproc.process_tree import children_of, program_of
 
 
-def test_a_thread_that_ends_meanwhile_hides_no_child_of_another(
+def test_a_thread_that_ends_meanwhile_does_not_hide_children_of_other_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads = os.listdir("/proc/self/task")
@@ -25,7 +25,7 @@ def test_a_thread_that_ends_meanwhile_hides_no_child_of_another(
             child.kill()
 
 
-def test_one_that_has_ended_is_a_child_and_executes_nothing() -> None:
+def test_a_zombie_is_a_child_without_a_program() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     try:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

@@ -13,16 +13,16 @@ from pathlib import Path
 
 from stoker.core.errors import Unavailable
 from stoker.core.failpoints import failpoint
-from stoker.engine.child_channel import TalkingProcess, line_over
+from stoker.engine.child_channel import ChildChannel, open_channel
 from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.classic.settings import LOG4J, driver_properties
-from stoker.engine.connect.server import exit_in_words, spark_home
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
 from stoker.engine.protocol import NotReady, Ready
-from stoker.engine.server_config import ServerFiles, is_on_this_machine
-from stoker.engine.spark_masters import absence_of
-from stoker.osproc.log_pump import LogPump
+from stoker.engine.server_config import ServerFiles, is_on_this_machine, spark_home
+from stoker.engine.spark_masters import find_absent_master
+from stoker.osproc.captured_output import LogPump
+from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import OWNER, owner_mark
 
 _DYING_SECONDS = 5.0
@@ -50,7 +50,7 @@ class DriverSetup:
         return (self.work / "warehouse").as_uri()
 
 
-class DriverProcess(TalkingProcess):
+class DriverProcess(ChildChannel):
     """The supervisor of a driver and its JVM, and the driver that is spoken with."""
 
     def __init__(
@@ -105,7 +105,7 @@ class DriverProcess(TalkingProcess):
 
     async def _wait(self) -> int:
         code = await self._process.wait()
-        await self.hang_up()
+        await self.close_channel()
         shutil.rmtree(self._directory, ignore_errors=True)
         return code
 
@@ -120,7 +120,7 @@ async def start_driver(
 ) -> DriverProcess:
     """A driver that waits for its task; Unavailable, with its last words, if it does not start."""
     master = (settings or {}).get("spark.master", setup.options.master)
-    if (absent := await absence_of(master)) is not None:
+    if (absent := await find_absent_master(master)) is not None:
         raise Unavailable(absent)
     directory = setup.work / "drivers" / name
     files = _prepare(setup, directory, settings or {})
@@ -128,7 +128,7 @@ async def start_driver(
     command = _command(setup, theirs.fileno(), warm=warm)
     failpoint("driver.before-launch")
     with theirs:
-        line = await line_over(ours)
+        line = await open_channel(ours)
         process = await asyncio.create_subprocess_exec(
             *command,
             cwd=directory,
@@ -172,7 +172,8 @@ async def _wait_until_ready(driver: DriverProcess, setup: DriverSetup) -> None:
         case _:
             code = await driver.kill()
             raise Unavailable(
-                f"a Spark driver ended before it was ready: {exit_in_words(code)}{_words(driver)}"
+                "a Spark driver ended before it was ready: "
+                f"{ProcessExit(code=code).describe()}{_words(driver)}"
             )
 
 

@@ -24,9 +24,9 @@ from stoker.core.failpoints import failpoint
 from stoker.core.graph import ArtifactKind, Program
 from stoker.core.ids import Ids
 from stoker.engine.classic.packing import forget_packed
-from stoker.engine.connect.server import exit_in_words
 from stoker.engine.contract import Task
-from stoker.osproc.parent_death import tethered
+from stoker.osproc.exit import ProcessExit
+from stoker.osproc.parent_death import die_with_parent_command
 
 _LOOK_SECONDS = 0.1
 _KEPT_OUTPUT = 4000
@@ -92,13 +92,13 @@ class PythonEnvironments:
         command = [*_installer(), "--target", str(target), *wanted, *map(str, wheels)]
         # A file keeps what was said, whenever it is read.
         with tempfile.TemporaryFile() as output:
-            code = await self._run(tethered(*command), output)
+            code = await self._run(die_with_parent_command(*command), output)
             if code != 0:
                 output.seek(0)
                 said = output.read().decode(errors="replace").strip()[-_KEPT_OUTPUT:]
                 raise RequirementsNotInstalled(
                     f"the job's requirements cannot be installed; correct them and submit the job "
-                    f"again:\n{said or exit_in_words(code)}"
+                    f"again:\n{said or ProcessExit(code=code).describe()}"
                 )
 
     async def _run(self, command: list[str], output: BinaryIO) -> int:

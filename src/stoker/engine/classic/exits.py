@@ -7,9 +7,9 @@ import msgspec
 
 from stoker.core.results import Failure
 from stoker.core.states import ExecutionState
-from stoker.engine.connect.server import exit_in_words
+from stoker.engine.program_exit import EXIT_CODE, failure_of_exit
 from stoker.engine.protocol import Ended
-from stoker.engine.region.program import EXIT_CODE, failure_of_exit
+from stoker.osproc.exit import ProcessExit
 
 _JAVA_OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 _FAREWELL = f"Terminating due to {_JAVA_OUT_OF_MEMORY}"
@@ -52,7 +52,7 @@ def end_of(
 
 
 def _killed(code: int, last_words: str) -> Failure:
-    ending = exit_in_words(code)
+    ending = ProcessExit(code=code).describe()
     if -code == signal.SIGKILL:
         return Failure(
             error="OutOfMemory",
@@ -73,8 +73,7 @@ def _with_words(failure: Failure, last_words: str) -> Failure:
 
 
 def _failed(failure: Failure, code: int) -> End:
-    shown = code if code >= 0 else 128 - code
-    labels = {**failure.labels, EXIT_CODE: str(shown or 1)}
+    labels = {**failure.labels, EXIT_CODE: str(ProcessExit(code=code).shell_code or 1)}
     return End(state=ExecutionState.FAILED, failure=msgspec.structs.replace(failure, labels=labels))
 
 

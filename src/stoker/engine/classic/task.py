@@ -14,7 +14,7 @@ from stoker.engine.classic.driver_client import DriverProcess
 from stoker.engine.classic.exits import End, end_of
 from stoker.engine.classic.pool import DriverPool
 from stoker.engine.contract import Listener, Progressed, StateChanged, Task
-from stoker.engine.lease import Lease, LeaseStep, lease_ran_out
+from stoker.engine.lease import Lease, LeaseStep, lease_expired
 from stoker.engine.limits import RunnerLimits, too_slow
 from stoker.engine.protocol import (
     Ended,
@@ -23,7 +23,7 @@ from stoker.engine.protocol import (
     RunTask,
     StateReport,
 )
-from stoker.engine.spark_masters import absence_of
+from stoker.engine.spark_masters import find_absent_master
 
 Install = Callable[[Task], Awaitable[tuple[str, ...]]]
 """Makes what the task must find installed; the directories that Python is to search."""
@@ -117,8 +117,8 @@ class ClassicTask:
         ended = await self._run_in_time(prepared)
         code = await asyncio.shield(prepared.exited)
         now = asyncio.get_running_loop().time()
-        if code != 0 and not self._cancel_asked and self._lease.due(now) is not LeaseStep.GO_ON:
-            return End(state=ExecutionState.CANCELED, failure=lease_ran_out())
+        if code != 0 and not self._cancel_asked and self._lease.due(now) is not LeaseStep.CONTINUE:
+            return End(state=ExecutionState.CANCELED, failure=lease_expired())
         written = prepared.last_words, prepared.last_output
         return end_of(code, ended, *written, cancelled=self._cancel_asked)
 
@@ -127,7 +127,7 @@ class ClassicTask:
         vertex = task.graph.vertex(task.region_id)
         environment = vertex.environment if isinstance(vertex, Program) else {}
         self._listener(StateChanged(ExecutionState.INITIALIZING))
-        absent = await absence_of(task.graph.configuration.get("spark.master", ""))
+        absent = await find_absent_master(task.graph.configuration.get("spark.master", ""))
         if absent is not None:
             return Failure(error="SparkMasterAbsent", message=absent)
         try:

@@ -1,4 +1,9 @@
-"""The connect engine: one warm Spark Connect server, and a runner process for each task."""
+"""The connect engine: one warm Spark Connect server, and a runner process for each task.
+
+Runners are forked from a zygote that has imported PySpark, and stand ready in a pool with an open
+session, so that a small job starts in milliseconds. Server, zygote and pool are supervised: each is
+restarted when it dies. `close` ends them in an order in which nothing is left behind.
+"""
 
 import asyncio
 import logging
@@ -12,12 +17,12 @@ from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.errors import Unavailable
 from stoker.core.ids import Ids
 from stoker.engine.connect.pool import RunnerPool
-from stoker.engine.connect.recycling import ServerAge
+from stoker.engine.connect.recycling import ServerRecycling
 from stoker.engine.connect.server import SparkServer, running_server
-from stoker.engine.connect.session_cleanup import SessionEnder
-from stoker.engine.connect.supervised import Kept
-from stoker.engine.connect.task import ConnectTask, TaskMeans
-from stoker.engine.connect.zygote_client import ZygoteLink, running_zygote
+from stoker.engine.connect.session_cleanup import SessionCleanup
+from stoker.engine.connect.supervised import Supervised
+from stoker.engine.connect.task import ConnectTask, TaskResources
+from stoker.engine.connect.zygote_client import ZygoteClient, running_zygote
 from stoker.engine.contract import EngineState, Listener, Task
 from stoker.engine.java import Java, bundled_java_home, find_java
 from stoker.engine.limits import machine_memory
@@ -29,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConnectEngine:
-    """Made by `ConnectEngine.open`. Must live on the main thread, to which children are tied."""
+    """Open it on the main thread: children die with the thread that started them."""
 
     def __init__(
         self,
@@ -48,21 +53,23 @@ class ConnectEngine:
             "restart_delay": options.restart_delay,
             "max_restart_delay": options.max_restart_delay,
         }
-        self._server: Kept[SparkServer] = Kept("the Spark server", self._start_server, **delays)
+        self._server: Supervised[SparkServer] = Supervised(
+            "the Spark server", self._start_server, **delays
+        )
         log_bytes = int(options.runner_log_size)
-        self._zygote: Kept[ZygoteLink] = Kept(
+        self._zygote: Supervised[ZygoteClient] = Supervised(
             "the zygote", lambda: running_zygote(files.logs / "zygote.log", log_bytes), **delays
         )
         self._pool = RunnerPool(options, self._server, self._zygote, ids)
-        self._means = TaskMeans(
+        self._resources = TaskResources(
             options=options,
             machine_memory=machine_memory(),
             pool=self._pool,
-            sessions=SessionEnder(self._zygote),
+            sessions=SessionCleanup(self._zygote),
             wall_clock=wall_clock,
         )
-        self._lives = 0
-        self._age = ServerAge(options, self._server, self._pool)
+        self._generations = 0
+        self._recycling = ServerRecycling(options, self._server, self._pool)
         self._parts: list[asyncio.Task[None]] = []
         self._closed = False
         self._spark_version = ""
@@ -79,31 +86,31 @@ class ConnectEngine:
         wall_clock: WallClock = system_wall_clock,
         environ: Mapping[str, str] = os.environ,
     ) -> AsyncIterator["ConnectEngine"]:
-        """Begins to start Spark and returns at once; raises StartupFailed if there is no Java."""
+        """Begin to start Spark in the background; raise StartupFailed if there is no Java."""
         work = work_dir.absolute()  # noqa: ASYNC240
         await asyncio.to_thread(kill_orphans)
         java = await find_java(environ, work / "java", bundled_home=bundled_java_home())
         files = ServerFiles(work=work, logs=log_dir.absolute())  # noqa: ASYNC240
         engine = cls(options, java, files, ids=ids or Ids(), wall_clock=wall_clock)
-        engine._begin()
+        engine._start_parts()
         try:
             yield engine
         finally:
             await engine.close()
 
     def _start_server(self) -> AbstractAsyncContextManager[SparkServer]:
-        self._lives += 1
-        self._files = replace(self._files, life=self._lives)
+        self._generations += 1
+        self._files = replace(self._files, generation=self._generations)
         return running_server(self._options, self._java, self._files, self._ids.nonce())
 
-    def _begin(self) -> None:
+    def _start_parts(self) -> None:
         self._parts = [
             asyncio.create_task(part.run(), name=name)
             for part, name in (
-                (self._zygote, "keep-zygote"),
-                (self._server, "keep-spark-server"),
-                (self._pool, "keep-runners"),
-                (self._age, "recycle-spark-server"),
+                (self._zygote, "supervise-zygote"),
+                (self._server, "supervise-spark-server"),
+                (self._pool, "fill-runner-pool"),
+                (self._recycling, "recycle-spark-server"),
             )
         ]
 
@@ -135,16 +142,16 @@ class ConnectEngine:
             raise Unavailable("the Spark engine is closed")
         runner = await self._pool.take()
         self._spark_version = runner.spark_version
-        running = ConnectTask(task, runner, listener, self._means)
-        self._age.begun(running)
+        running = ConnectTask(task, runner, listener, self._resources)
+        self._recycling.add(running)
         return running
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        await asyncio.gather(*(task.kill() for task in self._age.tasks))
-        # Runners first, then what they are forked from, then the server.
+        await asyncio.gather(*(task.kill() for task in self._recycling.tasks))
+        # In reverse order of start: runners, then the server, then the zygote.
         for part in reversed(self._parts):
             part.cancel()
             await asyncio.wait([part])

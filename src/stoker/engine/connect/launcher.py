@@ -1,4 +1,8 @@
-"""Making a runner ready: forked, with a session of its own at the server."""
+"""Starts runners: each is forked from the zygote and opens a session of its own at the server.
+
+Sessions begin as copies of a template, which holds what a client cannot set later; and each runner
+has a scheduler pool, between which Spark shares its cores fairly.
+"""
 
 import asyncio
 import itertools
@@ -6,12 +10,12 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from stoker.aio.race import StoppedFirst, run_unless
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.ids import Ids
 from stoker.engine.connect.server import SparkServer
-from stoker.engine.connect.supervised import Kept
-from stoker.engine.connect.waiting import Stopped, unless
-from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteLink
+from stoker.engine.connect.supervised import Supervised
+from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteClient
 from stoker.engine.options import EngineOptions
 from stoker.engine.protocol import Leave, NotReady, Prepare, Ready, SessionEnded, WarmUp
 
@@ -26,71 +30,71 @@ class WarmRunner:
     session_id: str
     spark_version: str
     is_warm: bool = True
-    """Its session has run a query; the first one takes long."""
+    """Whether its session has run a query: the first one is slow."""
     tasks: int = 1
-    """That its process may have been given until it ends this one, which it waits for."""
+    """How many tasks its process has run, including the next one."""
 
     @property
     def is_alive(self) -> bool:
         return self.process.is_alive and not self.server.died.done()
 
     def for_another_task(self) -> "WarmRunner":
-        """In its session, which has run a query and nothing is left in."""
+        """The same runner with its session, in which nothing of the last task is left."""
         return replace(self, is_warm=True, tasks=self.tasks + 1)
 
     async def leave(self) -> SessionEnded | None:
-        """It ends its session, in which nothing runs, and itself; None if the session may be left.
+        """Let the idle runner end its session and itself; None if the session may still be there.
 
-        Killed without a word, it would leave that to the server for as long as it lives.
+        If it were simply killed, the session would stay until the server ends.
         """
         answer: object = None
         if self.is_alive:
-            with suppress(TimeoutError, Stopped):
+            with suppress(TimeoutError, StoppedFirst):
                 async with asyncio.timeout(_LEAVE_SECONDS):
                     await self.process.send(Leave())
-                    answer = await unless(self.server.died, self.process.receive())
+                    answer = await run_unless(self.server.died, self.process.receive())
         await self.process.kill()
         return answer if isinstance(answer, SessionEnded) else None
 
 
 class ServerLost(Unavailable):
-    """What the runner was made from is gone; another try will find the next one."""
+    """The zygote or the Spark server died meanwhile; another try finds its successor."""
 
 
 class _Templates:
-    """The sessions at one server that others are copies of: one for each of Spark's pools."""
+    """The template sessions of one server: one for each scheduler pool of Spark."""
 
     def __init__(self, server: SparkServer, ids: Ids) -> None:
         self.server = server
         self._ids = ids
-        self._of_pools: dict[str, str] = {}
-        self._made: set[str] = set()
+        self._by_pool: dict[str, str] = {}
+        self._created: set[str] = set()
 
-    def of(self, pool: str) -> str:
-        if pool not in self._of_pools:
-            self._of_pools[pool] = new_session_id(self._ids)
-        return self._of_pools[pool]
+    def for_pool(self, pool: str) -> str:
+        if pool not in self._by_pool:
+            self._by_pool[pool] = new_session_id(self._ids)
+        return self._by_pool[pool]
 
     def is_first(self, template: str) -> bool:
-        return self.is_new(template) and template == next(iter(self._of_pools.values()))
+        return self.is_new(template) and template == next(iter(self._by_pool.values()))
 
     def is_new(self, template: str) -> bool:
-        return template not in self._made
+        return template not in self._created
 
-    def was_made(self, template: str) -> None:
-        self._made.add(template)
+    def mark_created(self, template: str) -> None:
+        self._created.add(template)
 
 
 def new_session_id(ids: Ids) -> str:
     return str(uuid.UUID(hex=ids.nonce(), version=4))
 
 
-class RunnerMaker:
+class RunnerLauncher:
     def __init__(
         self,
         options: EngineOptions,
-        server: Kept[SparkServer],
-        zygote: Kept[ZygoteLink],
+        server: Supervised[SparkServer],
+        zygote: Supervised[ZygoteClient],
         ids: Ids,
     ) -> None:
         self._options = options
@@ -98,69 +102,69 @@ class RunnerMaker:
         self._zygote = zygote
         self._ids = ids
         self._scheduler_pools: dict[ForkedProcess, int] = {}
-        """Numbers of Spark's own pools in use: a few, since Spark forgets none of them."""
+        """Numbers of the scheduler pools in use. They are reused, since Spark forgets none."""
         self._templates: _Templates | None = None
         self._spark_version = ""
 
-    async def make(self, *, warm: bool) -> WarmRunner | StokerError:
-        """In a new session of the current server."""
+    async def launch(self, *, warm: bool) -> WarmRunner | StokerError:
+        """Start a runner with a new session at the current server."""
         try:
             server = await self._server.get()
         except StokerError as error:
             return error
-        return await self._prepare(server, None, warm=warm)
+        return await self._start(server, None, warm=warm)
 
     async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
-        """In the session of another one, which died."""
-        return await self._prepare(server, session_id, warm=False)
+        """Start a runner in the session of another runner, which died."""
+        return await self._start(server, session_id, warm=False)
 
-    async def open_another(self, runner: WarmRunner) -> WarmRunner | StokerError:
-        """In a new session, the process of a runner that is as new and has ended its own."""
-        opened = await self._open(runner.process, runner.server, None, warm=False)
+    async def open_new_session(self, runner: WarmRunner) -> WarmRunner | StokerError:
+        """Open a new session in a reusable runner, which has ended its previous one."""
+        opened = await self._open_session(runner.process, runner.server, None, warm=False)
         if isinstance(opened, StokerError):
             return opened
         return replace(opened, tasks=runner.tasks + 1)
 
     async def warm_up(self, runner: WarmRunner) -> WarmRunner | StokerError:
-        answer = await self._answer(runner.process, runner.server, WarmUp())
+        answer = await self._ask(runner.process, runner.server, WarmUp())
         return answer if isinstance(answer, StokerError) else replace(runner, is_warm=True)
 
-    async def _prepare(
+    async def _start(
         self, server: SparkServer, session_id: str | None, *, warm: bool
     ) -> WarmRunner | StokerError:
         try:
             process = await self._fork()
         except StokerError as error:
             return error
-        return await self._open(process, server, session_id, warm=warm)
+        return await self._open_session(process, server, session_id, warm=warm)
 
-    async def _open(
+    async def _open_session(
         self, process: ForkedProcess, server: SparkServer, session_id: str | None, *, warm: bool
     ) -> WarmRunner | StokerError:
         session = session_id or new_session_id(self._ids)
         pool = self._scheduler_pool(process)
         templates = self._templates_at(server) if session_id is None else None
-        template = templates.of(pool) if templates is not None else ""
+        template = templates.for_pool(pool) if templates is not None else ""
         shares_sessions = self._options.runner_tasks > 1
         prepare = Prepare(
             url=server.url(session),
             ui=server.ui,
             scheduler_pool=pool,
             template=template if shares_sessions else "",
-            template_is_new=shares_sessions
+            is_template_new=shares_sessions
             and templates is not None
             and templates.is_new(template),
             warm=warm,
             first=templates is not None and templates.is_first(template),
-            tell_version=not self._spark_version,
+            report_version=not self._spark_version,
             server_pid=server.pid,
-            closed_mark=str(server.warden.closed_mark(session)),
+            closed_marker=str(server.watchdog.closed_marker(session)),
         )
-        answer = await self._answer(process, server, prepare)
+        answer = await self._ask(process, server, prepare)
         if isinstance(answer, StokerError):
             return answer
         if templates is not None:
-            templates.was_made(template)
+            templates.mark_created(template)
         self._spark_version = answer.spark_version or self._spark_version
         return WarmRunner(
             process=process,
@@ -175,18 +179,18 @@ class RunnerMaker:
             self._templates = _Templates(server, self._ids)
         return self._templates
 
-    async def _answer(
+    async def _ask(
         self, process: ForkedProcess, server: SparkServer, message: Prepare | WarmUp
     ) -> Ready | StokerError:
-        """To a question; a runner that does not answer as it should is killed."""
+        """Send a message and wait for Ready; kill a runner that does not give this answer."""
         try:
             async with asyncio.timeout(self._options.runner_start_timeout.total_seconds()):
                 await process.send(message)
-                answer = await unless(server.died, process.receive())
+                answer = await run_unless(server.died, process.receive())
         except TimeoutError:
             await process.kill()
             return Unavailable("a runner could not open its Spark session in time")
-        except Stopped:
+        except StoppedFirst:
             await process.kill()
             return ServerLost("the Spark server died while a runner connected to it")
         except asyncio.CancelledError:
@@ -199,22 +203,22 @@ class RunnerMaker:
                 await process.kill()
                 return Unavailable(f"a runner could not open its Spark session: {reason}")
             case _:
-                ending = await process.kill()
-                return ServerLost(f"a runner ended before it was ready: {ending}")
+                ended = await process.kill()
+                return ServerLost(f"a runner ended before it was ready: {ended.describe()}")
 
     async def _fork(self) -> ForkedProcess:
         zygote = await self._zygote.get()
         try:
             return await zygote.fork()
         except Unavailable as error:
-            # Most likely it has just died, and another one will be there in a moment.
+            # Most likely the zygote has just died, and its successor is about to start.
             await asyncio.wait([zygote.died], timeout=_DEATH_NOTICE_SECONDS)
             if zygote.died.done():
                 raise ServerLost(error.message) from error
             raise
 
     def _scheduler_pool(self, process: ForkedProcess) -> str:
-        """One that no other living runner has: between pools Spark shares its cores fairly."""
+        """A pool that no other live runner uses: Spark shares its cores fairly between pools."""
         pools = self._scheduler_pools
         if process not in pools:
             used = set(pools.values())

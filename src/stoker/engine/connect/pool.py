@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.aio.log_context import without
+from stoker.aio.race import StoppedFirst, run_unless
 from stoker.core.errors import StartupFailed, StokerError
 from stoker.core.ids import Ids
-from stoker.engine.connect.launcher import RunnerMaker, ServerLost, WarmRunner
+from stoker.engine.connect.launcher import RunnerLauncher, ServerLost, WarmRunner
 from stoker.engine.connect.server import SparkServer
-from stoker.engine.connect.supervised import Kept
-from stoker.engine.connect.waiting import Stopped, unless
-from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteLink
+from stoker.engine.connect.supervised import Supervised
+from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteClient
 from stoker.engine.options import EngineOptions
 
 _LOOK_AGAIN_SECONDS = 0.1
@@ -38,13 +38,13 @@ class RunnerPool:
     def __init__(
         self,
         options: EngineOptions,
-        server: Kept[SparkServer],
-        zygote: Kept[ZygoteLink],
+        server: Supervised[SparkServer],
+        zygote: Supervised[ZygoteClient],
         ids: Ids,
     ) -> None:
         self._options = options
         self._server = server
-        self._maker = RunnerMaker(options, server, zygote, ids)
+        self._launcher = RunnerLauncher(options, server, zygote, ids)
         self._spares: list[Spare] = []
         self._changed = asyncio.Event()
         self._in_use: dict[ForkedProcess, _Use] = {}
@@ -69,7 +69,7 @@ class RunnerPool:
                 lost_servers += 1
                 if not isinstance(runner, ServerLost) or lost_servers > 3:
                     raise runner
-            elif runner.is_alive and not self._server.is_let_go(runner.server):
+            elif runner.is_alive and not self._server.is_released(runner.server):
                 self._note_use(runner.process)
                 return runner
             else:
@@ -115,7 +115,7 @@ class RunnerPool:
         return ready
 
     def _begin_opening(self, runner: WarmRunner) -> Spare:
-        opening = self._maker.open_another(runner)
+        opening = self._launcher.open_new_session(runner)
         return _begin(opening, "prepare-runner")
 
     def _next_spare(self) -> Spare:
@@ -169,7 +169,7 @@ class RunnerPool:
 
     async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
         """A runner in the session of another one, which died."""
-        return await self._maker.attach(server, session_id)
+        return await self._launcher.attach(server, session_id)
 
     async def wait_until_warm(self) -> str:
         """The version of Spark, as soon as a runner has spoken with it."""
@@ -221,7 +221,7 @@ class RunnerPool:
             return spare
         runner = spare.result()
         assert isinstance(runner, WarmRunner)
-        return _begin(self._maker.warm_up(runner), "warm-up-runner")
+        return _begin(self._launcher.warm_up(runner), "warm-up-runner")
 
     async def _until_changed_or_lost(self, server: SparkServer) -> None:
         """Or until what a rush has left may be seen to: cold spares, and too many."""
@@ -231,10 +231,10 @@ class RunnerPool:
         limit = None if settled else _RUSH_SECONDS
         try:
             async with asyncio.timeout(limit):
-                await unless(server.died, self._changed.wait())
+                await run_unless(server.died, self._changed.wait())
         except TimeoutError:
             return
-        except Stopped:
+        except StoppedFirst:
             await _kill(self._without(lambda runner: runner.server is server))
 
     async def _until_calm(self) -> None:
@@ -251,7 +251,7 @@ class RunnerPool:
         await asyncio.sleep(min(_BREATH_SECONDS, patience))
 
     def _begin_preparing(self) -> Spare:
-        making = self._maker.make(warm=not self._is_rushed)
+        making = self._launcher.launch(warm=not self._is_rushed)
         return _begin(making, "prepare-runner")
 
 

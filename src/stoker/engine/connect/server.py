@@ -1,76 +1,93 @@
-"""One life of a Spark Connect server: a JVM below this process, and dies with it."""
+"""One Spark Connect server: a JVM below its watchdog, which dies with this process.
+
+All tasks of the connect engine share a server, so its death ends all of them. That is why a server
+is killed only for a reason, and each task is told that reason: tasks that did not cause the kill
+start again without using up their restart strategy.
+"""
 
 import asyncio
-import importlib.util
+import logging
 import os
 import re
 import shutil
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from stoker.core.errors import StartupFailed
 from stoker.core.failpoints import failpoint
-from stoker.engine.connect.watchdog_client import Place, WardenLink, start_guarded
+from stoker.engine.connect.watchdog_client import WatchdogClient, start_watched
 from stoker.engine.java import Java
 from stoker.engine.options import EngineOptions
 from stoker.engine.server_config import (
     STARTED_MARK,
     ServerFiles,
     is_on_this_machine,
+    spark_home,
     spark_properties,
 )
-from stoker.engine.spark_masters import absence_of
+from stoker.engine.spark_masters import find_absent_master
+from stoker.osproc.captured_output import last_error_lines
+from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import OWNER, SERVER, kill_marked, owner_mark
 from stoker.osproc.process_tree import kill_tree
 
+logger = logging.getLogger(__name__)
+
 _START_POLL_SECONDS = 0.05
 _STOP_SECONDS = 5.0
-_COMPLAINT = "java.lang.OutOfMemoryError"
+_NOTICE_SECONDS = 2.0
+"""A runner may notice the loss of the server before the kernel has told this process of it."""
+_SHUTDOWN_SECONDS = 15.0
+"""For a stopped Spark to remove its files and end its process."""
+_ANSWER_SECONDS = 5.0
+_OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 _SPARK_OUT_OF_MEMORY = 52
-"""How Spark ends then, and nothing else does."""
+"""Spark's exit code for lack of memory, used for nothing else."""
 _JAVA_OUT_OF_MEMORY = 3
-"""How Java ends where it was told to (`-XX:+ExitOnOutOfMemoryError`)."""
+"""Java's exit code with `-XX:+ExitOnOutOfMemoryError`."""
 _TAIL_BYTES = 64 * 1024
 _UI_STARTED = re.compile(r"started service 'SparkUI' on port (\d+)")
 _FOREIGN_SETTINGS = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
 @dataclass(eq=False)
-class Verdict:
-    reason: str = ""
-    """Why the server was killed by its own task executor; empty when it was not."""
-    is_neighbours: bool = False
-    """For what one task did, and the others at it did not."""
+class KillReason:
+    text: str = ""
+    """Why the task executor killed the server; empty when it did not."""
+    is_collateral: bool = False
+    """The kill was due to one task: all others at the server are not to blame."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparkServer:
     pid: int
-    """Of the JVM."""
-    warden: WardenLink
+    """Process id of the JVM, not of the watchdog."""
+    watchdog: WatchdogClient
     port: int
     token: str
     ui: str
-    """Address of Spark's own web page, empty when that is off."""
-    died: "asyncio.Task[str]"
-    """Gives the reason in words once the process is gone."""
-    verdict: Verdict
+    """URL of Spark's web page; empty when the page is off."""
+    died: "asyncio.Task[ProcessExit]"
+    kill_reason: KillReason
 
-    def put_down(self, reason: str, *, is_neighbours: bool) -> None:
-        """With all tasks at it, which hear the reason; nothing if it is gone already."""
+    def kill(self, reason: str, *, is_collateral: bool) -> None:
+        """Kill the server and with it all its tasks, which report the reason.
+
+        Does nothing when the server is dead already.
+        """
         if self.died.done():
-            # Its process id may be somebody else's by now.
+            # The kernel may have given its process id to another process.
             return
-        if not self.verdict.reason:
-            self.verdict.reason, self.verdict.is_neighbours = reason, is_neighbours
+        if not self.kill_reason.text:
+            self.kill_reason.text, self.kill_reason.is_collateral = reason, is_collateral
         kill_tree(self.pid)
 
     def url(self, session_id: str) -> str:
-        # Only for this very name does PySpark send a token over a channel without TLS.
+        # PySpark sends a token over a channel without TLS to this host name only.
         return (
             f"sc://localhost:{self.port}/;user_id=stoker;session_id={session_id};token={self.token}"
         )
@@ -80,26 +97,53 @@ class SparkServer:
 async def running_server(
     options: EngineOptions, java: Java, files: ServerFiles, token: str
 ) -> AsyncIterator[SparkServer]:
-    """Starts a server and waits until it listens; raises StartupFailed with its last words.
+    """Start a server and wait until it listens; raise StartupFailed with the end of its log.
 
-    When it is gone, so is whatever its workers have started, and its directory.
+    At the end the server, all processes that its workers have started and its directory are gone.
     """
-    for directory in ("local", "tmp", "derby", files.closed.name):
+    for directory in ("local", "tmp", "derby", files.closed_sessions.name):
         (files.own / directory).mkdir(parents=True, exist_ok=True)
     try:
         async with _server_process(options, java, files, token) as server:
             yield server
     finally:
         await asyncio.to_thread(kill_marked, SERVER, files.mark)
-        if files.life is not None:
+        if files.generation is not None:
             await asyncio.to_thread(shutil.rmtree, files.own, ignore_errors=True)
+
+
+async def end_if_spark_stopped(server: SparkServer) -> bool:
+    """Whether a server that a task has lost is dead; kills one in which only Spark has stopped.
+
+    Such a process runs no job any more, but would hold its memory.
+    """
+    await asyncio.wait([server.died], timeout=_NOTICE_SECONDS)
+    if server.died.done() or await _is_page_up(server.ui):
+        return server.died.done()
+    await asyncio.wait([server.died], timeout=_SHUTDOWN_SECONDS)
+    if not server.died.done():
+        logger.warning("kill process %s: Spark has stopped in it, but it does not end", server.pid)
+        server.kill("Spark had stopped in it, and it did not end", is_collateral=False)
+        await asyncio.wait([server.died])
+    return True
+
+
+async def _is_page_up(ui: str) -> bool:
+    """Whether Spark's web page answers: the page is the first part of Spark to stop."""
+    address = urlsplit(ui)
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            _, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.close()
+        return True
+    return False
 
 
 @asynccontextmanager
 async def _server_process(
     options: EngineOptions, java: Java, files: ServerFiles, token: str
 ) -> AsyncIterator[SparkServer]:
-    if (absent := await absence_of(options.master)) is not None:
+    if (absent := await find_absent_master(options.master)) is not None:
         raise StartupFailed(absent)
     home = spark_home()
     files.write(
@@ -117,27 +161,36 @@ async def _server_process(
         OWNER: owner_mark(),
         SERVER: files.mark,
     }
-    place = Place(
-        directory=options.working_directory or files.work, log=files.log, closed=files.closed
-    )
     failpoint("server.before-launch")
-    process, warden = await start_guarded(_command(home, files), environment, place)
+    process, watchdog = await start_watched(
+        _command(home, files),
+        environment,
+        directory=options.working_directory or files.work,
+        log=files.log,
+        closed_sessions=files.closed_sessions,
+    )
     failpoint("server.after-launch")
-    verdict = Verdict()
+    kill_reason = KillReason()
     died = asyncio.create_task(
-        _reason_of_death(process, files.log, log_start, verdict), name="spark-server"
+        _wait_for_exit(process, files.log, log_start, kill_reason), name="spark-server"
     )
     try:
-        pid = await warden.started(died)
+        pid = await watchdog.wait_until_started(died)
         port = await _wait_until_listening(options, files.log, log_start, died)
         ui = _ui_in(_read_from(files.log, log_start), files.log)
         yield SparkServer(
-            pid=pid, warden=warden, port=port, token=token, ui=ui, died=died, verdict=verdict
+            pid=pid,
+            watchdog=watchdog,
+            port=port,
+            token=token,
+            ui=ui,
+            died=died,
+            kill_reason=kill_reason,
         )
     finally:
         await _stop(process)
         await died
-        warden.close()
+        watchdog.close()
 
 
 def _command(home: Path, files: ServerFiles) -> list[str]:
@@ -151,14 +204,6 @@ def _command(home: Path, files: ServerFiles) -> list[str]:
     ]
 
 
-def spark_home() -> Path:
-    """PySpark's own directory, which is a whole Spark; found without importing it."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise StartupFailed("pyspark is not installed; pip install 'pyspark[connect]'")
-    return Path(spec.origin).parent
-
-
 def _environment(options: EngineOptions, java: Java, home: Path) -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_SETTINGS}
     environment |= {
@@ -167,13 +212,13 @@ def _environment(options: EngineOptions, java: Java, home: Path) -> dict[str, st
         "PYSPARK_PYTHON": sys.executable,
     }
     if is_on_this_machine(options.master):
-        # The web page listens here too; without it, on every interface.
+        # Without this, the web page listens on every interface.
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     return environment
 
 
 async def _wait_until_listening(
-    options: EngineOptions, log: Path, log_start: int, died: "asyncio.Task[str]"
+    options: EngineOptions, log: Path, log_start: int, died: "asyncio.Task[ProcessExit]"
 ) -> int:
     deadline = asyncio.get_running_loop().time() + options.start_timeout.total_seconds()
     while not died.done():
@@ -184,8 +229,10 @@ async def _wait_until_listening(
                 f"the Spark server did not answer within {options.start_timeout}; see {log}"
             )
         await asyncio.wait([died], timeout=_START_POLL_SECONDS)
-    last_words = last_error_lines(_read_from(log, log_start))
-    raise StartupFailed(f"the Spark server did not start: {died.result()}; {last_words}; see {log}")
+    errors = last_error_lines(_read_from(log, log_start))
+    raise StartupFailed(
+        f"the Spark server did not start: {died.result().describe()}; {errors}; see {log}"
+    )
 
 
 def _port_in(text: str) -> int | None:
@@ -198,8 +245,8 @@ def _ui_in(text: str, log: Path) -> str:
     found = _UI_STARTED.search(text)
     if found is None:
         raise StartupFailed(
-            "the Spark server serves no monitoring, without which nobody knows that cancelled"
-            f" work has ended; {log} should say why"
+            "the Spark server serves no monitoring page, and without it nobody can tell whether"
+            f" cancelled work has ended; {log} should say why"
         )
     return f"http://127.0.0.1:{found.group(1)}"
 
@@ -211,56 +258,34 @@ def _read_from(log: Path, start: int) -> str:
         return file.read().decode(errors="replace")
 
 
-async def _reason_of_death(
-    process: asyncio.subprocess.Process, log: Path, log_start: int, verdict: Verdict
-) -> str:
+async def _wait_for_exit(
+    process: asyncio.subprocess.Process, log: Path, log_start: int, kill: KillReason
+) -> ProcessExit:
     code = await process.wait()
-    return verdict.reason or death_in_words(code, _read_from(log, log_start))
+    if kill.text:
+        return ProcessExit(code=code, explanation=kill.text)
+    return explain_exit(code, _read_from(log, log_start))
 
 
-def death_in_words(code: int, log_tail: str) -> str:
-    """How a process ended, and Java's lack of memory named as such.
+def explain_exit(code: int, log_tail: str) -> ProcessExit:
+    """The exit of a Spark server; says so if Java had run out of memory.
 
-    By the exit code, since Spark survives some lack of memory, of which its log tells as well.
+    The exit code decides: Spark survives some lack of memory, and its log mentions that too.
     """
-    ending = exit_in_words(code)
+    ended = ProcessExit(code=code)
     if code not in (_SPARK_OUT_OF_MEMORY, _JAVA_OUT_OF_MEMORY):
-        return ending
+        return ended
     complaints = [
-        line[line.index(_COMPLAINT) :].strip()
+        line[line.index(_OUT_OF_MEMORY) :].strip()
         for line in log_tail.splitlines()
-        if _COMPLAINT in line
+        if _OUT_OF_MEMORY in line
     ]
     if not complaints and code != _SPARK_OUT_OF_MEMORY:
-        return ending
-    # Much may have been logged since.
-    complaint = complaints[0] if complaints else _COMPLAINT
-    return f"{complaint} ({ending}); raise taskmanager.memory.spark-heap"
-
-
-def exit_in_words(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
-
-
-def exit_code_in(words: str) -> int | None:
-    """What `exit_in_words` was told, as a shell shows it; None for other words."""
-    code = words.removeprefix("exit code ")
-    if code != words and code.isdecimal():
-        return int(code)
-    name = words.removeprefix("killed by ")
-    return 128 + signal.Signals[name] if name in signal.Signals.__members__ else None
-
-
-def last_error_lines(text: str, count: int = 3) -> str:
-    """The lines of a log that most likely say why."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "Exception" in line or "rror" in line]
-    return " | ".join((telling or lines)[-count:]) or "it said nothing"
+        return ended
+    # Later lines may have pushed the complaint out of the tail.
+    complaint = complaints[0] if complaints else _OUT_OF_MEMORY
+    explanation = f"{complaint} ({ended.describe()}); raise taskmanager.memory.spark-heap"
+    return ProcessExit(code=code, explanation=explanation)
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

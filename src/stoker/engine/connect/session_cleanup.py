@@ -1,14 +1,19 @@
-"""Making sure that nothing of a session runs on at the Spark server."""
+"""Ends sessions whose runner is dead, so that nothing of them continues at the Spark server.
+
+Spark Connect goes on with the work of a client that has disconnected. A janitor process, forked
+from the zygote, connects to such a session in place of the runner and interrupts its work. Work
+that cannot be interrupted ends with the Spark server only, and with it all other tasks there.
+"""
 
 import asyncio
 import logging
 
+from stoker.aio.race import StoppedFirst, run_unless
 from stoker.core.errors import StokerError
 from stoker.core.failpoints import failpoint
 from stoker.engine.connect.server import SparkServer
-from stoker.engine.connect.supervised import Kept
-from stoker.engine.connect.waiting import Stopped, unless
-from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteLink
+from stoker.engine.connect.supervised import Supervised
+from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteClient
 from stoker.engine.protocol import EndSession, SessionEnded, SessionNotEnded
 
 logger = logging.getLogger(__name__)
@@ -17,67 +22,67 @@ _ANSWER_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
 
 
-async def put_down_for(server: SparkServer, deaf: SessionNotEnded) -> None:
-    """Its tasks would keep Spark's cores from all others for as long as they like."""
-    logger.warning("the Spark server of session %s is killed: %s", deaf.session_id, deaf.reason)
+async def kill_for_uninterruptible_tasks(server: SparkServer, report: SessionNotEnded) -> None:
+    """Kill the server: the tasks would hold Spark's cores for as long as they like."""
+    logger.warning("kill the Spark server of session %s: %s", report.session_id, report.reason)
     failpoint("deaf-tasks.before-killing-the-server")
-    server.put_down(
+    server.kill(
         "it was killed, because tasks of a job that had been cancelled or had failed went on at it "
         "(see task.cancellation.timeout)",
-        is_neighbours=True,
+        is_collateral=True,
     )
     await asyncio.wait([server.died])
     failpoint("deaf-tasks.after-killing-the-server")
 
 
-class SessionEnder:
-    """Speaks to the janitor process, which is started when first needed."""
+class SessionCleanup:
+    """Talks to the janitor process, which is started at its first use."""
 
-    def __init__(self, zygote: Kept[ZygoteLink]) -> None:
+    def __init__(self, zygote: Supervised[ZygoteClient]) -> None:
         self._zygote = zygote
         self._janitor: ForkedProcess | None = None
         self._one_at_a_time = asyncio.Lock()
 
     async def end(
-        self, server: SparkServer, session_id: str, *, deaf_at: float
+        self, server: SparkServer, session_id: str, *, kill_at: float
     ) -> SessionEnded | None:
-        """Returns when the server says that the session is over; None when it is dead itself.
+        """Return when the server reports the end of the session, or None when the server is dead.
 
-        By the loop's time `deaf_at`, tasks of Spark that still go on are its death.
+        At `kill_at`, by the loop's time, tasks of Spark that still run cause the server's death.
         """
         while not server.died.done():
-            # Only for one try: a session that will not end must not keep others from ending.
+            # Locked for one try only: a session that does not end must not block the others.
             async with self._one_at_a_time:
                 try:
-                    answer = await unless(
-                        server.died, self._try_to_end(server, session_id, deaf_at)
+                    answer = await run_unless(
+                        server.died, self._try_to_end(server, session_id, kill_at)
                     )
                     if isinstance(answer, SessionEnded):
                         return answer
-                    if answer is not None and answer.deaf:
-                        await put_down_for(server, answer)
-                except Stopped:
-                    await self._dismiss()
+                    if answer is not None and answer.uninterruptible:
+                        await kill_for_uninterruptible_tasks(server, answer)
+                except StoppedFirst:
+                    await self._dismiss_janitor()
                     return None
             await asyncio.sleep(_RETRY_SECONDS)
         return None
 
     async def _try_to_end(
-        self, server: SparkServer, session_id: str, deaf_at: float
+        self, server: SparkServer, session_id: str, kill_at: float
     ) -> SessionEnded | SessionNotEnded | None:
         try:
-            janitor = await self._ready_janitor()
+            janitor = await self._get_janitor()
         except StokerError as error:
             logger.warning("no janitor for session %s yet: %s", session_id, error)
             return None
-        left = deaf_at - asyncio.get_running_loop().time()
+        left = kill_at - asyncio.get_running_loop().time()
         await janitor.send(
             EndSession(
                 url=server.url(session_id),
                 session_id=session_id,
                 ui=server.ui,
                 server_pid=server.pid,
-                deaf_after=max(left, 0.0),
+                uninterruptible_after=max(left, 0.0),
             )
         )
         try:
@@ -92,16 +97,16 @@ class SessionEnder:
                 logger.warning("session %s still runs: %s", session_id, reason)
                 return answer
             case _:
-                await self._dismiss()
+                await self._dismiss_janitor()
         return None
 
-    async def _ready_janitor(self) -> ForkedProcess:
+    async def _get_janitor(self) -> ForkedProcess:
         if self._janitor is None or not self._janitor.is_alive:
             zygote = await self._zygote.get()
             self._janitor = await zygote.fork(janitor=True)
         return self._janitor
 
-    async def _dismiss(self) -> None:
+    async def _dismiss_janitor(self) -> None:
         if self._janitor is not None:
             await self._janitor.kill()
             self._janitor = None

@@ -1,4 +1,8 @@
-"""Keeping a child process running: started again when it died, replaced when it has grown old."""
+"""Keeps a child process running: restarts it when it dies, replaces it when it is told to.
+
+A replacement starts beside the old process. Once it is up it is the current one; the old process
+runs on until its last user has released it. Deaths in a row are followed by growing delays.
+"""
 
 import asyncio
 import logging
@@ -10,37 +14,36 @@ from typing import Generic, Protocol, TypeVar
 
 from stoker.core.errors import StartupFailed, StokerError
 from stoker.engine.contract import EngineState
+from stoker.osproc.exit import ProcessExit
 
 logger = logging.getLogger(__name__)
 
 _STARTS_BEFORE_BROKEN = 3
 
 
-class Mortal(Protocol):
+class Restartable(Protocol):
     @property
-    def died(self) -> "asyncio.Task[str]":
-        """Gives the reason in words once it is gone."""
-        ...
+    def died(self) -> "asyncio.Task[ProcessExit]": ...
 
 
-M = TypeVar("M", bound=Mortal)
+R = TypeVar("R", bound=Restartable)
 
 
 @dataclass(eq=False)
-class _Life(Generic[M]):
-    """From the start of one process to its end."""
+class _Life(Generic[R]):
+    """One process, from its start to its end."""
 
     up: asyncio.Event = field(default_factory=asyncio.Event)
-    thing: M | None = None
+    resource: R | None = None
     unused: asyncio.Event = field(default_factory=asyncio.Event)
-    """Nobody needs it any more: it may be stopped."""
+    """Set when nobody uses the process any more: it may be stopped."""
 
 
-class Kept(Generic[M]):
+class Supervised(Generic[R]):
     def __init__(
         self,
         name: str,
-        start: Callable[[], AbstractAsyncContextManager[M]],
+        start: Callable[[], AbstractAsyncContextManager[R]],
         *,
         restart_delay: timedelta,
         max_restart_delay: timedelta,
@@ -52,12 +55,12 @@ class Kept(Generic[M]):
         self._changed = asyncio.Condition()
         self._replacement_wanted = asyncio.Event()
         self._replaced_once = asyncio.Event()
-        self._lives: dict[asyncio.Task[None], _Life[M]] = {}
+        self._lives: dict[asyncio.Task[None], _Life[R]] = {}
         self._failed_starts = 0
         self._deaths = 0
         self._started_before = False
         self._reason: StokerError | None = None
-        self.current: M | None = None
+        self.current: R | None = None
 
     @property
     def state(self) -> EngineState:
@@ -67,10 +70,10 @@ class Kept(Generic[M]):
             return EngineState.BROKEN
         return EngineState.RESTARTING if self._started_before else EngineState.STARTING
 
-    async def get(self) -> M:
-        """The running one, waited for; raises StartupFailed when it will not start."""
+    async def get(self) -> R:
+        """Wait for a running process; raise StartupFailed when it does not start."""
         async with self._changed:
-            # One that has just died is still there for a moment.
+            # A process that has just died is the current one for another moment.
             while self.current is None or self.current.died.done():
                 if self.state is EngineState.BROKEN:
                     raise self._reason or StartupFailed(f"{self._name} does not start")
@@ -78,23 +81,23 @@ class Kept(Generic[M]):
             return self.current
 
     def replace(self) -> None:
-        """Start another; when it is up it is the current one, and the former may be let go."""
+        """Start another process, which becomes the current one when it is up."""
         self._replaced_once = asyncio.Event()
         self._replacement_wanted.set()
 
     async def wait_until_replaced(self) -> None:
-        """Another one is there, or could not be started."""
+        """Return when the replacement is up or has failed to start."""
         await self._replaced_once.wait()
 
-    def let_go(self, thing: M) -> None:
-        """Nobody uses this one any more: if another has taken its place, it is stopped."""
+    def release(self, resource: R) -> None:
+        """Stop this process, which nobody uses any more, unless it is still the current one."""
         for life in self._lives.values():
-            if life.thing is thing and thing is not self.current:
+            if life.resource is resource and resource is not self.current:
                 life.unused.set()
 
-    def is_let_go(self, thing: M) -> bool:
+    def is_released(self, resource: R) -> bool:
         return not any(
-            life.thing is thing and not life.unused.is_set() for life in self._lives.values()
+            life.resource is resource and not life.unused.is_set() for life in self._lives.values()
         )
 
     async def run(self) -> None:
@@ -102,7 +105,7 @@ class Kept(Generic[M]):
             while True:
                 started = asyncio.get_running_loop().time()
                 try:
-                    await self._keep_one()
+                    await self._run_until_death()
                 except StartupFailed as failure:
                     logger.warning("%s: %s", self._name, failure)
                     self._failed_starts += 1
@@ -110,7 +113,7 @@ class Kept(Generic[M]):
                 self._deaths += 1
                 if asyncio.get_running_loop().time() - started > self._max_delay:
                     self._deaths = 1
-                # Capped before it is raised: a power of an endless count would overflow.
+                # The exponent is capped, since the number of deaths is not.
                 factor = 2 ** min(self._deaths - 1, 16)
                 await asyncio.sleep(min(self._delay * factor, self._max_delay))
         finally:
@@ -118,9 +121,9 @@ class Kept(Generic[M]):
                 task.cancel()
             await asyncio.gather(*self._lives, return_exceptions=True)
 
-    async def _keep_one(self) -> None:
-        """Until the current one has died; those that take its place on the way count as it."""
-        living = self._begin()
+    async def _run_until_death(self) -> None:
+        """Return when the current process has died; a replacement becomes the current one."""
+        living = self._start_life()
         while True:
             wanted = asyncio.create_task(self._replacement_wanted.wait())
             try:
@@ -128,52 +131,52 @@ class Kept(Generic[M]):
             finally:
                 wanted.cancel()
             if not living.done():
-                living = await self._replaced(living)
+                living = await self._replace(living)
             self._replacement_wanted.clear()
             self._replaced_once.set()
             if living.done():
                 living.result()
                 return
 
-    async def _replaced(self, living: "asyncio.Task[None]") -> "asyncio.Task[None]":
-        following = self._begin()
+    async def _replace(self, living: "asyncio.Task[None]") -> "asyncio.Task[None]":
+        following = self._start_life()
         up = asyncio.create_task(self._lives[following].up.wait())
         try:
             await asyncio.wait({following, up}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             up.cancel()
         if following.done():
-            logger.warning("%s is not replaced: %s", self._name, following.exception())
+            logger.warning("%s cannot be replaced: %s", self._name, following.exception())
             return living
         logger.info("%s is replaced", self._name)
         return following
 
-    def _begin(self) -> "asyncio.Task[None]":
-        life: _Life[M] = _Life()
-        task = asyncio.create_task(self._live(life), name=f"a life of {self._name}")
+    def _start_life(self) -> "asyncio.Task[None]":
+        life: _Life[R] = _Life()
+        task = asyncio.create_task(self._live(life), name=f"run {self._name}")
         self._lives[task] = life
         task.add_done_callback(lambda done: self._lives.pop(done, None))
         return task
 
-    async def _live(self, life: _Life[M]) -> None:
-        async with self._start() as thing:
+    async def _live(self, life: _Life[R]) -> None:
+        async with self._start() as resource:
             self._failed_starts = 0
             self._started_before = True
-            life.thing = thing
-            await self._set(thing, None)
+            life.resource = resource
+            await self._set(resource, None)
             life.up.set()
             unused = asyncio.create_task(life.unused.wait())
             try:
-                await asyncio.wait({thing.died, unused}, return_when=asyncio.FIRST_COMPLETED)
-                if thing.died.done():
-                    logger.warning("%s died: %s", self._name, thing.died.result())
+                await asyncio.wait({resource.died, unused}, return_when=asyncio.FIRST_COMPLETED)
+                if resource.died.done():
+                    logger.warning("%s died: %s", self._name, resource.died.result().describe())
             finally:
                 unused.cancel()
-                if self.current is thing:
+                if self.current is resource:
                     self.current = None
 
-    async def _set(self, thing: M | None, reason: StokerError | None) -> None:
+    async def _set(self, resource: R | None, reason: StokerError | None) -> None:
         async with self._changed:
-            self.current = thing
+            self.current = resource
             self._reason = reason
             self._changed.notify_all()

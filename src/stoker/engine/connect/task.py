@@ -1,27 +1,37 @@
-"""A task at its runner, from launch to the proof that nothing of it is left."""
+"""One task of the connect engine, from its launch to the proof that nothing of it is left.
+
+A task has three parts: a runner process with the user's code, a session at the shared Spark server,
+and the work of that session in Spark, which continues without the runner. Each part can die or
+freeze by itself. Before the outcome is known to be final, the work must be gone for certain, since
+the next attempt may start at once and write to the same sinks.
+
+`_run` starts the work and then clears up. The work goes through one layer for each thing that can
+end it, from the outside in: the time limit, the takeover of a stream whose runner died, the memory
+limit, the death of the Spark server, and the messages of the runner itself.
+"""
 
 import asyncio
 import math
+import signal
 from dataclasses import dataclass
 
 import msgspec
 
 from stoker.aio.clock import WallClock
+from stoker.aio.race import StoppedFirst, run_unless
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import Program
 from stoker.core.results import NEIGHBOUR, AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.launcher import WarmRunner
-from stoker.engine.connect.lost_server import has_ended
 from stoker.engine.connect.pool import RunnerPool
-from stoker.engine.connect.runner_watch import until_limit_broken
-from stoker.engine.connect.server import exit_code_in
-from stoker.engine.connect.session_cleanup import SessionEnder, put_down_for
-from stoker.engine.connect.waiting import Stopped, unless
+from stoker.engine.connect.server import end_if_spark_stopped
+from stoker.engine.connect.session_cleanup import SessionCleanup, kill_for_uninterruptible_tasks
 from stoker.engine.contract import Finished, Listener, Progressed, StateChanged, Task
-from stoker.engine.lease import Lease, LeaseStep, lease_ran_out
-from stoker.engine.limits import limits_of, too_slow
+from stoker.engine.lease import Lease, LeaseStep, lease_expired
+from stoker.engine.limits import limits_of, too_slow, wait_until_limit_exceeded
 from stoker.engine.options import EngineOptions
+from stoker.engine.program_exit import failure_of_death
 from stoker.engine.protocol import (
     Cancel,
     Ended,
@@ -33,80 +43,84 @@ from stoker.engine.protocol import (
     SessionNotEnded,
     StateReport,
 )
-from stoker.engine.region.program import failure_of_death
+from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
 
 _RELEASE_SECONDS = 8.0
-_TAKEOVERS = 3
-"""Of a stream whose runners die again and again; one that lives on for a while is forgiven."""
-_FORGIVEN_AFTER_SECONDS = 60.0
+_MOST_TAKEOVERS = 3
+"""Takeovers of a stream whose runners die one after the other."""
+_TAKEOVERS_FORGOTTEN_SECONDS = 60.0
+"""A runner that has lived this long resets the count of takeovers."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _End:
+class _WorkEnd:
     state: ExecutionState
     failure: Failure | None = None
     progress: Progress = Progress()
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskMeans:
-    """What tasks of one engine have in common."""
+class TaskResources:
+    """What all tasks of one engine share."""
 
     options: EngineOptions
     machine_memory: int
     pool: RunnerPool
-    sessions: SessionEnder
+    sessions: SessionCleanup
     wall_clock: WallClock
 
 
 class ConnectTask:
     def __init__(
-        self, task: Task, runner: WarmRunner, listener: Listener, means: TaskMeans
+        self, task: Task, runner: WarmRunner, listener: Listener, resources: TaskResources
     ) -> None:
         self._task = task
         self._runner = runner
         self._listener = listener
-        self._means = means
+        self._resources = resources
         self._limits = limits_of(
-            means.options, means.machine_memory, task.graph.profile.memory_bytes
+            resources.options, resources.machine_memory, task.graph.profile.memory_bytes
         )
-        self._cancel_asked = False
-        self._cancel_at: float | None = None
+        self._cancel_requested = False
+        self._cancel_requested_at: float | None = None
         self._work_over = asyncio.Event()
-        self._session: SessionEnded | SessionKept | None = None
-        """What became of it, once nothing of the task is left in it."""
+        self._session_end: SessionEnded | SessionKept | None = None
+        """The runner's report that nothing of the task is left in the session."""
         self._last_progress = Progress()
         self._takeovers = 0
         self._lease = Lease(until=task.lease_until, margin=task.lease_margin)
-        self._work_is_gone = False
+        self._is_work_gone = False
         self._has_task = False
-        """The runner of now was given the task, and with it the lease."""
-        self._gave_back = False
-        """The runner, which may have another task by now and is none of ours."""
+        """Whether the current runner has received the task, and with it the lease."""
+        self._is_runner_returned = False
+        """Whether the runner is back in the pool; it may have another task by now."""
         self.server = runner.server
-        self.following = asyncio.create_task(self._follow(), name=f"attempt-{task.attempt}")
+        self.completion = asyncio.create_task(self._run(), name=f"attempt-{task.attempt}")
 
     @property
     def session_id(self) -> str:
-        """Of its Spark session, by which Spark's monitoring knows it."""
+        """Id of the Spark session, which Spark's monitoring shows with its jobs."""
         return self._runner.session_id
 
     async def outcome(self) -> AttemptOutcome:
-        return await asyncio.shield(self.following)
+        return await asyncio.shield(self.completion)
 
     def renew_lease(self, until: float) -> None:
         self._lease = self._lease.renewed(until)
-        self._guard()
+        self._watch()
         if self._has_task and self._runner.process.is_alive:
             self._runner.process.post(LeaseRenewed(until=self._lease.until))
 
     async def cancel(self) -> None:
         if self._work_over.is_set() and self._has_task and self._runner.process.is_alive:
-            # Nothing is left to cancel, but the runner learns that it is attended to.
+            # No work is left to cancel; this tells the runner that its task executor is alive.
             self._runner.process.post(Cancel())
-        if not self._cancel_asked and not self._work_over.is_set():
-            self._cancel_asked, self._cancel_at = True, asyncio.get_running_loop().time()
+        if not self._cancel_requested and not self._work_over.is_set():
+            self._cancel_requested, self._cancel_requested_at = (
+                True,
+                asyncio.get_running_loop().time(),
+            )
             await self._runner.process.send(Cancel())
             try:
                 async with asyncio.timeout(self._grace()):
@@ -116,107 +130,108 @@ class ConnectTask:
         await self.outcome()
 
     async def kill(self) -> None:
-        """Cancel without any grace."""
-        self._cancel_asked = self._cancel_asked or not self._work_over.is_set()
-        if not self._gave_back:
+        """Cancel without a grace time."""
+        self._cancel_requested = self._cancel_requested or not self._work_over.is_set()
+        if not self._is_runner_returned:
             await self._runner.process.kill()
         await self.outcome()
 
     def _grace(self) -> float:
-        """Until the runner is killed: with time left to end its work at Spark within the lease."""
+        """Seconds until the runner is killed, so early that its work in Spark ends in the lease."""
         left = self._lease.seconds_to(LeaseStep.FORCE, asyncio.get_running_loop().time())
-        return min(self._means.options.cancellation_grace.total_seconds(), left)
+        return min(self._resources.options.cancellation_grace.total_seconds(), left)
 
-    def _guard(self) -> None:
-        """The server's warden knows the lease until no work is left that could do harm."""
-        if not self._work_is_gone:
-            self.server.warden.guard(self.session_id, self._lease.until, self._runner.process.pid)
+    def _watch(self) -> None:
+        """Tell the watchdog the lease, for as long as there is work that could do harm."""
+        if not self._is_work_gone:
+            self.server.watchdog.watch(self.session_id, self._lease.until, self._runner.process.pid)
 
-    def _release(self) -> None:
-        self._work_is_gone = True
-        self.server.warden.release(self.session_id)
+    def _unwatch(self) -> None:
+        self._is_work_gone = True
+        self.server.watchdog.unwatch(self.session_id)
 
-    async def _follow(self) -> AttemptOutcome:
-        self._guard()
-        end = await self._work()
+    async def _run(self) -> AttemptOutcome:
+        self._watch()
+        end = await self._run_within_time_limit()
         self._work_over.set()
         if end.state is not ExecutionState.FINISHED:
             await self._clean_up()
-            self._release()
+            self._unwatch()
             return self._outcome_of(end)
-        self._release()
+        self._unwatch()
         outcome = self._outcome_of(end)
-        # Whoever hears of it may ask for what it said.
-        await self._runner.process.output_caught_up()
+        # Listeners may read the task's output as soon as they know that it has finished.
+        await self._runner.process.flush_output()
         self._listener(Finished(outcome))
         await self._clean_up()
         return outcome
 
-    def _outcome_of(self, end: _End) -> AttemptOutcome:
+    def _outcome_of(self, end: _WorkEnd) -> AttemptOutcome:
         return AttemptOutcome(
             job_id=self._task.graph.job_id,
             region=self._task.region_id,
             attempt=self._task.attempt,
             state=end.state,
-            at=self._means.wall_clock(),
+            at=self._resources.wall_clock(),
             failure=end.failure,
-            progress=self._linked(end.progress),
+            progress=self._with_link(end.progress),
         )
 
-    # The work
-
-    async def _work(self) -> _End:
-        allowed = self._means.options.runner_run_time
+    async def _run_within_time_limit(self) -> _WorkEnd:
+        allowed = self._resources.options.runner_run_time
         if allowed is None or self._task.region.streaming:
-            return await self._live()
+            return await self._run_with_takeovers()
         try:
             async with asyncio.timeout(allowed.total_seconds()):
-                return await self._live()
+                return await self._run_with_takeovers()
         except TimeoutError:
             await self._runner.process.kill()
             return self._failed(too_slow(allowed.total_seconds()))
 
-    async def _live(self) -> _End:
+    async def _run_with_takeovers(self) -> _WorkEnd:
+        """A streaming query survives its runner: another one can watch it."""
         resumed: Progress | None = None
         while True:
             began = asyncio.get_running_loop().time()
-            end = await self._within_limits(resumed)
+            end = await self._run_within_memory_limit(resumed)
             if end is not None:
                 return end
-            ending = await self._runner.process.kill()
-            if asyncio.get_running_loop().time() - began > _FORGIVEN_AFTER_SECONDS:
+            ended = await self._runner.process.kill()
+            if asyncio.get_running_loop().time() - began > _TAKEOVERS_FORGOTTEN_SECONDS:
                 self._takeovers = 0
-            if not await self._taken_over():
-                return self._runner_died(ending)
+            if not await self._attach_another_runner():
+                return self._runner_died(ended)
             resumed = self._last_progress
 
-    async def _within_limits(self, resumed: Progress | None) -> _End | None:
+    async def _run_within_memory_limit(self, resumed: Progress | None) -> _WorkEnd | None:
+        """None when the runner died."""
         pid = self._runner.process.pid
         if pid is None:
-            return await self._with_server(resumed)
-        broken = asyncio.create_task(until_limit_broken(pid, self._limits))
+            return await self._run_while_server_lives(resumed)
+        exceeded = asyncio.create_task(wait_until_limit_exceeded(pid, self._limits))
         try:
-            return await unless(broken, self._with_server(resumed))
-        except Stopped:
+            return await run_unless(exceeded, self._run_while_server_lives(resumed))
+        except StoppedFirst:
             await self._runner.process.kill()
-            return self._failed(broken.result())
+            return self._failed(exceeded.result())
         finally:
-            broken.cancel()
+            exceeded.cancel()
 
-    async def _with_server(self, resumed: Progress | None) -> _End | None:
+    async def _run_while_server_lives(self, resumed: Progress | None) -> _WorkEnd | None:
         """None when the runner died."""
         server_died = self.server.died
         try:
-            ended = await unless(server_died, self._run(resumed))
-        except Stopped:
+            ended = await run_unless(server_died, self._exchange_messages(resumed))
+        except StoppedFirst:
             return self._server_died()
         if ended is None:
             return None
-        if ended.server_lost and await has_ended(self.server):
+        if ended.server_lost and await end_if_spark_stopped(self.server):
             return self._server_died()
-        return _End(state=ended.state, failure=ended.failure, progress=ended.progress)
+        return _WorkEnd(state=ended.state, failure=ended.failure, progress=ended.progress)
 
-    async def _run(self, resumed: Progress | None) -> Ended | None:
+    async def _exchange_messages(self, resumed: Progress | None) -> Ended | None:
+        """Give the runner its task and follow its reports; None when the runner died."""
         task = self._task
         self._runner.process.log_to(task.directory)
         self._has_task = True
@@ -232,11 +247,11 @@ class ConnectTask:
                 limits=self._limits,
                 resumed=resumed,
                 lease=self._lease,
-                deaf_after=self._deaf_after(),
+                uninterruptible_after=self._uninterruptible_after(),
             )
         )
-        if self._cancel_asked:
-            # Asked for while no runner could hear it.
+        if self._cancel_requested:
+            # The request came while there was no runner.
             await self._runner.process.send(Cancel())
         while (message := await self._runner.process.receive()) is not None:
             match message:
@@ -244,111 +259,114 @@ class ConnectTask:
                     self._listener(StateChanged(state))
                 case ProgressReport(progress=progress):
                     self._last_progress = progress
-                    self._listener(Progressed(self._linked(progress)))
+                    self._listener(Progressed(self._with_link(progress)))
                 case Ended():
                     return message
         return None
 
-    async def _taken_over(self) -> bool:
-        """A streaming query does not need its runner: another one can watch it."""
+    async def _attach_another_runner(self) -> bool:
+        """Give the session of a dead runner to another one; return whether that was possible."""
         known = self._last_progress
-        if self._cancel_asked or known.run_id is None or self._takeovers >= _TAKEOVERS:
+        if self._cancel_requested or known.run_id is None or self._takeovers >= _MOST_TAKEOVERS:
             return False
         if self._lease_has_run_out():
             return False
         self._takeovers += 1
         failpoint("takeover.before-attaching")
-        successor = await self._means.pool.attach(self.server, self._runner.session_id)
+        successor = await self._resources.pool.attach(self.server, self._runner.session_id)
         failpoint("takeover.after-attaching")
         if not isinstance(successor, WarmRunner):
             return False
         self._runner, self._has_task = successor, False
-        self._guard()
+        self._watch()
         return True
 
     def _lease_has_run_out(self) -> bool:
-        return self._lease.due(asyncio.get_running_loop().time()) is not LeaseStep.GO_ON
+        return self._lease.due(asyncio.get_running_loop().time()) is not LeaseStep.CONTINUE
 
-    def _linked(self, progress: Progress) -> Progress:
+    def _with_link(self, progress: Progress) -> Progress:
         return msgspec.structs.replace(progress, spark_ui=self.server.ui or None)
 
-    # Its end
-
-    def _server_died(self) -> _End:
-        reason = self.server.died.result()
+    def _server_died(self) -> _WorkEnd:
+        reason = self.server.died.result().describe()
         message = f"the Spark server of the task died: {reason}"
-        labels = {"cause": NEIGHBOUR} if self.server.verdict.is_neighbours else {}
+        labels = {"cause": NEIGHBOUR} if self.server.kill_reason.is_collateral else {}
         return self._failed(Failure(error="SparkServerDied", message=message, labels=labels))
 
-    def _runner_died(self, ending: str) -> _End:
+    def _runner_died(self, ended: ProcessExit) -> _WorkEnd:
         hint = ""
-        if any(name in ending for name in ("SIGKILL", "SIGABRT")) and not self._cancel_asked:
+        by_signal = (ended.parent or ended).signal
+        if by_signal in (signal.SIGKILL, signal.SIGABRT) and not self._cancel_requested:
             hint = "; the machine, or what runner.memory allows, may have run out of memory"
-        code = exit_code_in(ending)
-        if isinstance(self._task.graph.vertex(self._task.region_id), Program) and code is not None:
-            return self._failed(failure_of_death(ending, code, hint))
-        message = f"the process that ran the task's code ended by itself: {ending}{hint}"
+        is_program = isinstance(self._task.graph.vertex(self._task.region_id), Program)
+        if is_program and ended.parent is None:
+            return self._failed(failure_of_death(ended, hint))
+        message = f"the process that ran the task's code ended by itself: {ended.describe()}{hint}"
         return self._failed(Failure(error="RunnerDied", message=message))
 
-    def _failed(self, failure: Failure) -> _End:
-        if self._cancel_asked:
-            return _End(state=ExecutionState.CANCELED, progress=self._last_progress)
+    def _failed(self, failure: Failure) -> _WorkEnd:
+        if self._cancel_requested:
+            return _WorkEnd(state=ExecutionState.CANCELED, progress=self._last_progress)
         if self._lease_has_run_out():
-            # Whatever ended it then, another attempt may be there to go on.
-            failure, state = lease_ran_out(), ExecutionState.CANCELED
-            return _End(state=state, failure=failure, progress=self._last_progress)
-        return _End(state=ExecutionState.FAILED, failure=failure, progress=self._last_progress)
+            # Another attempt may be running, so this one must not count as a failure of the job.
+            failure, state = lease_expired(), ExecutionState.CANCELED
+            return _WorkEnd(state=state, failure=failure, progress=self._last_progress)
+        return _WorkEnd(state=ExecutionState.FAILED, failure=failure, progress=self._last_progress)
 
     async def _clean_up(self) -> None:
-        """Returns when the runner's processes and the session's work are gone."""
-        runner, deaf_at = self._runner, self._ending_since() + self._deaf_after()
-        going_on: SessionNotEnded | None = None
+        """Return when the runner's processes and the session's work are gone."""
+        runner, kill_at = self._runner, self._end_began_at() + self._uninterruptible_after()
+        not_ended: SessionNotEnded | None = None
         if runner.process.is_alive and not self.server.died.done():
             try:
                 async with asyncio.timeout(_RELEASE_SECONDS):
-                    going_on = await unless(self.server.died, self._wait_for_release())
-            except (TimeoutError, Stopped):
+                    not_ended = await run_unless(self.server.died, self._wait_for_release())
+            except (TimeoutError, StoppedFirst):
                 pass
-        if await self._gives_back():
+        if await self._return_runner():
             return
-        ended = self._session
+        ended = self._session_end
         if isinstance(ended, SessionKept):
             ended = await runner.leave()
         await runner.process.kill()
-        if going_on is not None and going_on.deaf:
-            await put_down_for(self.server, going_on)
+        if not_ended is not None and not_ended.uninterruptible:
+            await kill_for_uninterruptible_tasks(self.server, not_ended)
         if ended is None:
-            ended = await self._means.sessions.end(self.server, runner.session_id, deaf_at=deaf_at)
+            ended = await self._resources.sessions.end(
+                self.server, runner.session_id, kill_at=kill_at
+            )
         if ended is not None and ended.workers:
-            # Spark keeps them for as long as it lives itself: hundreds, in a day.
+            # Spark keeps Python workers for as long as it runs: hundreds in a day.
             await asyncio.to_thread(kill_marked, WORKER_MARK, ended.workers)
 
-    async def _gives_back(self) -> bool:
-        """A runner in which nothing of the task is left takes another one."""
-        match self._session:
+    async def _return_runner(self) -> bool:
+        """Return the runner to the pool if nothing of the task is left in it and it is wanted."""
+        match self._session_end:
             case SessionKept():
                 with_session = True
-            case SessionEnded(is_as_new=True):
+            case SessionEnded(is_reusable=True):
                 with_session = False
             case _:
                 return False
-        await self._runner.process.output_caught_up()
-        self._runner.process.log_aside()
+        await self._runner.process.flush_output()
+        self._runner.process.log_to_default()
         self._has_task = False
-        self._gave_back = self._means.pool.take_back(self._runner, with_session=with_session)
-        return self._gave_back
+        self._is_runner_returned = self._resources.pool.take_back(
+            self._runner, with_session=with_session
+        )
+        return self._is_runner_returned
 
     async def _wait_for_release(self) -> SessionNotEnded | None:
         while (message := await self._runner.process.receive()) is not None:
             if isinstance(message, SessionEnded | SessionKept):
-                self._session = message
+                self._session_end = message
                 return None
             if isinstance(message, SessionNotEnded):
                 return message
         return None
 
-    def _ending_since(self) -> float:
-        return self._cancel_at or asyncio.get_running_loop().time()
+    def _end_began_at(self) -> float:
+        return self._cancel_requested_at or asyncio.get_running_loop().time()
 
-    def _deaf_after(self) -> float:
-        return self._means.options.cancellation_timeout.total_seconds() or math.inf
+    def _uninterruptible_after(self) -> float:
+        return self._resources.options.cancellation_timeout.total_seconds() or math.inf

@@ -1,4 +1,4 @@
-"""The task executor's side of a Spark server's warden: tells it of leases."""
+"""The task executor's side of the watchdog: starts a watched Spark server, sends it leases."""
 
 import asyncio
 import math
@@ -6,38 +6,28 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from stoker.core.errors import StartupFailed
-from stoker.engine.watchdog.leases import Guard, Release, Started, ToWarden, closed_mark
+from stoker.engine.watchdog.leases import Started, ToWatchdog, Unwatch, WatchLease, closed_marker
+from stoker.osproc.exit import ProcessExit
 from stoker.osproc.process_tree import start_time
 
 _LARGEST_MESSAGE = 4096
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Of a Spark server."""
-
-    directory: Path
-    log: Path
-    closed: Path
-    """Where runners mark the sessions that they have closed."""
-
-
-class WardenLink:
-    def __init__(self, control: socket.socket, closed: Path) -> None:
+class WatchdogClient:
+    def __init__(self, control: socket.socket, closed_sessions: Path) -> None:
         self._control = control
-        self._closed = closed
-        self._unsent: dict[str, ToWarden] = {}
-        """The last word on each session, while the warden reads nothing."""
+        self._closed_sessions = closed_sessions
+        self._unsent: dict[str, ToWatchdog] = {}
+        """The latest message for each session, while the watchdog reads nothing."""
         self._is_waiting = False
 
-    async def started(self, died: "asyncio.Task[str]") -> int:
-        """The process id of the server."""
+    async def wait_until_started(self, died: "asyncio.Task[ProcessExit]") -> int:
+        """Return the process id of the Spark server; raise StartupFailed if the watchdog died."""
         receiving = asyncio.create_task(
             asyncio.get_running_loop().sock_recv(self._control, _LARGEST_MESSAGE)
         )
@@ -46,31 +36,34 @@ class WardenLink:
             receiving.cancel()
         elif data := receiving.result():
             return msgspec.msgpack.decode(data, type=Started).pid
-        raise StartupFailed(f"the Spark server's warden did not start: {await died}")
+        ended = await died
+        raise StartupFailed(f"the Spark server's watchdog did not start: {ended.describe()}")
 
-    def closed_mark(self, session_id: str) -> Path:
-        return closed_mark(self._closed, session_id)
+    def closed_marker(self, session_id: str) -> Path:
+        return closed_marker(self._closed_sessions, session_id)
 
-    def guard(self, session_id: str, until: float, runner: int | None) -> None:
-        """Work of the session may go on until then, and no longer."""
+    def watch(self, session_id: str, until: float, runner: int | None) -> None:
+        """Have work of the session ended at that moment, unless this is called again before."""
         if math.isinf(until):
             return
         started = start_time(runner) if runner else None
-        self._tell(
-            Guard(session_id=session_id, until=until, runner=runner or 0, runner_started=started)
+        self._send(
+            WatchLease(
+                session_id=session_id, until=until, runner=runner or 0, runner_started=started
+            )
         )
 
-    def release(self, session_id: str) -> None:
-        self._tell(Release(session_id=session_id))
+    def unwatch(self, session_id: str) -> None:
+        self._send(Unwatch(session_id=session_id))
 
     def close(self) -> None:
         self._unsent.clear()
         self._wait_for_room(False)
         self._control.close()
 
-    def _tell(self, message: ToWarden) -> None:
+    def _send(self, message: ToWatchdog) -> None:
         if self._control.fileno() < 0:
-            # The server is gone, and what was at it.
+            # The server is gone, and all work at it.
             return
         self._unsent[message.session_id] = message
         if not self._is_waiting:
@@ -83,7 +76,7 @@ class WardenLink:
             except BlockingIOError:
                 break
             except OSError:
-                # The warden is gone, and the server with it, of which others hear.
+                # The watchdog is gone, and the server with it: `SparkServer.died` reports that.
                 pass
             del self._unsent[session_id]
         self._wait_for_room(bool(self._unsent))
@@ -96,23 +89,31 @@ class WardenLink:
         self._is_waiting = wanted
 
 
-async def start_guarded(
-    command: list[str], environment: Mapping[str, str], place: Place
-) -> tuple[asyncio.subprocess.Process, WardenLink]:
-    """The process is the warden, which ends as the server does."""
+async def start_watched(
+    command: list[str],
+    environment: Mapping[str, str],
+    *,
+    directory: Path,
+    log: Path,
+    closed_sessions: Path,
+) -> tuple[asyncio.subprocess.Process, WatchdogClient]:
+    """Start a Spark server below a watchdog; the process is the watchdog, and ends as the server.
+
+    `closed_sessions`: the directory in which runners mark the sessions that they have closed.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
-    warden = (str(os.getpid()), str(theirs.fileno()), str(place.closed), "--")
-    with theirs, place.log.open("ab") as log:
+    arguments = (str(os.getpid()), str(theirs.fileno()), str(closed_sessions), "--")
+    with theirs, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "stoker.engine.watchdog.main", *warden, *command),
-            cwd=place.directory,
+            *(sys.executable, "-P", "-m", "stoker.engine.watchdog.main", *arguments, *command),
+            cwd=directory,
             env=environment,
             pass_fds=(theirs.fileno(),),
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            # Ctrl-C at a terminal is for the task executor, which then ends this in order.
+            stdout=output,
+            stderr=output,
+            # Ctrl-C at a terminal goes to the task executor, which then ends the server in order.
             start_new_session=True,
         )
-    return process, WardenLink(ours, place.closed)
+    return process, WatchdogClient(ours, closed_sessions)

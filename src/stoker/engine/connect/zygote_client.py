@@ -1,4 +1,4 @@
-"""The task executor's side of the zygote: asks for forks and kills, hears of every exit."""
+"""The task executor's side of the zygote: requests forks and kills, receives every exit."""
 
 import asyncio
 import os
@@ -13,8 +13,7 @@ import msgspec
 
 from stoker.core.errors import Unavailable
 from stoker.core.failpoints import failpoint
-from stoker.engine.child_channel import TalkingProcess, line_over
-from stoker.engine.connect.server import exit_in_words
+from stoker.engine.child_channel import ChildChannel, open_channel
 from stoker.engine.protocol import (
     Exited,
     Fork,
@@ -23,49 +22,49 @@ from stoker.engine.protocol import (
     Kill,
     ToZygote,
 )
-from stoker.osproc.log_pump import LogPump
+from stoker.osproc.captured_output import LogPump, PipeReader
+from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import OWNER, owner_mark
-from stoker.osproc.parent_death import SINGLE_THREADED, tethered
-from stoker.osproc.pipe_end import PipeEnd
+from stoker.osproc.parent_death import SINGLE_THREADED, die_with_parent_command
 
 _LARGEST_REPORT = 4096
 _STOP_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 5.0
-"""After the end of a process, for what it has said before; then nobody listens any more."""
+"""After the end of a process, for messages that it sent before; later ones are not read."""
 
 
-class ForkedProcess(TalkingProcess):
+class ForkedProcess(ChildChannel):
     """A runner or a janitor."""
 
     def __init__(
         self,
         number: int,
-        link: "ZygoteLink",
-        line: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        zygote: "ZygoteClient",
+        channel: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         output: tuple[LogPump, LogPump],
     ) -> None:
-        super().__init__(*line, output)
+        super().__init__(*channel, output)
         self._number = number
-        self._link = link
+        self._zygote = zygote
         self.pid: int | None = None
-        self.exited: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """How it ended, in words; set when the process and its group are gone."""
+        self.exited: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
+        """Set when the process and all of its group are gone."""
 
     @property
     def is_alive(self) -> bool:
         return not self.exited.done()
 
-    async def kill(self) -> str:
-        """Kill it with all processes of its group; returns when they are gone."""
+    async def kill(self) -> ProcessExit:
+        """Kill the process with all of its group; return when they are gone."""
         if self.is_alive:
             failpoint("runner.before-kill")
-            self._link.ask_to_kill(self._number)
-        ending = await asyncio.shield(self.exited)
-        await self.hang_up()
-        return ending
+            self._zygote.request_kill(self._number)
+        ended = await asyncio.shield(self.exited)
+        await self.close_channel()
+        return ended
 
 
-class ZygoteLink:
+class ZygoteClient:
     def __init__(
         self,
         process: asyncio.subprocess.Process,
@@ -94,35 +93,35 @@ class ZygoteLink:
         number = self._count
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as pipes:
-            line = await line_over(ours)
-            (output, out), (errors, err) = [self._pump(pipes) for _ in range(2)]
-            process = ForkedProcess(number, self, line, (output, errors))
+            channel = await open_channel(ours)
+            (output, out), (errors, err) = [self._open_pump(pipes) for _ in range(2)]
+            process = ForkedProcess(number, self, channel, (output, errors))
             self._forked[number] = process
             request = msgspec.msgpack.encode(Fork(runner=number, janitor=janitor))
             try:
                 socket.send_fds(self._control, [request], [theirs.fileno(), out, err])
             except OSError as error:
                 del self._forked[number]
-                line[1].close()
+                channel[1].close()
                 raise Unavailable("the process that starts runners does not answer") from error
         return process
 
-    def _pump(self, pipes: ExitStack) -> tuple[LogPump, int]:
-        """What carries an output stream, and the end that the process writes to."""
+    def _open_pump(self, pipes: ExitStack) -> tuple[LogPump, int]:
+        """A pump for one output stream, and the end of the pipe for the process."""
         reading, writing = os.pipe()
         pipes.callback(os.close, writing)
-        pipe = PipeEnd(reading)
+        pipe = PipeReader(reading)
         try:
             return LogPump(pipe, self._log, self._log_bytes), writing
         except BaseException:
             pipe.close()
             raise
 
-    def ask_to_kill(self, number: int) -> None:
-        self._tell(Kill(runner=number))
+    def request_kill(self, number: int) -> None:
+        self._send(Kill(runner=number))
 
-    def _tell(self, message: ToZygote) -> None:
-        # When the zygote is gone, so are its children, and `_watch` says so.
+    def _send(self, message: ToZygote) -> None:
+        # When the zygote is gone, so are its children; `_watch` handles that.
         with suppress(OSError):
             self._control.send(msgspec.msgpack.encode(message))
 
@@ -140,48 +139,45 @@ class ZygoteLink:
             case Forked(runner=number, pid=pid):
                 self._forked[number].pid = pid
             case Exited(runner=number, status=status):
-                self._end(self._forked.pop(number), exit_in_words(status))
+                self._end(self._forked.pop(number), ProcessExit(code=status))
 
-    def _end(self, process: ForkedProcess, ending: str) -> None:
-        process.exited.set_result(ending)
-        # Mostly the kernel has closed the line by then. No task may wait for one that it has not.
-        asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, process.hear_no_more)
+    def _end(self, process: ForkedProcess, ended: ProcessExit) -> None:
+        process.exited.set_result(ended)
+        # Usually the kernel has closed the channel by now. If not, no task may wait for it.
+        asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, process.end_input)
 
-    async def _watch(self) -> str:
-        code = await self._process.wait()
+    async def _watch(self) -> ProcessExit:
+        zygote = ProcessExit(code=await self._process.wait())
         while self._forked:
             _, process = self._forked.popitem()
             if process.pid is not None:
-                # The kernel kills the runner; this reaches what it has started.
+                # The kernel kills the runner; this kills the processes that it has started.
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
-            self._end(
-                process,
-                f"killed because the process it was forked from ended ({exit_in_words(code)})",
-            )
-        return exit_in_words(code)
+            self._end(process, ProcessExit(code=-signal.SIGKILL, parent=zygote))
+        return zygote
 
     async def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._control.fileno())
         self._control.close()
         await asyncio.wait([self.died], timeout=_STOP_SECONDS)
         if not self.died.done():
-            # Its runners are tied to it by the kernel.
+            # The kernel kills its runners with it.
             self._process.kill()
         await self.died
 
 
 @asynccontextmanager
-async def running_zygote(log: Path, log_bytes: int) -> AsyncIterator[ZygoteLink]:
-    """Starts a zygote; at the end, it and every process forked from it are gone."""
+async def running_zygote(log: Path, log_bytes: int) -> AsyncIterator[ZygoteClient]:
+    """Start a zygote; at the end, the zygote and every process forked from it are gone."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
-    command = tethered(
+    command = die_with_parent_command(
         sys.executable,
         "-m",
         "stoker.engine.zygote.main",
         str(theirs.fileno()),
-        # A signal that it can handle: it takes along whatever its runners have started.
+        # A signal that it can handle: it then kills what its runners have started.
         death_signal=signal.SIGTERM,
     )
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -195,8 +191,8 @@ async def running_zygote(log: Path, log_bytes: int) -> AsyncIterator[ZygoteLink]
             stderr=output,
             start_new_session=True,
         )
-    link = ZygoteLink(process, ours, log, log_bytes)
+    zygote = ZygoteClient(process, ours, log, log_bytes)
     try:
-        yield link
+        yield zygote
     finally:
-        await link.close()
+        await zygote.close()

@@ -13,11 +13,13 @@ from stoker.core.errors import StokerError
 from stoker.core.graph import Program
 from stoker.core.results import Failure
 from stoker.engine.failures import CannotRun, failure_of
+from stoker.engine.program_exit import (
+    EXIT_CODE,
+    UNCAUGHT_EXCEPTION,
+    exit_code_of,
+    failure_of_exit,
+)
 from stoker.engine.protocol import RunTask
-
-EXIT_CODE = "exit-code"
-"""Label of a failure: the program's exit code, as a shell shows it."""
-_UNCAUGHT = 1
 
 
 def enter(directory: str | None, otherwise: Path, environment: Mapping[str, str]) -> str:
@@ -47,40 +49,10 @@ def execute(script: str, arguments: Sequence[str]) -> None:
     exec(code, main.__dict__)
 
 
-def exit_code_of(error: SystemExit) -> int:
-    """The exit code that Python derives from the argument of sys.exit()."""
-    if error.code is None:
-        return 0
-    return error.code & 0xFF if isinstance(error.code, int) else 1
-
-
-def failure_of_exit(code: int, reason: object = None) -> Failure:
-    suffix = f": {reason}" if isinstance(reason, str) else ""
-    return Failure(
-        error="ProgramFailed",
-        message=f"the program ended with exit code {code}{suffix}",
-        labels={EXIT_CODE: str(code)},
-    )
-
-
-def failure_of_death(ending: str, code: int, hint: str = "") -> Failure:
-    """For a program that ended its own process or was killed; `code` as a shell shows it."""
-    if code == 0:
-        # Work that it started at the shared server may be unfinished, so this is no success.
-        return failure_of_exit(_UNCAUGHT, "it ended its own process; let it return, or sys.exit()")
-    if not ending.startswith("killed"):
-        return failure_of_exit(code)
-    return Failure(
-        error="ProgramCrashed",
-        message=f"the program was {ending}{hint}",
-        labels={EXIT_CODE: str(code)},
-    )
-
-
 def failure_of_error(error: BaseException) -> Failure:
     """For an exception that the program did not catch."""
     failure = failure_of(error)
-    labels = {**failure.labels, EXIT_CODE: str(_UNCAUGHT)}
+    labels = {**failure.labels, EXIT_CODE: str(UNCAUGHT_EXCEPTION)}
     return msgspec.structs.replace(failure, labels=labels)
 
 

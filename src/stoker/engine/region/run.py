@@ -47,7 +47,7 @@ from stoker.engine.region.locations import checkpoint_directory
 from stoker.engine.region.materialize import MaterializedResults
 from stoker.engine.region.program import run_on_connect
 from stoker.engine.reuse.session_policy import SessionPolicy
-from stoker.engine.runner.one_call import single_call
+from stoker.engine.runner.pyspark_client import single_call
 from stoker.engine.streams.boundary import StartQuery, StreamRun, guarded
 from stoker.engine.streams.checkpoint_files import choose_file_manager
 from stoker.engine.streams.control import StreamControl

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from stoker.engine.runner.one_call import skip_compression_question
+from stoker.engine.runner.pyspark_client import skip_compression_question
 
 
 class ServerConnection:

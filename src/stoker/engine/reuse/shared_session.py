@@ -25,7 +25,7 @@ from stoker.engine.reuse.isolation import (
 )
 from stoker.engine.reuse.plans import names_a_table, runs_inside_spark
 from stoker.engine.reuse.templates import dedicated_template, restart_as_copy
-from stoker.engine.runner.one_call import single_call
+from stoker.engine.runner.pyspark_client import single_call
 from stoker.osproc.process_tree import children_of
 
 _CALLS_THAT_CHANGE_THE_SESSION = frozenset(

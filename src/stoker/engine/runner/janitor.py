@@ -1,12 +1,21 @@
-"""Ends what a dead runner left at the Spark server, whose work goes on without its client.
+"""Ends all work of a session at the Spark server, and proves that it has ended.
 
-Runs in a process forked from the zygote, because a task executor never imports PySpark.
+A runner does this for its own session. For the session of a dead runner a janitor does it: a
+process forked from the zygote, because a task executor never imports PySpark.
+
+Spark Connect alone cannot tell that cancelled work has ended. Operations end before their tasks do,
+and the server may call an operation running for ever whose thread has long ended. Spark's
+monitoring pages tell the truth about both, so this module reads them as well.
 """
 
 import contextlib
+import json
 import os
+import re
 import socket
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Set
 from typing import Any
 
@@ -16,13 +25,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.proto import GetStatusResponse
 
 from stoker.engine.protocol import EndSession, RunnerEnd, SessionEnded, SessionNotEnded
-from stoker.engine.runner.python_workers import workers_of
-from stoker.engine.runner.spark_tasks import executing_operations, has_active_tasks
+from stoker.osproc.process_tree import children_of, program_of
 
 _POLL_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 20.0
-_LEAST_HEARING_SECONDS = 4.0
-_UNTIL_A_THREAD_IS_MISSED_SECONDS = 1.0
+_LEAST_TASK_SECONDS = 4.0
+_THREAD_CHECK_AFTER_SECONDS = 1.0
 _ENDED_STATES = frozenset(
     {
         GetStatusResponse.OperationStatus.OPERATION_STATE_UNKNOWN,
@@ -33,11 +41,11 @@ _ENDED_STATES = frozenset(
 )
 
 
-class TasksAreDeaf(TimeoutError):
-    """Spark asks a task to end, but it is the task's code that must look whether it was asked."""
+class UninterruptibleTasks(TimeoutError):
+    """Tasks of Spark ignore their cancellation: Spark can only ask the code of a task to end."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"tasks of Spark go on {seconds:.0f} s after they were interrupted")
+        super().__init__(f"tasks of Spark still run {seconds:.0f} s after they were interrupted")
 
 
 def serve_as_janitor(connection: socket.socket) -> None:
@@ -48,67 +56,71 @@ def serve_as_janitor(connection: socket.socket) -> None:
         workers = ""
         try:
             session = SparkSession.builder.remote(message.url).create()
-            end_all_work(session, message.ui, message.deaf_after)
-            workers = workers_of(session, message.server_pid)
+            end_all_work(session, message.ui, message.uninterruptible_after)
+            workers = python_workers_of(session, message.server_pid)
             session.stop()
         except (PySparkException, grpc.RpcError, OSError) as error:
             if not _is_closed_already(error):
-                end.send(not_ended(message.session_id, error))
+                end.send(session_not_ended(message.session_id, error))
                 continue
         end.send(SessionEnded(session_id=message.session_id, workers=workers))
     os._exit(0)
 
 
-def not_ended(session_id: str, error: BaseException) -> SessionNotEnded:
+def session_not_ended(session_id: str, error: BaseException) -> SessionNotEnded:
     return SessionNotEnded(
         session_id=session_id,
         reason=f"{type(error).__name__}: {error}",
-        deaf=isinstance(error, TasksAreDeaf),
+        uninterruptible=isinstance(error, UninterruptibleTasks),
     )
 
 
-def end_all_work(session: Any, ui: str, deaf_after: float) -> None:
-    """Interrupt operations and stop streams of the session; returns when none is left."""
+def end_all_work(session: Any, ui: str, uninterruptible_after: float) -> None:
+    """Interrupt operations and stop streams of the session; return when no task of them is left.
+
+    Raises UninterruptibleTasks after `uninterruptible_after` seconds, TimeoutError if it takes long
+    for another reason.
+    """
     began = time.monotonic()
     deadline = began + _LONGEST_WAIT_SECONDS
     session.interruptAll()
     run_ids = _stop_streams(session)
-    doubtful_since = time.monotonic() + _UNTIL_A_THREAD_IS_MISSED_SECONDS
+    check_threads_from = time.monotonic() + _THREAD_CHECK_AFTER_SECONDS
     while running := running_operations(session):
         now = time.monotonic()
-        if now > doubtful_since and not running & executing_operations(ui):
+        if now > check_threads_from and not running & executing_operations(ui):
             break
         if now > deadline:
-            raise TimeoutError("Spark's work goes on although it was interrupted")
+            raise TimeoutError("Spark's work continues although it was interrupted")
         time.sleep(_POLL_SECONDS)
         session.interruptAll()
-    # An operation that was interrupted may just have begun one.
+    # An operation may have started a stream just before it was interrupted.
     run_ids |= _stop_streams(session)
-    # Operations end before the last of their tasks do: Spark looks only every two seconds for
-    # Python workers that it must kill. So tasks have a while, however long operations took.
-    deaf_at = max(began + deaf_after, time.monotonic() + _LEAST_HEARING_SECONDS)
+    # Operations end before the last of their tasks: Spark checks only every two seconds for Python
+    # workers that it has to kill. So tasks get some time, however long the operations took.
+    give_up_at = max(began + uninterruptible_after, time.monotonic() + _LEAST_TASK_SECONDS)
     while has_active_tasks(ui, {session.session_id, *run_ids}):
-        if time.monotonic() > deaf_at:
-            raise TasksAreDeaf(time.monotonic() - began)
+        if time.monotonic() > give_up_at:
+            raise UninterruptibleTasks(time.monotonic() - began)
         if time.monotonic() > deadline:
-            raise TimeoutError("tasks of Spark go on although they were interrupted")
+            raise TimeoutError("tasks of Spark still run although they were interrupted")
         time.sleep(_POLL_SECONDS)
 
 
 def _stop_streams(session: Any) -> set[str]:
-    """By their runs; returns when no batch of theirs is planned any more."""
+    """Stop all streams; return their run ids when none of them plans another batch."""
     run_ids = set()
     for query in session.streams.active:
         run_ids.add(str(query.runId))
-        # A query that ended by itself meanwhile is what we want.
+        # The query may have ended by itself meanwhile.
         with contextlib.suppress(PySparkException):
             query.stop()
     return run_ids
 
 
 def running_operations(session: Any) -> Set[str]:
-    """Those of which the server says so; it is not always right, but never too early."""
-    # PySpark 4.3 has no public call for this yet.
+    """Operations that the server calls running. It may report an ended one, but omits none."""
+    # PySpark 4.3 has no public call for this.
     answer = session.client._get_operation_statuses()
     return {
         status.operation_id
@@ -119,3 +131,101 @@ def running_operations(session: Any) -> Set[str]:
 
 def _is_closed_already(error: BaseException) -> bool:
     return "SESSION_CLOSED" in str(error) or "SESSION_NOT_FOUND" in str(error)
+
+
+# Spark computes a query over a literal table in the driver, where the session is known.
+STATE_QUERY = (
+    "SELECT reflect('org.apache.spark.JobArtifactSet', 'getCurrentJobArtifactState') AS state "
+    "FROM VALUES (1)"
+)
+_NO_WORKERS = ("", "java", "jspawnhelper", "rm")
+"""Other children of a server: Spark removes the files of each session with a command."""
+_ID = re.compile(r"JobArtifactState\(([0-9a-f-]{36})")
+
+
+def python_workers_of(session: Any, server_pid: int) -> str:
+    """The mark of the session's Python workers; empty when the server has no workers at all.
+
+    Spark has no call for this, so a query reads it from Spark's internal state.
+    """
+    if not server_pid or not python_workers_at(server_pid):
+        return ""
+    try:
+        return session_mark_in(str(session.sql(STATE_QUERY).collect()[0][0]))
+    except PySparkException:
+        return ""
+
+
+def python_workers_at(server_pid: int) -> list[int]:
+    """The processes from which the server's Python workers are forked.
+
+    Processes that are about to become one do not count: at its end, a session has its workers.
+    """
+    return [child for child in children_of(server_pid) if program_of(child) not in _NO_WORKERS]
+
+
+def session_mark_in(state: str) -> str:
+    found = _ID.search(state)
+    return found.group(1) if found else ""
+
+
+_ANSWER_SECONDS = 10.0
+_EXECUTION_THREAD = "SparkConnectExecuteThread_opId="
+
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Ignores proxies of the environment, since Spark's page is on this machine."""
+
+
+def has_active_tasks(ui: str, owners: Set[str]) -> bool:
+    """Whether tasks run in Spark jobs of one of these sessions or stream runs."""
+    root = _application(ui)
+    return any(
+        attempt["numActiveTasks"] > 0
+        for job in _get(f"{root}/jobs")
+        if is_job_of(job, owners) and may_have_active_tasks(job)
+        for stage in job["stageIds"]
+        for attempt in _get(f"{root}/stages/{stage}?details=false")
+    )
+
+
+def executing_operations(ui: str) -> frozenset[str]:
+    """The operations of Spark Connect for which a thread of the server works right now.
+
+    Spark calls an operation running for ever if its client releases it just when it fails; only the
+    missing thread shows that it has ended.
+    """
+    threads = _get(f"{_application(ui)}/executors/driver/threads")
+    return frozenset(
+        name.removeprefix(_EXECUTION_THREAD)
+        for thread in threads
+        if (name := thread["threadName"]).startswith(_EXECUTION_THREAD)
+    )
+
+
+def is_job_of(job: dict[str, Any], owners: Set[str]) -> bool:
+    marks = [job.get("jobGroup") or "", *(job.get("jobTags") or ())]
+    return any(owner in mark for mark in marks for owner in owners)
+
+
+def may_have_active_tasks(job: dict[str, Any]) -> bool:
+    """A cancelled Spark job ends before its tasks; a job that succeeded has none left.
+
+    Streams leave hundreds of successful jobs, and to read the stages of each would take seconds.
+    """
+    return bool(job["status"] != "SUCCEEDED" or job["numActiveTasks"] > 0)
+
+
+def _application(ui: str) -> str:
+    applications = _get(f"{ui}/api/v1/applications")
+    return f"{ui}/api/v1/applications/{applications[0]['id']}"
+
+
+def _get(url: str) -> Any:
+    try:
+        with _direct.open(url, timeout=_ANSWER_SECONDS) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            # Spark has forgotten it, or the stage was never submitted.
+            return []
+        raise

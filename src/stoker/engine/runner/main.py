@@ -1,8 +1,12 @@
-"""The process in which a task's user code runs, with a Spark session of its own.
+"""The runner: the process in which a task's user code runs, with a Spark session of its own.
 
-Forked warm from the zygote. It takes one task, ends, and is never used again: unless the task had
-no code of its own that could have left anything here. Then it waits for another one, in another
-session if anything may be left in that.
+A runner is forked from the zygote with everything imported, takes one task and exits. If the task
+brought no code that could have left anything behind, the runner takes another task, and a new
+session if anything may be left in the old one.
+
+The main thread runs user code. A control thread receives messages and interrupts the main thread by
+a signal. Lease threads end the task when its task executor is frozen: nobody else would. When the
+task executor is dead, the process group kills itself.
 """
 
 import os
@@ -23,9 +27,14 @@ from stoker.core.failpoints import failpoint
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.failures import failure_of, is_loss_of_server
-from stoker.engine.lease import LeaseStep, lease_ran_out
-from stoker.engine.lease_watch import LeaseWatch
-from stoker.engine.limits import KernelLimits, let_go, naming_its_limit, take_off, take_on
+from stoker.engine.lease import LeaseStep, LeaseThreads, lease_expired
+from stoker.engine.limits import (
+    KernelLimits,
+    apply_limits,
+    name_limit,
+    release_memory_limit,
+    restore_limits,
+)
 from stoker.engine.protocol import (
     Cancel,
     Ended,
@@ -49,43 +58,45 @@ from stoker.engine.reuse.connection import ServerConnection
 from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.engine.reuse.shared_session import SharedSession
 from stoker.engine.reuse.templates import begin_as_copy, make_templates
-from stoker.engine.runner.janitor import end_all_work, not_ended
-from stoker.engine.runner.one_call import single_call
-from stoker.engine.runner.python_workers import workers_of
-from stoker.engine.runner.spark_tasks import has_active_tasks
-from stoker.engine.runner.udfs import let_classic_udfs_run_on_connect
+from stoker.engine.runner.janitor import (
+    end_all_work,
+    has_active_tasks,
+    python_workers_of,
+    session_not_ended,
+)
+from stoker.engine.runner.pyspark_client import run_classic_udfs_on_connect, single_call
 from stoker.osproc.orphans import WORKER_MARK, kill_marked
 from stoker.osproc.parent_death import SINGLE_THREADED
 
 
 class _Cancelled(BaseException):
-    """Raised in the main thread, so that user code which merely waits is left at once."""
+    """Raised in the main thread, to interrupt user code even while it waits."""
 
 
 def serve_as_runner(connection: socket.socket) -> None:
     for setting in SINGLE_THREADED:
-        # Meant for the zygote alone, not for what user code starts.
+        # Meant for the zygote, not for processes that user code starts.
         os.environ.pop(setting, None)
-    let_classic_udfs_run_on_connect()
+    run_classic_udfs_on_connect()
     end, server = RunnerEnd(connection), ServerConnection()
     message = end.receive()
     while isinstance(message, Prepare):
         message = _serve(end, server, message)
-    # Threads of user code do not keep the process.
+    # Do not wait for threads of user code.
     os._exit(0)
 
 
 def _serve(end: RunnerEnd, connection: ServerConnection, prepare: Prepare) -> Prepare | None:
-    """One session and its tasks; gives the next session, if this process may have another."""
+    """Serve one session and its tasks; return the next session, if this process may have one."""
     try:
         session = connection.open(prepare.url)
-        # Lets user code that asks for a session by getOrCreate() have this one.
+        # User code that calls getOrCreate() gets this session.
         os.environ["SPARK_REMOTE"] = prepare.url
         _set_up(session, prepare)
     except (PySparkException, grpc.RpcError) as error:
         end.send(NotReady(reason=f"{type(error).__name__}: {error}"))
         return None
-    end.send(Ready(spark_version=session.version if prepare.tell_version else ""))
+    end.send(Ready(spark_version=session.version if prepare.report_version else ""))
     message = end.receive()
     while True:
         match message:
@@ -99,20 +110,20 @@ def _serve(end: RunnerEnd, connection: ServerConnection, prepare: Prepare) -> Pr
                 connection.release(session)
                 return message
             case Leave():
-                _leave(end, session)
+                _close_idle_session(end, session)
                 return None
             case _:
                 return None
 
 
-def _leave(end: RunnerEnd, session: Any) -> None:
+def _close_idle_session(end: RunnerEnd, session: Any) -> None:
     with suppress(PySparkException, grpc.RpcError):
         session.client.release_session()
         end.send(SessionEnded(session_id=session.session_id))
 
 
 def _set_up(session: Any, prepare: Prepare) -> None:
-    if prepare.template_is_new:
+    if prepare.is_template_new:
         make_templates(session.client, prepare.template, prepare.scheduler_pool)
     if prepare.template:
         begin_as_copy(session.client, prepare.template)
@@ -121,7 +132,7 @@ def _set_up(session: Any, prepare: Prepare) -> None:
     if prepare.warm:
         _warm_up(session)
     if prepare.warm and prepare.first:
-        # So that no cancel has to wait for it.
+        # The first answer takes seconds, for which no cancellation shall have to wait.
         with suppress(OSError):
             has_active_tasks(prepare.ui, {session.session_id})
 
@@ -138,17 +149,17 @@ class Runner:
         self._task = task
         self._ui = prepare.ui
         self._server_pid = prepare.server_pid
-        self._closed_mark = prepare.closed_mark
+        self._closed_mark = prepare.closed_marker
         self._cancelled = threading.Event()
-        self._attended = False
-        """Its task executor has cancelled it, and sees to its end."""
-        self._lease_ran_out = False
-        self._lease = LeaseWatch(
+        self._is_cancelled_by_executor = False
+        """Whether the task executor has cancelled the task, and so will see to its end."""
+        self._is_lease_expired = False
+        self._lease = LeaseThreads(
             task.lease,
             {
-                LeaseStep.END: self._end_by_itself,
+                LeaseStep.END: self._end_in_order,
                 LeaseStep.FORCE: self._end_by_force,
-                LeaseStep.KILL: self._end_at_any_price,
+                LeaseStep.KILL: self._kill_own_group,
             },
         )
         self._limits_before: KernelLimits = {}
@@ -161,18 +172,18 @@ class Runner:
             else DedicatedSession()
         )
         self._run = RegionExecution(
-            session, self._policy, task, self._report, self._entered_running
+            session, self._policy, task, self._send_progress, self._send_running
         )
 
     def run(self) -> ToRunner | None:
-        """Gives what is to be done next, if nothing of the task is left in this process."""
-        _move_into(Path(self._task.directory))
+        """Run the task; return the next message if nothing of the task is left in this process."""
+        _enter_directory(Path(self._task.directory))
         signal.signal(signal.SIGTERM, self._on_cancel_signal)
         try:
-            # The task was sent, and then its task executor or the machine was frozen.
-            self._lease_ran_out = self._lease.due is not LeaseStep.GO_ON
-            self._begin()
-            ended = self._canceled() if self._lease_ran_out else self._run_task()
+            # The task executor or the machine may have been frozen after the task was sent.
+            self._is_lease_expired = self._lease.due is not LeaseStep.CONTINUE
+            self._start_threads()
+            ended = self._canceled() if self._is_lease_expired else self._run_task()
         except _Cancelled:
             ended = self._canceled()
         with self._ending:
@@ -180,48 +191,48 @@ class Runner:
         sys.stdout.flush()
         sys.stderr.flush()
         self._end.send(ended)
-        going_on = None if ended.state is ExecutionState.FINISHED else self._end_leftovers()
-        if going_on is not None:
-            self._wait_for_the_end(going_on)
-        is_as_new = ended.state is ExecutionState.FINISHED and self._becomes_as_new()
-        if is_as_new and self._run.empty_session():
+        not_ended = None if ended.state is ExecutionState.FINISHED else self._end_leftovers()
+        if not_ended is not None:
+            self._wait_to_be_killed(not_ended)
+        is_reusable = ended.state is ExecutionState.FINISHED and self._is_reusable()
+        if is_reusable and self._run.empty_session():
             self._end.send(SessionKept())
-        elif (session_ended := self._end_session(is_as_new=is_as_new)) is not None:
+        elif (session_ended := self._end_session(is_reusable=is_reusable)) is not None:
             self._end.send(session_ended)
         else:
             return None
-        return self._next.get() if is_as_new else None
+        return self._next.get() if is_reusable else None
 
-    def _end_session(self, *, is_as_new: bool) -> SessionEnded | None:
+    def _end_session(self, *, is_reusable: bool) -> SessionEnded | None:
         try:
             workers = self._close_session()
         except (PySparkException, grpc.RpcError):
             return None
         session_id = self._session.session_id
-        return SessionEnded(session_id=session_id, workers=workers, is_as_new=is_as_new)
+        return SessionEnded(session_id=session_id, workers=workers, is_reusable=is_reusable)
 
-    def _becomes_as_new(self) -> bool:
-        """What the task could not have changed is as it was; this is the rest."""
-        if not self._run.leaves_process_clean or self._cancelled.is_set() or not self._lease.end():
-            # Who cancels it, or a step of its lease, may be about to end this process.
+    def _is_reusable(self) -> bool:
+        """Undo what this process did for the task; return whether it may take another one."""
+        if not self._run.leaves_process_clean or self._cancelled.is_set() or not self._lease.stop():
+            # A cancellation or a step of the lease may be about to end this process.
             return False
-        take_off(self._limits_before)
-        # That of the attempt is about to be removed.
+        restore_limits(self._limits_before)
+        # The directory of the attempt is about to be removed.
         os.chdir("/")
         return True
 
-    def _begin(self) -> None:
-        # Its threads do not count as the task's memory.
+    def _start_threads(self) -> None:
+        # Before the limits: these threads do not count as memory of the task.
         self._lease.start()
         if self._task.limits is not None:
-            self._limits_before = take_on(self._task.limits)
-        threading.Thread(target=self._listen, name="control", daemon=True).start()
+            self._limits_before = apply_limits(self._task.limits)
+        threading.Thread(target=self._receive_messages, name="control", daemon=True).start()
         if self._task.resumed is None:
-            self._state(ExecutionState.INITIALIZING)
+            self._send_state(ExecutionState.INITIALIZING)
 
-    def _wait_for_the_end(self, going_on: SessionNotEnded) -> None:
-        """The janitor goes on, after this process has gone; if nobody calls it, the lease ends."""
-        self._end.send(going_on)
+    def _wait_to_be_killed(self, not_ended: SessionNotEnded) -> None:
+        """Report it and wait: a janitor takes over, or else the lease ends this process."""
+        self._end.send(not_ended)
         threading.Event().wait()
 
     def _run_task(self) -> Ended:
@@ -229,11 +240,11 @@ class Runner:
             self._run.run()
         except _Cancelled:
             return self._canceled()
-        # The border to user code: whatever comes out of it is the task's failure.
+        # The border to user code: any exception is the task's failure.
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if self._cancelled.is_set():
                 return self._canceled()
-            let_go()
+            release_memory_limit()
             failure = self._failure_of(error)
             print(failure.stack_trace, file=sys.stderr)
             return Ended(
@@ -243,50 +254,52 @@ class Runner:
                 server_lost=is_loss_of_server(error),
             )
         if self._cancelled.is_set() and self._run.query is not None:
-            # A stopped stream ends like one that has read everything.
+            # A stopped stream ends like a stream that has read everything.
             return self._canceled()
         return Ended(state=ExecutionState.FINISHED, progress=self._run.final_progress())
 
     def _failure_of(self, error: BaseException) -> Failure:
-        return naming_its_limit(failure_of(error), error, self._task.limits)
+        return name_limit(failure_of(error), error, self._task.limits)
 
     def _canceled(self) -> Ended:
-        failure = lease_ran_out() if self._lease_ran_out and not self._attended else None
+        failure = (
+            lease_expired() if self._is_lease_expired and not self._is_cancelled_by_executor else None
+        )
         return Ended(state=ExecutionState.CANCELED, failure=failure, progress=self._run.progress)
 
     def _end_leftovers(self) -> SessionNotEnded | None:
         try:
-            end_all_work(self._session, self._ui, self._task.deaf_after)
+            end_all_work(self._session, self._ui, self._task.uninterruptible_after)
         except (PySparkException, grpc.RpcError, OSError) as error:
-            return not_ended(self._session.session_id, error)
+            return session_not_ended(self._session.session_id, error)
         return None
 
     def _close_session(self) -> str:
-        """From now on nothing can begin in it; gives the mark of its workers."""
+        """Close the session, so that no work can start in it; return the mark of its workers."""
         may_have_workers = self._policy.may_have_workers
-        # Not asked for without need: that looks at each thread of the server.
-        workers = workers_of(self._session, self._server_pid) if may_have_workers else ""
+        # Only if needed: this reads every thread of the server.
+        workers = python_workers_of(self._session, self._server_pid) if may_have_workers else ""
         self._session.client.release_session()
-        if self._lease_ran_out and workers:
-            # The task executor, whose business it is, may be frozen.
+        if self._is_lease_expired and workers:
+            # This is the task executor's job, but it may be frozen.
             kill_marked(WORKER_MARK, workers)
-        if self._lease_ran_out and self._closed_mark:
+        if self._is_lease_expired and self._closed_mark:
             Path(self._closed_mark).touch()
         return workers
 
-    def _listen(self) -> None:
+    def _receive_messages(self) -> None:
         while (message := self._end.receive()) is not None:
             match message:
                 case Cancel():
-                    self._attended = True
+                    self._is_cancelled_by_executor = True
                     self._interrupt()
                 case LeaseRenewed(until=until):
                     self._lease.renew(until)
                 case Prepare() | RunTask() | Leave():
-                    # What comes after it is for the next task.
+                    # Later messages belong to the next task.
                     self._next.put(message)
                     return
-        # The task executor is gone: nothing that this task started may outlive it.
+        # The task executor is dead: nothing that this task started may outlive it.
         os.killpg(0, signal.SIGKILL)
 
     def _interrupt(self) -> None:
@@ -294,8 +307,8 @@ class Runner:
             if self._over or self._cancelled.is_set():
                 return
             self._cancelled.set()
-            # To this thread by name: a signal to the process may land in one of gRPC's threads
-            # and leave a main thread that sleeps asleep.
+            # A signal to the process may be delivered to a thread of gRPC, and would then not wake
+            # a sleeping main thread. So signal the main thread itself.
             main = threading.main_thread().ident
             assert main is not None
             signal.pthread_kill(main, signal.SIGTERM)
@@ -306,40 +319,40 @@ class Runner:
         if self._cancelled.is_set() and not self._over:
             raise _Cancelled
 
-    # The lease runs out: its task executor may be frozen, and cannot do any of this
+    # The steps of a lease that expires, for a task executor that may be frozen.
 
-    def _end_by_itself(self) -> None:
+    def _end_in_order(self) -> None:
         failpoint("lease.before-ending")
-        self._lease_ran_out = True
+        self._is_lease_expired = True
         self._interrupt()
 
     def _end_by_force(self) -> None:
-        """The main thread may wait for a task executor that reads nothing, or for user code."""
-        if not self._attended and self._end_leftovers() is None:
+        """The main thread may hang in user code, or wait for a task executor that reads nothing."""
+        if not self._is_cancelled_by_executor and self._end_leftovers() is None:
             with suppress(PySparkException, grpc.RpcError):
                 self._close_session()
                 os.killpg(0, signal.SIGKILL)
 
-    def _end_at_any_price(self) -> None:
+    def _kill_own_group(self) -> None:
         """A task executor that could act would have cancelled the task by now.
 
-        What is left at the Spark server is its warden's business.
+        Work that is left at the Spark server is ended by the server's watchdog.
         """
-        if not self._attended:
+        if not self._is_cancelled_by_executor:
             os.killpg(0, signal.SIGKILL)
 
-    def _state(self, state: ExecutionState) -> None:
+    def _send_state(self, state: ExecutionState) -> None:
         self._end.send(StateReport(state=state))
 
-    def _entered_running(self) -> None:
-        self._state(ExecutionState.RUNNING)
+    def _send_running(self) -> None:
+        self._send_state(ExecutionState.RUNNING)
 
-    def _report(self, progress: Progress) -> None:
+    def _send_progress(self, progress: Progress) -> None:
         self._end.send(ProgressReport(progress=progress))
 
 
-def _move_into(directory: Path) -> None:
-    """Make the attempt's directory the place of the task's files, temporary ones too."""
+def _enter_directory(directory: Path) -> None:
+    """Make the attempt's directory the working directory, and put temporary files there too."""
     temporary = directory / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     os.environ["TMPDIR"] = str(temporary)

@@ -1,7 +1,7 @@
-"""Until when work at a Spark server may go on, and whose time is over. Pure.
+"""Until when work in each Spark session may continue, as the server's watchdog knows it. Pure.
 
-A guard is kept by the server's warden, for each session with a task: a task executor that is
-frozen cannot end its work, nor can a runner that is dead.
+A frozen task executor cannot end its tasks, and neither can a dead runner. The watchdog holds the
+lease of every session with a task, and can end the work without either of them.
 """
 
 from pathlib import Path
@@ -9,65 +9,65 @@ from pathlib import Path
 import msgspec
 
 
-class Guard(msgspec.Struct, frozen=True, kw_only=True, tag="guard"):
-    """To the warden, at the start of a task and whenever its lease is renewed."""
+class WatchLease(msgspec.Struct, frozen=True, kw_only=True, tag="watch"):
+    """To the watchdog, at the start of a task and at each renewal of its lease."""
 
     session_id: str
     until: float
     """A moment of the machine's monotonic clock."""
     runner: int = 0
-    """The process of the task's code; 0 while there is none."""
+    """Process id of the runner; 0 while there is none."""
     runner_started: int | None = None
-    """By which it is known again, since the kernel gives its number to others later."""
+    """Start time of the runner, since the kernel reuses process ids."""
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True, tag="release"):
-    """To the warden: nothing of the session is left that could do harm."""
+class Unwatch(msgspec.Struct, frozen=True, kw_only=True, tag="unwatch"):
+    """To the watchdog: no work is left in the session that could do harm."""
 
     session_id: str
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
-    """From the warden: the process of the server."""
+    """From the watchdog: the process id of the Spark server."""
 
     pid: int
 
 
-ToWarden = Guard | Release
+ToWatchdog = WatchLease | Unwatch
 
 
-class Guards:
+class WatchedLeases:
     def __init__(self) -> None:
-        self._guards: dict[str, Guard] = {}
+        self._leases: dict[str, WatchLease] = {}
 
-    def take(self, message: ToWarden) -> None:
+    def handle(self, message: ToWatchdog) -> None:
         match message:
-            case Guard():
-                self._guards[message.session_id] = self._never_shorter(message)
-            case Release():
-                self._guards.pop(message.session_id, None)
+            case WatchLease():
+                self._leases[message.session_id] = self._never_shortened(message)
+            case Unwatch():
+                self._leases.pop(message.session_id, None)
 
     def seconds_left(self, now: float) -> float | None:
-        """Until the first is over; None when there is none."""
-        if not self._guards:
+        """Seconds until the first lease expires; None when there is none."""
+        if not self._leases:
             return None
-        return max(0.0, min(guard.until for guard in self._guards.values()) - now)
+        return max(0.0, min(lease.until for lease in self._leases.values()) - now)
 
-    def pop_over(self, now: float) -> list[Guard]:
-        """Those whose time is over; they are told once."""
-        over = [guard for guard in self._guards.values() if guard.until <= now]
-        for guard in over:
-            del self._guards[guard.session_id]
-        return over
+    def pop_expired(self, now: float) -> list[WatchLease]:
+        """Remove and return the leases that have expired, so that each is acted on once."""
+        expired = [lease for lease in self._leases.values() if lease.until <= now]
+        for lease in expired:
+            del self._leases[lease.session_id]
+        return expired
 
-    def _never_shorter(self, guard: Guard) -> Guard:
-        """Renewals may overtake each other."""
-        former = self._guards.get(guard.session_id)
-        if former is None or former.until <= guard.until:
-            return guard
-        return msgspec.structs.replace(guard, until=former.until)
+    def _never_shortened(self, lease: WatchLease) -> WatchLease:
+        """The longer of the two leases: renewals may overtake each other."""
+        previous = self._leases.get(lease.session_id)
+        if previous is None or previous.until <= lease.until:
+            return lease
+        return msgspec.structs.replace(lease, until=previous.until)
 
 
-def closed_mark(directory: Path, session_id: str) -> Path:
-    """A file that a runner leaves when it has closed its session and ended all work in it."""
+def closed_marker(directory: Path, session_id: str) -> Path:
+    """The file that a runner creates when it has ended all work of a session and closed it."""
     return directory / session_id

@@ -1,8 +1,12 @@
-"""The process that runners are forked from: it has imported PySpark and opened nothing.
+"""The zygote: the process from which runners are forked, with PySpark imported and nothing open.
 
-`python -m stoker.engine.zygote.main FD` serves the task executor over the socket FD. It has one
-thread when it serves, and never blocks, so that a fork is safe and a kill is done at once. When the
-task executor goes, every runner goes with everything that it has started.
+To import PySpark takes seconds; a fork takes milliseconds and shares the memory. The zygote serves
+the task executor over the socket FD: `python -m stoker.engine.zygote.main FD`.
+
+Invariants: it has a single thread while it serves, since to fork beside another thread may deadlock
+the child. It never blocks, so that a kill is done at once. It reports the exit of a runner only
+when every process that the runner started is gone. When the task executor ends, the zygote kills
+all runners with everything that they have started, and ends.
 """
 
 import gc
@@ -24,21 +28,20 @@ import numpy
 from stoker.engine.protocol import Exited, Fork, Forked, Kill, ToZygote
 from stoker.engine.runner.janitor import serve_as_janitor
 from stoker.engine.runner.main import serve_as_runner
-from stoker.engine.zygote.grpc_prewarm import rehearse_grpc
-from stoker.engine.zygote.spark_prewarm import prewarm_spark
-from stoker.osproc.parent_death import adopt_orphans, tie_to_parent
+from stoker.engine.zygote.prewarm import prewarm_grpc, prewarm_spark
+from stoker.osproc.parent_death import become_subreaper, die_with_parent
 from stoker.osproc.process_tree import children_of, descendants_of, replace_content
 
 _LARGEST_REQUEST = 4096
 _LAST_SWEEPS = 100
 _LAST_SWEEP_SECONDS = 0.02
-_BADNESS = "/proc/self/oom_score_adj"
-_BAD_FIRST = b"500"
-"""When the machine runs out of memory, the kernel shall take a runner before all else."""
-_UNREHEARSED = "unrehearsed"
+_OOM_SCORE_FILE = "/proc/self/oom_score_adj"
+_RUNNER_OOM_SCORE = b"500"
+"""Makes the kernel kill a runner first when the machine runs out of memory."""
+_NO_PREWARM = "no-prewarm"
 
-# What a first task would otherwise spend its time importing.
-_IMPORTED_BEFOREHAND = (
+# Otherwise the first task would spend its time on these imports.
+_PRELOADED_MODULES = (
     "pandas",
     "pyarrow",
     "grpc",
@@ -54,17 +57,17 @@ _IMPORTED_BEFOREHAND = (
     "pyspark.sql.pandas.functions",
     "pyspark.sql.types",
 )
-_IMPORTED_IF_THERE = ("grpc._channel", "grpc._auth", "grpc._plugin_wrapping")
-"""gRPC puts these off until its first channel, which is the runner's."""
+_OPTIONAL_MODULES = ("grpc._channel", "grpc._auth", "grpc._plugin_wrapping")
+"""gRPC imports these with its first channel, which would be the runner's."""
 
 
 class Zygote:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._children: dict[int, int] = {}
-        """Process id to the runner's number; a child leaves when it has been reaped."""
-        self._gone: list[Exited] = []
-        """Runners that have ended, of which others hear when nothing they started is left."""
+        """Runner numbers by process id, of children that have not been reaped."""
+        self._unreported: list[Exited] = []
+        """Ended runners, reported once every process that they started is gone."""
         self._decoder = msgspec.msgpack.Decoder(ToZygote)
 
     def serve(self) -> None:
@@ -96,7 +99,7 @@ class Zygote:
             _kill_tree(pid)
         for _ in range(_LAST_SWEEPS):
             self._reap()
-            if not self._children and not self._kill_strays():
+            if not self._children and not self._kill_orphans():
                 return
             time.sleep(_LAST_SWEEP_SECONDS)
 
@@ -117,8 +120,8 @@ class Zygote:
         self, runner: int, descriptors: list[int], serve: Callable[[socket.socket], None]
     ) -> None:
         zygote = os.getpid()
-        # Forked siblings would otherwise draw the same random numbers. Here, since a child would
-        # have to get many pages of its own for it.
+        # Otherwise forked siblings would draw the same random numbers. Seeding in the child would
+        # cost it many copied pages of memory.
         numpy.random.seed()
         pid = os.fork()
         if pid == 0:
@@ -126,22 +129,22 @@ class Zygote:
         for descriptor in descriptors:
             os.close(descriptor)
         self._children[pid] = runner
-        self._tell(Forked(runner=runner, pid=pid))
+        self._report(Forked(runner=runner, pid=pid))
 
     def _become_child(
         self, zygote: int, descriptors: list[int], serve: Callable[[socket.socket], None]
     ) -> None:
-        """Never returns: the child must not come back into the zygote's own loop."""
+        """Never return: the child must not enter the zygote's loop."""
         try:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
-            tie_to_parent(zygote)
-            adopt_orphans()
+            die_with_parent(zygote)
+            become_subreaper()
             os.setsid()
             self._control.close()
             with suppress(OSError):
-                replace_content(_BADNESS, _BAD_FIRST)
+                replace_content(_OOM_SCORE_FILE, _RUNNER_OOM_SCORE)
             connection, *output = descriptors
             for standard, descriptor in zip((1, 2), output, strict=True):
                 os.dup2(descriptor, standard)
@@ -154,30 +157,30 @@ class Zygote:
 
     def _reap(self) -> None:
         while (pid := _next_ended()) is not None:
-            # Not reaped yet, so its group number cannot belong to anybody else.
+            # Not reaped yet, so its group id cannot belong to another process.
             _kill_group(pid)
             _, status = os.waitpid(pid, 0)
             runner = self._children.pop(pid, None)
             if runner is not None:
                 code = os.waitstatus_to_exitcode(status)
-                self._gone.append(Exited(runner=runner, pid=pid, status=code))
-        if self._gone and not self._kill_strays():
-            for exited in self._gone:
-                self._tell(exited)
-            self._gone = []
+                self._unreported.append(Exited(runner=runner, pid=pid, status=code))
+        if self._unreported and not self._kill_orphans():
+            for exited in self._unreported:
+                self._report(exited)
+            self._unreported = []
 
-    def _kill_strays(self) -> bool:
-        """Whether there were any: processes whose runner has ended, come to us by adoption.
+    def _kill_orphans(self) -> bool:
+        """Kill adopted processes, whose runner has ended; return whether there were any.
 
-        Each of them comes back as an ended child, and its own children with it.
+        Each of them is reaped like a runner later, after which its own children are adopted.
         """
-        strays = [pid for pid in children_of(os.getpid()) if pid not in self._children]
-        for pid in strays:
+        orphans = [pid for pid in children_of(os.getpid()) if pid not in self._children]
+        for pid in orphans:
             _kill_tree(pid)
-        return bool(strays)
+        return bool(orphans)
 
-    def _tell(self, message: Forked | Exited) -> None:
-        # A task executor that is gone shows as the end of the control socket.
+    def _report(self, message: Forked | Exited) -> None:
+        # The end of the task executor shows as the end of the control socket.
         with suppress(BrokenPipeError, ConnectionResetError):
             self._control.send(msgspec.msgpack.encode(message))
 
@@ -191,7 +194,7 @@ def _next_ended() -> int | None:
 
 
 def _kill_tree(pid: int) -> None:
-    """Also those that left the group; what they start meanwhile is found when it is adopted."""
+    """Kill a group and descendants that left it; what these start meanwhile is adopted later."""
     descendants = descendants_of(pid)
     _kill_group(pid)
     for descendant in descendants:
@@ -200,39 +203,39 @@ def _kill_tree(pid: int) -> None:
 
 
 def _kill_group(pid: int) -> None:
-    # The child may not have reached setsid yet: then it has no group, and itself must do.
+    # Before the child has called setsid it has no group: then kill the process itself.
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
 
 
-def _rehearse() -> bool:
-    """Whether this process may fork afterwards."""
+def _prewarm() -> bool:
+    """Prewarm PySpark and gRPC; return whether this process may fork afterwards."""
     try:
         prewarm_spark()
-    # Another PySpark may want other answers: then runners are slower, and that is all.
+    # Another version of PySpark may expect other answers; then runners just start more slowly.
     except Exception:
         traceback.print_exc()
-    return rehearse_grpc()
+    return prewarm_grpc()
 
 
 def main() -> None:
     descriptor, *how = sys.argv[1:]
-    for module in _IMPORTED_BEFOREHAND:
+    for module in _PRELOADED_MODULES:
         importlib.import_module(module)
-    for module in _IMPORTED_IF_THERE:
+    for module in _OPTIONAL_MODULES:
         with suppress(ImportError):
             importlib.import_module(module)
-    # Looks through all that is installed, once for all runners.
+    # Searches all installed packages, once for all runners.
     importlib.metadata.version("pyspark")
-    if _UNREHEARSED not in how and not _rehearse():
-        # A fork beside another thread may hang: begin anew, and let runners be slower.
-        command = [sys.executable, "-m", "stoker.engine.zygote.main", descriptor, _UNREHEARSED]
+    if _NO_PREWARM not in how and not _prewarm():
+        # To fork beside another thread may deadlock: restart without prewarming.
+        command = [sys.executable, "-m", "stoker.engine.zygote.main", descriptor, _NO_PREWARM]
         os.execv(sys.executable, command)
     gc.collect()
-    # Objects that the collector never touches stay shared with every runner.
+    # Frozen objects are not touched by the collector and so stay shared with every runner.
     gc.freeze()
-    adopt_orphans()
+    become_subreaper()
     with socket.socket(fileno=int(descriptor)) as control:
         Zygote(control).serve()
 

@@ -20,7 +20,7 @@ from typing import Self
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.core.errors import Conflict, StartupFailed, StokerError
-from stoker.osproc.parent_death import tethered
+from stoker.osproc.parent_death import die_with_parent_command
 from stoker.processes.local.cluster_log import reason_in
 from stoker.processes.local.cluster_process import (
     MARK,
@@ -223,7 +223,7 @@ class LocalCluster:
         with log.open("ab") as output:
             start = output.tell()
             child = subprocess.Popen(
-                tethered(*command) if self._tied else command,
+                die_with_parent_command(*command) if self._tied else command,
                 cwd=self.directory,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,

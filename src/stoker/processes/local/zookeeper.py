@@ -20,9 +20,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from stoker.core.errors import StartupFailed
-from stoker.engine.connect.server import last_error_lines, spark_home
 from stoker.engine.java import Java, bundled_java_home, find_java
-from stoker.osproc.parent_death import tethered
+from stoker.engine.server_config import spark_home
+from stoker.osproc.captured_output import last_error_lines
+from stoker.osproc.parent_death import die_with_parent_command
 
 HOST: Final = "127.0.0.1"
 TICK_MILLISECONDS: Final = 500
@@ -208,7 +209,7 @@ class LocalZooKeeper:
         command = self.command(index)
         with server.log.open("ab") as output:
             self._processes[index] = subprocess.Popen(
-                tethered(*command) if self._tied else command,
+                die_with_parent_command(*command) if self._tied else command,
                 cwd=server.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -18,7 +18,7 @@ from stoker.core.graph import (
 )
 from stoker.core.ids import JobId
 from stoker.core.values import Value
-from stoker.osproc.parent_death import tie_to_parent
+from stoker.osproc.parent_death import die_with_parent
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job
 
@@ -51,7 +51,7 @@ def main() -> None:
     directory = Path(sys.argv[1])
     request = msgspec.json.decode((directory / REQUEST).read_bytes(), type=CompileRequest)
     if request.parent:
-        tie_to_parent(request.parent)
+        die_with_parent(request.parent)
     if request.memory_bytes:
         resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, request.memory_bytes))
     os.chdir(directory)

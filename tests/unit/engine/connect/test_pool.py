@@ -9,21 +9,26 @@ from typing import Any, cast
 
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.ids import Ids
-from stoker.engine.connect.launcher import RunnerMaker, WarmRunner
+from stoker.engine.connect.launcher import RunnerLauncher, WarmRunner
 from stoker.engine.connect.pool import RunnerPool
-from stoker.engine.connect.watchdog_client import WardenLink
+from stoker.engine.connect.watchdog_client import WatchdogClient
 from stoker.engine.contract import EngineState
 from stoker.engine.options import EngineOptions
 from stoker.engine.protocol import Leave, NotReady, Prepare, Ready, SessionEnded, WarmUp
+from stoker.osproc.exit import ProcessExit
 from stoker.testing.virtual_time import run_virtual
+
+KILLED = ProcessExit(code=-9)
 
 
 @dataclass(eq=False)
 class Server:
-    died: "asyncio.Future[str]" = field(default_factory=asyncio.Future)
+    died: "asyncio.Future[ProcessExit]" = field(default_factory=asyncio.Future)
     ui: str = ""
     pid: int = 1
-    warden: WardenLink = field(default_factory=lambda: WardenLink(cast(Any, None), Path("closed")))
+    watchdog: WatchdogClient = field(
+        default_factory=lambda: WatchdogClient(cast(Any, None), Path("closed"))
+    )
 
     def url(self, session: str) -> str:
         return f"sc://127.0.0.1:1/;session_id={session}"
@@ -35,13 +40,13 @@ class SlowToDie:
     def __init__(self) -> None:
         self.is_alive = True
         self.is_doomed = False
-        self.exited: asyncio.Future[str] = asyncio.Future()
+        self.exited: asyncio.Future[ProcessExit] = asyncio.Future()
 
-    async def kill(self) -> str:
+    async def kill(self) -> ProcessExit:
         self.is_doomed = True
         await asyncio.sleep(1)
         self.is_alive = False
-        return "killed"
+        return KILLED
 
 
 class Servers:
@@ -55,7 +60,7 @@ class Servers:
     def state(self) -> EngineState:
         return EngineState.READY
 
-    def is_let_go(self, _server: Server) -> bool:
+    def is_released(self, _server: Server) -> bool:
         return False
 
 
@@ -100,7 +105,7 @@ def test_a_runner_that_leaves_ends_its_session_or_it_is_known_that_it_may_be_lef
         assert await leave(Leaving(None), Server()) is None
         assert await leave(Leaving(ended, after=3600), Server()) is None
         server = Server()
-        asyncio.get_running_loop().call_later(1, server.died.set_result, "killed")
+        asyncio.get_running_loop().call_later(1, server.died.set_result, KILLED)
         assert await leave(Leaving(ended, after=3600), server) is None
         dead = Leaving(ended)
         dead.is_alive = False
@@ -112,12 +117,12 @@ def test_a_runner_that_leaves_ends_its_session_or_it_is_known_that_it_may_be_lef
 
 class Zygote:
     def __init__(self, *, dies: bool = False) -> None:
-        self.died: asyncio.Future[str] = asyncio.Future()
+        self.died: asyncio.Future[ProcessExit] = asyncio.Future()
         self._dies = dies
 
     async def fork(self) -> Prepared:
         if self._dies:
-            asyncio.get_running_loop().call_later(0.5, self.died.set_result, "killed")
+            asyncio.get_running_loop().call_later(0.5, self.died.set_result, KILLED)
             raise Unavailable("it does not answer")
         return Prepared()
 
@@ -173,25 +178,25 @@ def test_sessions_begin_as_copies_of_one_template_for_each_pool() -> None:
     async def main() -> None:
         server, following = Server(), Server()
         servers = Servers(server)
-        maker = RunnerMaker(
+        launcher = RunnerLauncher(
             EngineOptions(), cast(Any, servers), cast(Any, Zygotes(Zygote())), Ids()
         )
-        first, second = [await prepared(maker.make(warm=True)) for _ in range(2)]
+        first, second = [await prepared(launcher.launch(warm=True)) for _ in range(2)]
         assert [first.first, second.first] == [True, False]
-        assert first.template_is_new
-        assert second.template_is_new
+        assert first.is_template_new
+        assert second.is_template_new
         assert first.template != second.template
         _end(first)
         await asyncio.sleep(0)
-        third = await prepared(maker.make(warm=True))
+        third = await prepared(launcher.launch(warm=True))
         assert third.scheduler_pool == first.scheduler_pool
         assert third.template == first.template
-        assert not third.template_is_new
-        attached = await prepared(maker.attach(cast(Any, server), "session of a dead runner"))
+        assert not third.is_template_new
+        attached = await prepared(launcher.attach(cast(Any, server), "session of a dead runner"))
         assert not attached.template
         servers.current = following
-        elsewhere = await prepared(maker.make(warm=True))
-        assert elsewhere.template_is_new
+        elsewhere = await prepared(launcher.launch(warm=True))
+        assert elsewhere.is_template_new
         assert elsewhere.template not in (first.template, second.template)
 
     runners: list[Prepared] = []
@@ -204,7 +209,7 @@ def test_sessions_begin_as_copies_of_one_template_for_each_pool() -> None:
 
     def _end(prepare: Prepare) -> None:
         (runner,) = [each for each in runners if each.heard == [prepare]]
-        runner.exited.set_result("ended")
+        runner.exited.set_result(KILLED)
 
     run_virtual(main())
 
@@ -214,9 +219,9 @@ def test_a_template_whose_runner_failed_is_made_again() -> None:
         async def receive(self) -> Any:
             return NotReady(reason="no session")
 
-        async def kill(self) -> str:
-            self.exited.set_result("killed")
-            return "killed"
+        async def kill(self) -> ProcessExit:
+            self.exited.set_result(KILLED)
+            return KILLED
 
     class ZygoteOfOneUnlucky(Zygote):
         def __init__(self) -> None:
@@ -229,15 +234,15 @@ def test_a_template_whose_runner_failed_is_made_again() -> None:
 
     async def main() -> None:
         zygote = ZygoteOfOneUnlucky()
-        maker = RunnerMaker(
+        launcher = RunnerLauncher(
             EngineOptions(), cast(Any, Servers(Server())), cast(Any, Zygotes(zygote)), Ids()
         )
-        assert isinstance(await maker.make(warm=True), Unavailable)
+        assert isinstance(await launcher.launch(warm=True), Unavailable)
         await asyncio.sleep(0)
-        assert isinstance(await maker.make(warm=True), WarmRunner)
+        assert isinstance(await launcher.launch(warm=True), WarmRunner)
         (failed,), (made,) = [cast(list[Prepare], child.heard) for child in zygote.children]
         assert made.template == failed.template
-        assert made.template_is_new
+        assert made.is_template_new
         assert made.first
 
     run_virtual(main())
@@ -288,7 +293,7 @@ def test_a_runner_is_replaced_when_its_task_has_ended_or_takes_long() -> None:
         loop = asyncio.get_running_loop()
 
         short = await pool.take()
-        loop.call_later(3, short.process.exited.set_result, "exit code 0")
+        loop.call_later(3, short.process.exited.set_result, ProcessExit(code=0))
         began = loop.time()
         await pool._until_calm()
         assert 3 <= loop.time() - began < 4
@@ -367,7 +372,7 @@ def test_only_the_first_runner_asks_which_spark_it_is() -> None:
         zygotes = Zygotes(Zygote())
         pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
         runners = [await pool.take() for _ in range(3)]
-        asked = [cast(Any, runner.process).heard[0].tell_version for runner in runners]
+        asked = [cast(Any, runner.process).heard[0].report_version for runner in runners]
         assert asked == [True, False, False]
         assert {runner.spark_version for runner in runners} == {"4.3.0"}
 
@@ -397,7 +402,7 @@ def test_a_runner_that_is_as_new_opens_another_session_and_is_taken_again() -> N
         first, second = cast(Any, again.process).heard
         assert second.scheduler_pool == first.scheduler_pool
         assert second.template == first.template
-        assert not second.template_is_new
+        assert not second.is_template_new
 
     run_virtual(main)
 

@@ -5,33 +5,108 @@ from typing import Any
 
 import pytest
 
-from stoker.engine.connect import server
-from stoker.engine.connect.server import SparkServer, Verdict
+from stoker.engine.connect import server as server_module
+from stoker.engine.connect.server import (
+    KillReason,
+    SparkServer,
+    end_if_spark_stopped,
+    explain_exit,
+)
+from stoker.osproc.exit import ProcessExit
 
 
-async def ends(reason: str, seconds: float) -> str:
+async def exit_after(seconds: float) -> ProcessExit:
     await asyncio.sleep(seconds)
-    return reason
+    return ProcessExit(code=1)
 
 
 async def test_one_that_is_gone_is_not_killed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its process id may be somebody else's by now."""
     killed: list[int] = []
-    monkeypatch.setattr(server, "kill_tree", killed.append)
-    warden: Any = None
-    verdict = Verdict()
+    monkeypatch.setattr(server_module, "kill_tree", killed.append)
+    watchdog: Any = None
+    kill_reason = KillReason()
     one = SparkServer(
         pid=7,
-        warden=warden,
+        watchdog=watchdog,
         port=1,
         token="",
         ui="",
-        died=asyncio.create_task(ends("exit code 1", 0)),
-        verdict=verdict,
+        died=asyncio.create_task(exit_after(0)),
+        kill_reason=kill_reason,
     )
-    one.put_down("its tasks were deaf", is_neighbours=True)
-    assert (killed, verdict.reason) == ([7], "its tasks were deaf")
-    assert verdict.is_neighbours
+    one.kill("its tasks were uninterruptible", is_collateral=True)
+    assert (killed, kill_reason.text) == ([7], "its tasks were uninterruptible")
+    assert kill_reason.is_collateral
     await one.died
-    one.put_down("again", is_neighbours=False)
+    one.kill("again", is_collateral=False)
     assert killed == [7]
+
+
+class Server:
+    """Its page is there while `page` is a port that somebody listens on."""
+
+    pid = 1
+
+    def __init__(self, page: int) -> None:
+        self.died: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
+        self.ui = f"http://127.0.0.1:{page}"
+        self.kill_for_uninterruptible_tasks: list[tuple[str, bool]] = []
+
+    def kill(self, reason: str, *, is_collateral: bool) -> None:
+        self.kill_for_uninterruptible_tasks.append((reason, is_collateral))
+        self.died.set_result(ProcessExit(code=-9, explanation=reason))
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_NOTICE_SECONDS", 0.05)
+    monkeypatch.setattr(server_module, "_SHUTDOWN_SECONDS", 0.2)
+
+
+async def ended(server: Any) -> bool:
+    return await end_if_spark_stopped(server)
+
+
+async def test_one_that_is_gone_has_ended() -> None:
+    server = Server(page=1)
+    asyncio.get_running_loop().call_later(0.01, server.died.set_result, ProcessExit(code=52))
+    assert await ended(server)
+    assert not server.kill_for_uninterruptible_tasks
+
+
+async def test_one_that_is_on_its_way_out_is_waited_for() -> None:
+    server = Server(page=1)
+    asyncio.get_running_loop().call_later(0.15, server.died.set_result, ProcessExit(code=52))
+    assert await ended(server)
+    assert not server.kill_for_uninterruptible_tasks
+
+
+async def test_one_whose_page_is_there_has_not_ended_whatever_the_error_said() -> None:
+    async def listen(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    listening = await asyncio.start_server(listen, "127.0.0.1", 0)
+    async with listening:
+        server = Server(page=listening.sockets[0].getsockname()[1])
+        assert not await ended(server)
+    assert not server.kill_for_uninterruptible_tasks
+
+
+async def test_one_in_which_spark_has_stopped_and_that_stays_is_ended_by_nobodys_fault() -> None:
+    server = Server(page=1)
+    assert await ended(server)
+    [(_, is_collateral)] = server.kill_for_uninterruptible_tasks
+    assert not is_collateral
+
+
+def test_the_exit_of_a_server_that_ran_out_of_memory_says_so() -> None:
+    tail = "WARN x\nTerminating due to java.lang.OutOfMemoryError: Java heap space\n"
+    assert explain_exit(3, tail).describe() == (
+        "java.lang.OutOfMemoryError: Java heap space (exit code 3); "
+        "raise taskmanager.memory.spark-heap"
+    )
+    assert "java.lang.OutOfMemoryError" in explain_exit(52, tail).describe()
+    assert "java.lang.OutOfMemoryError (exit code 52)" in explain_exit(52, "WARN x").describe()
+    assert explain_exit(3, "WARN x").describe() == "exit code 3"
+    assert explain_exit(-9, tail).describe() == "killed by SIGKILL", "it had survived that"

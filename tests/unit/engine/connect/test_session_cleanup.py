@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from stoker.engine.connect.session_cleanup import SessionEnder
+from stoker.engine.connect.session_cleanup import SessionCleanup
 from stoker.engine.protocol import EndSession, FromRunner, SessionEnded, SessionNotEnded
+from stoker.osproc.exit import ProcessExit
 from stoker.testing.virtual_time import run_virtual
 
 ENDED = SessionEnded(session_id="session")
 GOES_ON = SessionNotEnded(session_id="session", reason="it goes on")
-DEAF = SessionNotEnded(session_id="session", reason="they go on", deaf=True)
+DEAF = SessionNotEnded(session_id="session", reason="they go on", uninterruptible=True)
 
 
 class Janitor:
@@ -44,14 +45,14 @@ class Server:
     ui, pid = "http://spark", 1
 
     def __init__(self) -> None:
-        self.died: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.died: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
 
     def url(self, session_id: str) -> str:
         return f"sc://{session_id}"
 
-    def put_down(self, reason: str, *, is_neighbours: bool) -> None:
-        assert is_neighbours
-        self.died.set_result(reason)
+    def kill(self, reason: str, *, is_collateral: bool) -> None:
+        assert is_collateral
+        self.died.set_result(ProcessExit(code=-9, explanation=reason))
 
 
 def ending(janitor: Janitor, seconds: float) -> tuple[SessionEnded | None, bool]:
@@ -60,8 +61,8 @@ def ending(janitor: Janitor, seconds: float) -> tuple[SessionEnded | None, bool]
     async def main() -> tuple[SessionEnded | None, bool]:
         link: Any = janitor
         server: Any = Server()
-        deaf_at = asyncio.get_running_loop().time() + seconds
-        ended = await SessionEnder(link).end(server, "session", deaf_at=deaf_at)
+        kill_at = asyncio.get_running_loop().time() + seconds
+        ended = await SessionCleanup(link).end(server, "session", kill_at=kill_at)
         return ended, server.died.done()
 
     return run_virtual(main)
@@ -74,11 +75,11 @@ def test_a_session_that_goes_on_is_asked_again_until_it_ends() -> None:
 def test_tasks_that_are_deaf_end_with_their_server() -> None:
     janitor = Janitor(GOES_ON, DEAF)
     assert ending(janitor, 60) == (None, True)
-    first, second = (message.deaf_after for message in janitor.asked)
+    first, second = (message.uninterruptible_after for message in janitor.asked)
     assert first - second == pytest.approx(1.5), "what has passed is not given again"
 
 
 def test_a_runner_that_took_all_the_time_leaves_none() -> None:
     janitor = Janitor(ENDED)
     assert ending(janitor, -3) == (ENDED, False)
-    assert janitor.asked[0].deaf_after == 0
+    assert janitor.asked[0].uninterruptible_after == 0

@@ -10,18 +10,19 @@ import pytest
 
 from stoker.core.errors import StartupFailed
 from stoker.core.options import ByteSize
-from stoker.engine.connect.recycling import is_old
-from stoker.engine.connect.supervised import Kept
+from stoker.engine.connect.recycling import should_recycle
+from stoker.engine.connect.supervised import Supervised
 from stoker.engine.contract import EngineState
 from stoker.engine.options import EngineOptions
+from stoker.osproc.exit import ProcessExit
 from stoker.testing.virtual_time import run_virtual
 
 
 @dataclass(eq=False)
 class Child:
     number: int
-    died: "asyncio.Task[str]"
-    end: "asyncio.Future[str]"
+    died: "asyncio.Task[ProcessExit]"
+    end: "asyncio.Future[ProcessExit]"
 
 
 class Nursery:
@@ -39,9 +40,9 @@ class Nursery:
         await asyncio.sleep(5)
         if number in self.failing:
             raise StartupFailed(f"child {number} does not start")
-        end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        end: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
 
-        async def death() -> str:
+        async def death() -> ProcessExit:
             return await end
 
         died = asyncio.create_task(death())
@@ -54,21 +55,21 @@ class Nursery:
             died.cancel()
 
 
-Story = Callable[[Kept[Child], Nursery], Awaitable[None]]
+Story = Callable[[Supervised[Child], Nursery], Awaitable[None]]
 
 
 def play(story: Story, failing: frozenset[int] = frozenset()) -> None:
     async def main() -> None:
         nursery = Nursery(failing)
-        kept = Kept(
+        supervised = Supervised(
             "the child",
             nursery.start,
             restart_delay=timedelta(seconds=1),
             max_restart_delay=timedelta(seconds=30),
         )
-        running = asyncio.create_task(kept.run())
+        running = asyncio.create_task(supervised.run())
         try:
-            await story(kept, nursery)
+            await story(supervised, nursery)
         finally:
             running.cancel()
             with suppress(asyncio.CancelledError):
@@ -79,23 +80,23 @@ def play(story: Story, failing: frozenset[int] = frozenset()) -> None:
 
 
 def test_a_dead_one_is_started_again() -> None:
-    async def story(kept: Kept[Child], nursery: Nursery) -> None:
-        assert kept.state is EngineState.STARTING
-        first = await kept.get()
-        first.end.set_result("killed")
+    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
+        assert supervised.state is EngineState.STARTING
+        first = await supervised.get()
+        first.end.set_result(ProcessExit(code=-9))
         await asyncio.sleep(0.1)
-        assert kept.state is EngineState.RESTARTING
-        assert (await kept.get()).number == 2
+        assert supervised.state is EngineState.RESTARTING
+        assert (await supervised.get()).number == 2
         assert nursery.living == [2]
 
     play(story)
 
 
 def test_one_that_has_just_died_is_not_given_to_anyone() -> None:
-    async def story(kept: Kept[Child], nursery: Nursery) -> None:
+    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
         asking: list[asyncio.Task[Child]] = []
-        nursery.at_death = lambda: asking.append(asyncio.create_task(kept.get()))
-        (await kept.get()).end.set_result("killed")
+        nursery.at_death = lambda: asking.append(asyncio.create_task(supervised.get()))
+        (await supervised.get()).end.set_result(ProcessExit(code=-9))
         await asyncio.sleep(0.1)
         nursery.at_death = lambda: None
         assert (await asking[0]).number == 2
@@ -104,29 +105,29 @@ def test_one_that_has_just_died_is_not_given_to_anyone() -> None:
 
 
 def test_one_that_never_starts_is_broken_and_says_why() -> None:
-    async def story(kept: Kept[Child], nursery: Nursery) -> None:
+    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
         with pytest.raises(StartupFailed, match="child 3 does not start"):
-            await kept.get()
-        assert kept.state is EngineState.BROKEN
+            await supervised.get()
+        assert supervised.state is EngineState.BROKEN
 
     play(story, frozenset({1, 2, 3}))
 
 
 def test_an_old_one_serves_until_its_successor_is_up_and_lives_until_it_is_let_go() -> None:
-    async def story(kept: Kept[Child], nursery: Nursery) -> None:
-        old = await kept.get()
-        kept.let_go(old)
+    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
+        old = await supervised.get()
+        supervised.release(old)
         await asyncio.sleep(1)
         assert nursery.living == [1], "the current one is never let go"
-        kept.replace()
+        supervised.replace()
         await asyncio.sleep(1)
-        assert kept.current is old
-        await kept.wait_until_replaced()
-        assert (await kept.get()).number == 2
+        assert supervised.current is old
+        await supervised.wait_until_replaced()
+        assert (await supervised.get()).number == 2
         assert nursery.living == [1, 2]
-        assert not kept.is_let_go(old)
-        kept.let_go(old)
-        assert kept.is_let_go(old)
+        assert not supervised.is_released(old)
+        supervised.release(old)
+        assert supervised.is_released(old)
         await asyncio.sleep(1)
         assert nursery.living == [2]
 
@@ -134,33 +135,33 @@ def test_an_old_one_serves_until_its_successor_is_up_and_lives_until_it_is_let_g
 
 
 def test_a_successor_that_does_not_start_leaves_all_as_it_was() -> None:
-    async def story(kept: Kept[Child], nursery: Nursery) -> None:
-        old = await kept.get()
-        kept.replace()
-        await kept.wait_until_replaced()
-        assert kept.current is old
-        kept.replace()
-        await kept.wait_until_replaced()
-        assert (await kept.get()).number == 3
+    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
+        old = await supervised.get()
+        supervised.replace()
+        await supervised.wait_until_replaced()
+        assert supervised.current is old
+        supervised.replace()
+        await supervised.wait_until_replaced()
+        assert (await supervised.get()).number == 3
 
     play(story, frozenset({2}))
 
 
 def test_the_death_of_one_that_was_replaced_harms_nobody() -> None:
-    async def story(kept: Kept[Child], nursery: Nursery) -> None:
-        old = await kept.get()
-        kept.replace()
-        await kept.wait_until_replaced()
-        old.end.set_result("killed")
+    async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
+        old = await supervised.get()
+        supervised.replace()
+        await supervised.wait_until_replaced()
+        old.end.set_result(ProcessExit(code=-9))
         await asyncio.sleep(60)
-        assert (await kept.get()).number == 2
+        assert (await supervised.get()).number == 2
         assert nursery.started == 2
 
     play(story)
 
 
 def test_a_server_is_old_by_its_tasks_or_its_memory() -> None:
-    assert not is_old(EngineOptions(), tasks=10**6, memory=2**40)
-    assert is_old(EngineOptions(recycle_after_tasks=3), tasks=3, memory=0)
-    assert not is_old(EngineOptions(recycle_after_tasks=3), tasks=2, memory=2**40)
-    assert is_old(EngineOptions(recycle_at_memory=ByteSize(100)), tasks=0, memory=100)
+    assert not should_recycle(EngineOptions(), tasks=10**6, memory=2**40)
+    assert should_recycle(EngineOptions(recycle_after_tasks=3), tasks=3, memory=0)
+    assert not should_recycle(EngineOptions(recycle_after_tasks=3), tasks=2, memory=2**40)
+    assert should_recycle(EngineOptions(recycle_at_memory=ByteSize(100)), tasks=0, memory=100)

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import signal
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +17,8 @@ from stoker.core.regions import regions_of
 from stoker.core.results import NEIGHBOUR, AttemptOutcome, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.launcher import WarmRunner
-from stoker.engine.connect.server import Verdict
-from stoker.engine.connect.task import ConnectTask, TaskMeans
+from stoker.engine.connect.server import KillReason
+from stoker.engine.connect.task import ConnectTask, TaskResources
 from stoker.engine.contract import StateChanged, Task, TaskEvent
 from stoker.engine.options import EngineOptions
 from stoker.engine.protocol import (
@@ -34,13 +35,14 @@ from stoker.engine.protocol import (
     StateReport,
     ToRunner,
 )
+from stoker.osproc.exit import ProcessExit
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 
 RUNNING = StateReport(state=ExecutionState.RUNNING)
 KNOWN = Progress(query_id="query", run_id="run", batch_id=4)
 FINISHED = Ended(state=ExecutionState.FINISHED)
 RELEASED = SessionEnded(session_id="session")
-AS_NEW = SessionEnded(session_id="session", is_as_new=True)
+AS_NEW = SessionEnded(session_id="session", is_reusable=True)
 KEPT = SessionKept()
 
 
@@ -62,7 +64,7 @@ class FakeProcess:
 
     def log_to(self, directory: Path) -> None: ...
 
-    def log_aside(self) -> None:
+    def log_to_default(self) -> None:
         self.logs_aside = True
 
     async def send(self, message: ToRunner) -> None:
@@ -79,24 +81,24 @@ class FakeProcess:
             await self.killed.wait()
         return None
 
-    async def output_caught_up(self) -> None: ...
+    async def flush_output(self) -> None: ...
 
-    async def kill(self) -> str:
+    async def kill(self) -> ProcessExit:
         self.killed.set()
-        return "killed by SIGKILL"
+        return ProcessExit(code=-signal.SIGKILL)
 
 
 @dataclass
-class FakeWarden:
+class FakeWatchdog:
     """Notes what it was told: until when the session may go on, or None for its release."""
 
     told: list[float | None] = field(default_factory=list)
 
-    def guard(self, session_id: str, until: float, runner: int | None) -> None:
+    def watch(self, session_id: str, until: float, runner: int | None) -> None:
         assert session_id == "session"
         self.told.append(until)
 
-    def release(self, session_id: str) -> None:
+    def unwatch(self, session_id: str) -> None:
         assert session_id == "session"
         self.told.append(None)
 
@@ -111,14 +113,14 @@ class Scene:
     events: list[TaskEvent] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     lease_seconds: float = math.inf
-    warden: FakeWarden = field(default_factory=FakeWarden)
-    deaf_at: float | None = None
+    watchdog: FakeWatchdog = field(default_factory=FakeWatchdog)
+    kill_at: float | None = None
     takes_back: bool = True
     given_back: list[FakeProcess] = field(default_factory=list)
     sessions_given_back: list[bool] = field(default_factory=list)
 
     def take_back(self, runner: WarmRunner, *, with_session: bool) -> bool:
-        assert None in self.warden.told, "while its work may go on"
+        assert None in self.watchdog.told, "while its work may go on"
         self.given_back.append(runner.process)  # type: ignore[arg-type]
         self.sessions_given_back.append(with_session)
         return self.takes_back
@@ -128,12 +130,12 @@ class Scene:
             return Unavailable("no runner")
         return replace(self.runner, process=self.runners.pop(0))  # type: ignore[arg-type]
 
-    async def end(self, server: Any, session_id: str, *, deaf_at: float) -> SessionEnded | None:
+    async def end(self, server: Any, session_id: str, *, kill_at: float) -> SessionEnded | None:
         if server.died.done():
             return None
-        self.deaf_at = deaf_at
+        self.kill_at = kill_at
         if not self.given_back:
-            assert None not in self.warden.told, "released before its work was ended"
+            assert None not in self.watchdog.told, "released before its work was ended"
         self.ended.append(session_id)
         return RELEASED
 
@@ -141,22 +143,24 @@ class Scene:
         server: Any = type("Server", (), {})()
         server.died = asyncio.get_running_loop().create_future()
         server.ui = "http://spark"
-        server.warden = self.warden
-        server.verdict = Verdict()
-        server.put_down = lambda reason, **_: server.died.set_result(reason)
+        server.watchdog = self.watchdog
+        server.kill_reason = KillReason()
+        server.kill = lambda reason, **_: server.died.set_result(
+            ProcessExit(code=-signal.SIGKILL, explanation=reason)
+        )
         first: Any = self.runners.pop(0)
         self.server = server
         self.runner = WarmRunner(
             process=first, server=server, session_id="session", spark_version="4"
         )
-        means: Any = TaskMeans(
+        resources: Any = TaskResources(
             options=self.options,
             machine_memory=2**30,
             pool=self,  # type: ignore[arg-type]
             sessions=self,  # type: ignore[arg-type]
             wall_clock=virtual_wall_clock(),
         )
-        return ConnectTask(self._task(), self.runner, self.events.append, means)
+        return ConnectTask(self._task(), self.runner, self.events.append, resources)
 
     def _task(self) -> Task:
         graph = build_graph(*(build_streaming_vertices() if self.streaming else ()))
@@ -349,7 +353,7 @@ def test_a_stream_whose_runner_ended_with_the_lease_is_not_taken_over() -> None:
     outcome = Scene([first, second], streaming=True, lease_seconds=3).outcome()
     assert outcome.state is ExecutionState.CANCELED
     assert outcome.failure is not None
-    assert "lease has run out" in outcome.failure.message
+    assert "lease has expired" in outcome.failure.message
     assert second.heard == []
 
 
@@ -367,15 +371,15 @@ def test_the_warden_knows_the_lease_until_nothing_of_the_task_is_left() -> None:
     assert scene.outcome(renew).state is ExecutionState.FAILED
     assert scene.ended == ["session"]
     # At the start, at the renewal, for the next runner, and when the session was ended.
-    assert scene.warden.told == [began[0] + 10, began[0] + 100, began[0] + 100, None]
+    assert scene.watchdog.told == [began[0] + 10, began[0] + 100, began[0] + 100, None]
 
 
 def test_a_task_that_has_finished_is_released_before_its_session_is_tidied_up() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED))
     scene = Scene([runner], lease_seconds=10)
 
-    async def late_end(server: Any, session_id: str, *, deaf_at: float) -> SessionEnded:
-        assert scene.warden.told[-1] is None
+    async def late_end(server: Any, session_id: str, *, kill_at: float) -> SessionEnded:
+        assert scene.watchdog.told[-1] is None
         return RELEASED
 
     scene.end = late_end  # type: ignore[method-assign]
@@ -400,7 +404,7 @@ def test_a_cancel_at_the_end_of_a_lease_leaves_time_to_end_the_work_at_spark() -
 
 @pytest.mark.parametrize("deaf", [True, False])
 def test_only_tasks_of_spark_that_are_deaf_to_their_cancel_end_the_server(deaf: bool) -> None:
-    going_on = SessionNotEnded(session_id="session", reason="nobody answers", deaf=deaf)
+    going_on = SessionNotEnded(session_id="session", reason="nobody answers", uninterruptible=deaf)
     runner = run_virtual(_make(RUNNING, Ended(state=ExecutionState.CANCELED), going_on))
     scene = Scene([runner])
 
@@ -411,7 +415,7 @@ def test_only_tasks_of_spark_that_are_deaf_to_their_cancel_end_the_server(deaf: 
     assert scene.server.died.done() is deaf
     assert scene.ended == ([] if deaf else ["session"])
     if deaf:
-        assert "task.cancellation.timeout" in scene.server.died.result()
+        assert "task.cancellation.timeout" in scene.server.died.result().describe()
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(7, 7), (0, math.inf)])
@@ -428,22 +432,22 @@ def test_the_time_that_a_runner_took_to_be_killed_counts(timeout: int, seconds: 
         await running.cancel()
 
     scene.outcome(cancel)
-    assert scene.deaf_at == asked[0] + seconds
+    assert scene.kill_at == asked[0] + seconds
     [task] = [message for message in runner.heard if isinstance(message, RunTask)]
-    assert task.deaf_after == seconds
+    assert task.uninterruptible_after == seconds
 
 
-@pytest.mark.parametrize(("verdict", "labels"), [("", {}), ("for others", {"cause": NEIGHBOUR})])
+@pytest.mark.parametrize(("reason", "labels"), [("", {}), ("for others", {"cause": NEIGHBOUR})])
 def test_a_server_that_was_ended_for_others_is_not_the_tasks_fault(
-    verdict: str, labels: dict[str, str]
+    reason: str, labels: dict[str, str]
 ) -> None:
     scene = Scene([run_virtual(_make(RUNNING))])
 
     async def end_server(running: ConnectTask) -> None:
         await asyncio.sleep(2)
-        scene.server.verdict.reason = verdict
-        scene.server.verdict.is_neighbours = bool(verdict)
-        scene.server.died.set_result(verdict or "exit code 1")
+        scene.server.kill_reason.text = reason
+        scene.server.kill_reason.is_collateral = bool(reason)
+        scene.server.died.set_result(ProcessExit(code=1, explanation=reason))
 
     failure = scene.outcome(end_server).failure
     assert failure is not None

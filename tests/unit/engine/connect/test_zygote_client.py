@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.engine.connect import zygote_client as zygote_link
-from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteLink
+from stoker.engine.connect import zygote_client
+from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteClient
 from stoker.engine.protocol import Exited, Forked, Ready, frame
+from stoker.osproc.exit import ProcessExit
 
 
 class Zygote:
@@ -39,43 +40,43 @@ class Zygote:
 
 
 @asynccontextmanager
-async def linked(log: Path) -> AsyncIterator[tuple[ZygoteLink, Zygote]]:
+async def connected(log: Path) -> AsyncIterator[tuple[ZygoteClient, Zygote]]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     with theirs:
         zygote = Zygote(theirs)
         process: Any = zygote
-        link = ZygoteLink(process, ours, log, 1 << 20)
+        client = ZygoteClient(process, ours, log, 1 << 20)
         try:
-            yield link, zygote
+            yield client, zygote
         finally:
             zygote.ended.set()
-            await link.close()
+            await client.close()
             for descriptor in zygote.descriptors:
                 os.close(descriptor)
 
 
-async def ended(link: ZygoteLink, zygote: Zygote) -> tuple[ForkedProcess, int]:
+async def ended(client: ZygoteClient, zygote: Zygote) -> tuple[ForkedProcess, int]:
     """A runner whose end was told while somebody still holds its line, and its end of that."""
-    process = await link.fork()
+    process = await client.fork()
     line = zygote.take()
     zygote.tell(Exited(runner=1, pid=7, status=-9))
-    assert await process.exited == "killed by SIGKILL"
+    assert await process.exited == ProcessExit(code=-9)
     return process, line
 
 
 async def test_nobody_waits_for_words_of_a_runner_that_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(zygote_link, "_LAST_WORDS_SECONDS", 0.05)
-    async with linked(tmp_path / "log") as (link, zygote):
-        process, _ = await ended(link, zygote)
+    monkeypatch.setattr(zygote_client, "_LAST_WORDS_SECONDS", 0.05)
+    async with connected(tmp_path / "log") as (client, zygote):
+        process, _ = await ended(client, zygote)
         async with asyncio.timeout(5):
             assert await process.receive() is None
 
 
 async def test_what_it_said_before_its_end_is_heard(tmp_path: Path):
-    async with linked(tmp_path / "log") as (link, zygote):
-        process, line = await ended(link, zygote)
+    async with connected(tmp_path / "log") as (client, zygote):
+        process, line = await ended(client, zygote)
         os.write(line, frame(Ready(spark_version="4")))
         assert await process.receive() == Ready(spark_version="4")

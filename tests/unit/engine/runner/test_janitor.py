@@ -1,4 +1,4 @@
-"""Ending all work of a session: what is begun while it is being ended is ended too."""
+"""All work of a session is ended, including work that starts meanwhile."""
 
 from types import SimpleNamespace
 
@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql.connect.proto import GetStatusResponse
 
 from stoker.engine.runner import janitor
+from stoker.engine.runner.janitor import is_job_of, may_have_active_tasks, session_mark_in
 
 RUNNING = GetStatusResponse.OperationStatus.OPERATION_STATE_RUNNING
 
@@ -20,7 +21,7 @@ class Query:
 
 
 class Session:
-    """One operation runs, and begins a query in the moment in which it is interrupted."""
+    """A session with one operation, which starts a query just when it is interrupted."""
 
     session_id = "session"
 
@@ -53,24 +54,24 @@ def test_a_query_that_an_interrupted_operation_has_just_begun_is_stopped(
         return len(waited_for) == 1
 
     monkeypatch.setattr(janitor, "has_active_tasks", has_active_tasks)
-    janitor.end_all_work(session, "http://127.0.0.1:1", deaf_after=60)
+    janitor.end_all_work(session, "http://127.0.0.1:1", uninterruptible_after=60)
     assert waited_for == [{"session", "early", "late"}] * 2
 
 
-def test_tasks_that_do_not_heed_their_cancel_are_called_deaf(
+def test_tasks_that_ignore_their_cancellation_are_reported_as_uninterruptible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(janitor, "has_active_tasks", lambda _ui, _owners: True)
-    monkeypatch.setattr(janitor, "_LEAST_HEARING_SECONDS", 0.1)
-    with pytest.raises(janitor.TasksAreDeaf, match="go on 0 s after") as caught:
-        janitor.end_all_work(Session(), "http://127.0.0.1:1", deaf_after=0.2)
-    answer = janitor.not_ended("session", caught.value)
-    assert answer.deaf
-    assert "TasksAreDeaf" in answer.reason
+    monkeypatch.setattr(janitor, "_LEAST_TASK_SECONDS", 0.1)
+    with pytest.raises(janitor.UninterruptibleTasks, match="still run 0 s after") as caught:
+        janitor.end_all_work(Session(), "http://127.0.0.1:1", uninterruptible_after=0.2)
+    answer = janitor.session_not_ended("session", caught.value)
+    assert answer.uninterruptible
+    assert "UninterruptibleTasks" in answer.reason
 
 
-def test_other_reasons_why_a_session_goes_on_call_nobody_deaf() -> None:
-    assert not janitor.not_ended("session", TimeoutError("nobody answers")).deaf
+def test_other_reasons_why_a_session_continues_are_not_reported_as_uninterruptible() -> None:
+    assert not janitor.session_not_ended("session", TimeoutError("nobody answers")).uninterruptible
 
 
 def test_tasks_have_a_while_to_end_even_if_all_the_time_is_over(
@@ -84,5 +85,70 @@ def test_tasks_have_a_while_to_end_even_if_all_the_time_is_over(
         return len(looks) < 5
 
     monkeypatch.setattr(janitor, "has_active_tasks", has_active_tasks)
-    janitor.end_all_work(Session(), "http://127.0.0.1:1", deaf_after=0)
+    janitor.end_all_work(Session(), "http://127.0.0.1:1", uninterruptible_after=0)
     assert len(looks) == 5
+
+
+class Asked:
+    """A session that counts how often it is asked for its id."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def sql(self, _statement: str) -> "Asked":
+        self.times += 1
+        return self
+
+    def collect(self) -> list[tuple[str]]:
+        return [("Some(JobArtifactState(0a1b2c3d-0a1b-4a1b-8a1b-0a1b2c3d4e5f,None))",)]
+
+
+@pytest.mark.parametrize(
+    ("programs", "asked"),
+    [
+        ([], False),
+        (["rm", "jspawnhelper", "java", ""], False),
+        (["rm", "python3.11"], True),
+        (["pypy3"], True),
+    ],
+)
+def test_spark_is_asked_only_when_there_are_workers(
+    monkeypatch: pytest.MonkeyPatch, programs: list[str], asked: bool
+) -> None:
+    """Commands that remove files of other sessions are not Python workers."""
+    monkeypatch.setattr(janitor, "children_of", lambda _server: range(len(programs)))
+    monkeypatch.setattr(janitor, "program_of", programs.__getitem__)
+    session = Asked()
+    mark = janitor.python_workers_of(session, 1234)
+    assert bool(mark) is asked
+    assert session.times == int(asked)
+
+
+@pytest.mark.parametrize(
+    ("status", "active", "expected"),
+    [
+        ("RUNNING", 0, True),
+        ("RUNNING", 2, True),
+        ("FAILED", 0, True),
+        ("UNKNOWN", 0, True),
+        ("SUCCEEDED", 1, True),
+        ("SUCCEEDED", 0, False),
+    ],
+)
+def test_only_a_job_that_succeeded_is_known_to_have_no_tasks(
+    status: str, active: int, expected: bool
+) -> None:
+    assert may_have_active_tasks({"status": status, "numActiveTasks": active}) is expected
+
+
+def test_a_job_belongs_to_the_session_that_its_group_or_a_tag_names() -> None:
+    assert is_job_of({"jobGroup": "run-1"}, {"run-1"})
+    assert is_job_of({"jobTags": ["spark-connect-session-s1"]}, {"s1"})
+    assert not is_job_of({"jobGroup": "run-2", "jobTags": []}, {"run-1", "s1"})
+
+
+def test_the_mark_of_workers_is_found_in_the_answer_of_spark() -> None:
+    name = "273790b4-dc30-49b1-b6df-a7752e02be44"
+    said = f"Some(JobArtifactState({name},Some(spark://h:1/artifacts/{name}/classes/)))"
+    assert session_mark_in(said) == name
+    assert session_mark_in("None") == ""

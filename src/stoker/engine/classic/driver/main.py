@@ -30,9 +30,9 @@ from stoker.engine.classic.driver.warm_spark import WarmSpark
 from stoker.engine.classic.packing import packed
 from stoker.engine.classic.settings import Fit, fit_of, stream_settings
 from stoker.engine.failures import failure_of
-from stoker.engine.lease import LeaseStep
-from stoker.engine.lease_watch import LeaseWatch
-from stoker.engine.limits import let_go, naming_its_limit, take_on
+from stoker.engine.lease import LeaseStep, LeaseThreads
+from stoker.engine.limits import apply_limits, name_limit, release_memory_limit
+from stoker.engine.program_exit import exit_code_of, failure_of_exit
 from stoker.engine.protocol import (
     Ended,
     LeaseRenewed,
@@ -43,14 +43,7 @@ from stoker.engine.protocol import (
     RunTask,
     StateReport,
 )
-from stoker.engine.region.program import (
-    enter,
-    execute,
-    exit_code_of,
-    failure_of_error,
-    failure_of_exit,
-    print_uncaught,
-)
+from stoker.engine.region.program import enter, execute, failure_of_error, print_uncaught
 from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.osproc.process_tree import kill_tree
@@ -67,7 +60,7 @@ class Driver:
         self._directory = Path(task.directory)
         self._progress = Progress()
         self._supervisor = os.getppid()
-        self._lease = LeaseWatch(
+        self._lease = LeaseThreads(
             task.lease,
             {
                 LeaseStep.END: self._end_by_itself,
@@ -78,7 +71,7 @@ class Driver:
 
     def run(self) -> int:
         """The exit code; what happens to a job's program happens to this process."""
-        if self._lease.due is not LeaseStep.GO_ON:
+        if self._lease.due is not LeaseStep.CONTINUE:
             # The task was sent, and then its task executor or the machine was frozen.
             return 1
         self._lease.start()
@@ -117,7 +110,7 @@ class Driver:
         self._report_progress()
         self._state(ExecutionState.RUNNING)
         if self._task.limits is not None:
-            take_on(self._task.limits)
+            apply_limits(self._task.limits)
         return self._execute(str(files[program.script]), program)
 
     def _settle(self, directory: str, environment: dict[str, str]) -> None:
@@ -154,14 +147,14 @@ class Driver:
         # The border to user code: whatever comes out of it is the program's failure.
         except (Exception, KeyboardInterrupt) as error:
             if self._task.limits is not None:
-                let_go()
+                release_memory_limit()
             print_uncaught(error, script)
             self._ended(self._failure_of(error))
             return 1
         return 0
 
     def _failure_of(self, error: BaseException) -> Failure:
-        return naming_its_limit(failure_of_error(error), error, self._task.limits)
+        return name_limit(failure_of_error(error), error, self._task.limits)
 
     def _run_region(self) -> int:
         if fit_of(self._task.graph.configuration, {}) is not Fit.CONTEXT:

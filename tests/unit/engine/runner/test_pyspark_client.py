@@ -10,7 +10,7 @@ from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.proto import commands_pb2
 
-from stoker.engine.runner.one_call import single_call
+from stoker.engine.runner.pyspark_client import single_call
 
 
 class Unreachable(grpc.RpcError):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""From the pipes of a process to its logs."""
+"""The output of child processes in size-limited logs."""
 
 import asyncio
 import gc
@@ -10,66 +10,67 @@ from typing import IO
 
 import pytest
 import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
 
-from stoker.osproc.log_pump import LogPump
-from stoker.osproc.pipe_end import PipeEnd
+from stoker.osproc.captured_output import BoundedLog, LogPump, PipeReader, last_error_lines
 
 
 @asynccontextmanager
 async def pumped(log: Path, limit: int = 1 << 20) -> AsyncIterator[tuple[LogPump, IO[bytes]]]:
-    """The pump, and the end that a process writes to."""
+    """A pump, and the end of the pipe for the process."""
     reading, writing = os.pipe()
-    pump = LogPump(PipeEnd(reading), log, limit)
+    pump = LogPump(PipeReader(reading), log, limit)
     with os.fdopen(writing, "wb", 0) as process:
         yield pump, process
-    await pump.wait_until_over()
+    await pump.wait_until_closed()
 
 
-async def test_what_was_written_is_in_the_log_when_it_has_caught_up(tmp_path: Path) -> None:
+async def test_a_flush_puts_all_output_so_far_into_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with pumped(log) as (pump, process):
-        await pump.catch_up()
+        await pump.flush_log()
         for size in (1, 1000, 60_000):
             before = log.stat().st_size
             process.write(b"x" * size)
-            await pump.catch_up()
+            await pump.flush_log()
             assert log.stat().st_size == before + size
 
 
-async def test_what_comes_after_a_task_is_not_in_its_log(tmp_path: Path) -> None:
+async def test_output_after_a_task_goes_to_the_default_log(tmp_path: Path) -> None:
     async with pumped(tmp_path / "spares") as (pump, process):
         for task in ("one", "other"):
-            pump.carry_to(tmp_path / task)
+            pump.redirect_to(tmp_path / task)
             process.write(task.encode())
-            await pump.catch_up()
-            pump.carry_aside()
+            await pump.flush_log()
+            pump.redirect_to_default()
         process.write(b"nobody's")
     written = [(tmp_path / name).read_text() for name in ("one", "other", "spares")]
     assert written == ["one", "other", "nobody's"]
 
 
-async def test_it_catches_up_with_one_that_is_over(tmp_path: Path) -> None:
+async def test_a_flush_after_the_end_of_the_process_is_harmless(tmp_path: Path) -> None:
     async with pumped(tmp_path / "log") as (pump, process):
         process.write(b"last words")
-    await pump.catch_up()
+    await pump.flush_log()
     assert (tmp_path / "log").read_bytes() == b"last words"
 
 
-async def test_the_end_of_what_is_too_long_is_in_the_log_when_it_has_caught_up(
+async def test_a_flush_writes_the_end_of_output_that_is_too_long(
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "log"
     async with pumped(log, limit=10) as (pump, process):
         process.write(b"x" * 20 + b"the end")
-        await pump.catch_up()
+        await pump.flush_log()
         assert log.read_bytes().endswith(b"the end")
-        await pump.catch_up()
+        await pump.flush_log()
         process.write(b", and more")
     assert log.read_bytes().endswith(b"the end, and more")
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_it_can_be_asked_at_every_moment_of_the_process_s_end(
+def test_a_flush_is_possible_at_every_moment_of_the_process_end(
     tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     """The pipe is closed some turns of the loop before the log is."""
@@ -80,7 +81,7 @@ def test_it_can_be_asked_at_every_moment_of_the_process_s_end(
             process.close()
             questions = []
             while len(questions) < 20:
-                questions.append(asyncio.create_task(pump.catch_up()))
+                questions.append(asyncio.create_task(pump.flush_log()))
                 await asyncio.sleep(0)
             await asyncio.gather(*questions)
 
@@ -90,10 +91,10 @@ def test_it_can_be_asked_at_every_moment_of_the_process_s_end(
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_nothing_stays_open_for_the_garbage_collector(
+def test_no_descriptor_is_left_for_the_garbage_collector(
     tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    """Descriptors that it closes may be somebody else's by then."""
+    """The garbage collector might close a descriptor that is already reused."""
 
     async def many() -> set[str]:
         before = set(os.listdir("/proc/self/fd"))
@@ -105,7 +106,7 @@ def test_nothing_stays_open_for_the_garbage_collector(
     gc.disable()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            # What the loop itself opens, it opens at its first look.
+            # The loop opens descriptors of its own in the first run.
             runner.run(many())
             assert runner.run(many()) == set()
     finally:
@@ -113,7 +114,7 @@ def test_nothing_stays_open_for_the_garbage_collector(
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_the_number_of_a_pipe_that_is_over_can_be_anybody_s(
+def test_the_descriptor_of_a_closed_pipe_may_be_reused(
     tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def story() -> None:
@@ -128,3 +129,44 @@ def test_the_number_of_a_pipe_that_is_over_can_be_anybody_s(
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(story())
+
+
+writes = st.lists(st.binary(max_size=50), max_size=30)
+
+
+def kept(pieces: list[bytes], limit: int, tail: int) -> bytes:
+    log = BoundedLog(limit, tail)
+    return b"".join(log.feed(piece) for piece in pieces) + log.finish()
+
+
+@given(writes, st.integers(0, 100), st.integers(1, 100))
+def test_output_within_the_limit_is_kept_unchanged(
+    pieces: list[bytes], more: int, tail: int
+) -> None:
+    written = b"".join(pieces)
+    assert kept(pieces, len(written) + more, tail) == written
+
+
+@given(writes, st.integers(0, 200), st.integers(1, 100))
+def test_output_beyond_the_limit_keeps_its_beginning_and_end(
+    pieces: list[bytes], limit: int, tail: int
+) -> None:
+    written = b"".join(pieces)
+    found = kept(pieces, limit, tail)
+    assert found.startswith(written[:limit])
+    if len(written) > limit:
+        assert found.endswith(written[limit:][-tail:])
+        assert b"this log is full" in found
+        assert (b"left out" in found) == (len(written) > limit + tail)
+
+
+@given(writes, st.integers(0, 200), st.integers(1, 100))
+def test_no_log_exceeds_its_limit(pieces: list[bytes], limit: int, tail: int) -> None:
+    notes = 200
+    assert len(kept(pieces, limit, tail)) <= limit + tail + notes
+
+
+def test_the_last_lines_with_errors_are_preferred() -> None:
+    assert last_error_lines("a\nb Error\nc\n") == "b Error"
+    assert last_error_lines("a\nb\n") == "a | b"
+    assert last_error_lines("") == "it said nothing"

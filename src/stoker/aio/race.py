@@ -1,4 +1,4 @@
-"""Waiting for something that the end of something else makes pointless."""
+"""Work that is only worth waiting for until something else has happened."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,18 +7,18 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Stopped(Exception):
-    """The other thing ended first."""
+class StoppedFirst(Exception):
+    """The stop condition came true before the work was done."""
 
 
-async def unless(stop: "asyncio.Future[Any]", work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work; raises Stopped when `stop` is done before it."""
+async def run_unless(stop: "asyncio.Future[Any]", work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`; cancel it and raise StoppedFirst when `stop` is done before."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait([task, stop], return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        raise Stopped
+        raise StoppedFirst
     finally:
         if not task.done():
             task.cancel()

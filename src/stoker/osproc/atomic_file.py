@@ -1,0 +1,40 @@
+"""Small files that are written whole or not at all."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+
+def write_atomically(
+    path: Path,
+    content: bytes,
+    *,
+    mode: int = 0o666,
+    sync: bool = False,
+    before_rename: Callable[[], None] | None = None,
+) -> None:
+    """Write a temporary file beside `path` and rename it: readers see the old content or the new.
+
+    With `sync`, the content is on the disk before the rename, so that a crash of the machine cannot
+    leave an empty file. `mode` is subject to the umask. `before_rename` is a place for failpoints.
+    Raises OSError and leaves no temporary file behind.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # A file that a crash has left may have another mode.
+    with suppress(FileNotFoundError):
+        temporary.unlink()
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        if before_rename is not None:
+            before_rename()
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise

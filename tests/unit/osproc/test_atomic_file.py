@@ -1,0 +1,45 @@
+"""Small files that are written whole or not at all."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from stoker.osproc.atomic_file import write_atomically
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_the_new_content_replaces_the_old(tmp_path: Path, sync: bool) -> None:
+    path = tmp_path / "file"
+    for content in (b"old content", b"new"):
+        write_atomically(path, content, sync=sync)
+        assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_old_content_stays_until_the_rename(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    seen: list[bytes] = []
+    write_atomically(path, b"new", before_rename=lambda: seen.append(path.read_bytes()))
+    assert seen == [b"old"]
+    assert path.read_bytes() == b"new"
+
+
+def test_a_failure_leaves_the_old_content_and_no_temporary_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def fail() -> None:
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        write_atomically(path, b"new", before_rename=fail)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_only_its_owner_may_read_is_never_readable_for_others(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"secret", mode=0o600)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
