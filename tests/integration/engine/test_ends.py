@@ -176,7 +176,7 @@ async def test_the_death_of_the_zygote_fails_its_tasks_and_another_is_started(
     os.kill(int(engine.description["zygote-pid"]), signal.SIGKILL)
     outcome = await launched.running.outcome()
     assert outcome.failure is not None
-    assert "process it was forked from ended (killed by SIGKILL)" in outcome.failure.message
+    assert "its parent process ended (killed by SIGKILL)" in outcome.failure.message
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
 
 

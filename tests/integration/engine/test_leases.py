@@ -155,7 +155,7 @@ async def test_work_is_over_before_its_lease_when_its_task_executor_is_frozen(
         outcome = await launched.running.outcome()
         assert outcome.state is ExecutionState.CANCELED
         assert outcome.failure is not None
-        assert "its lease has run out" in outcome.failure.message
+        assert "its lease has expired" in outcome.failure.message
 
 
 async def test_a_stream_without_a_runner_is_over_with_its_lease_when_its_executor_is_frozen(
@@ -174,7 +174,7 @@ async def test_a_stream_without_a_runner_is_over_with_its_lease_when_its_executo
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.CANCELED
     assert outcome.failure is not None
-    assert "its lease has run out" in outcome.failure.message
+    assert "its lease has expired" in outcome.failure.message
     await engine.wait_until_ready()
 
 
@@ -217,7 +217,7 @@ async def test_a_driver_is_gone_with_its_jvm_before_its_lease_when_its_task_exec
         outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.CANCELED
     assert outcome.failure is not None
-    assert "its lease has run out" in outcome.failure.message
+    assert "its lease has expired" in outcome.failure.message
 
 
 @long

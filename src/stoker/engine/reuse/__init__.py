@@ -17,5 +17,5 @@ that may share, by the rules of `isolation.py`, `plans.py`, `functions.py` and `
 `templates.py` and `connection.py` open sessions.
 
 To delete the package: keep `DedicatedSession` alone in the runner, let `Prepare` lose its template,
-and remove `SessionKept`, `SessionEnded.is_as_new` and `RunnerPool.take_back`.
+and remove `SessionKept`, `SessionEnded.is_reusable` and `RunnerPool.take_back`.
 """

@@ -149,7 +149,7 @@ class Runner:
         self._task = task
         self._ui = prepare.ui
         self._server_pid = prepare.server_pid
-        self._closed_mark = prepare.closed_marker
+        self._closed_marker = prepare.closed_marker
         self._cancelled = threading.Event()
         self._is_cancelled_by_executor = False
         """Whether the task executor has cancelled the task, and so will see to its end."""
@@ -263,7 +263,9 @@ class Runner:
 
     def _canceled(self) -> Ended:
         failure = (
-            lease_expired() if self._is_lease_expired and not self._is_cancelled_by_executor else None
+            lease_expired()
+            if self._is_lease_expired and not self._is_cancelled_by_executor
+            else None
         )
         return Ended(state=ExecutionState.CANCELED, failure=failure, progress=self._run.progress)
 
@@ -283,8 +285,8 @@ class Runner:
         if self._is_lease_expired and workers:
             # This is the task executor's job, but it may be frozen.
             kill_marked(WORKER_MARK, workers)
-        if self._is_lease_expired and self._closed_mark:
-            Path(self._closed_mark).touch()
+        if self._is_lease_expired and self._closed_marker:
+            Path(self._closed_marker).touch()
         return workers
 
     def _receive_messages(self) -> None:

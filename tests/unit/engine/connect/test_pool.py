@@ -158,18 +158,18 @@ async def spare(server: Server, *, is_warm: bool = True) -> "asyncio.Task[WarmRu
 
 def test_with_one_task_per_runner_no_session_is_a_copy_of_a_template() -> None:
     async def main() -> None:
-        maker = RunnerMaker(
+        launcher = RunnerLauncher(
             EngineOptions(runner_tasks=1),
             cast(Any, Servers(Server())),
             cast(Any, Zygotes(Zygote())),
             Ids(),
         )
-        runner: Any = await maker.make(warm=True)
+        runner: Any = await launcher.launch(warm=True)
         (prepare,) = runner.process.heard
         assert prepare.scheduler_pool
         assert prepare.first
         assert not prepare.template
-        assert not prepare.template_is_new
+        assert not prepare.is_template_new
 
     run_virtual(main())
 
