@@ -150,8 +150,8 @@ def test_a_queue_lets_jobs_in_as_they_came_and_says_why_the_others_wait(tmp_path
             None,
             None,
             "needs 1 slot, 4 free; queue nightly is at its limit of 2 running jobs",
-            "needs 1 slot, 4 free; queue nightly is at its limit of 2 running jobs; 1 job of the "
-            "queue before it",
+            "needs 1 slot, 4 free; queue nightly is at its limit of 2 running jobs; 1 job ahead of "
+            "it in the queue",
         ]
         nightly = next(
             queue

@@ -162,7 +162,7 @@ def test_a_stop_that_fails_leaves_the_old_version_as_it_is(tmp_path: Path):
         await begun(cluster, upgrade(old, version(cluster, GOOD)))
         over = await until_over(cluster, old)
         assert (over.phase, over.running_id) == (ReplacementPhase.FAILED, old)
-        assert "goes on as it was" in over.reason
+        assert "the job continues unchanged" in over.reason
         cluster.saved.come_back()
         assert await live_jobs(cluster) == [old]
         again = version(cluster, GOOD)

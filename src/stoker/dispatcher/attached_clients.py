@@ -1,49 +1,55 @@
-"""Jobs that are bound to the client which submitted them: cancelled when it is gone too long."""
+"""Attached jobs, which are cancelled when the client that submitted them is gone.
+
+The client sends heartbeats for its job. When none has arrived for the timeout that the job brings,
+the dispatcher cancels the job. A new leader has heard of no client yet and gives each of them the
+whole timeout.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from stoker.core.errors import StokerError
 from stoker.core.ids import JobId
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 
 class AttachedClients:
-    """Decides by times of the loop that are passed in."""
+    """Pure: all times are loop times that the caller passes in."""
 
     def __init__(self) -> None:
-        self._until: dict[JobId, float] = {}
+        self._deadlines: dict[JobId, float] = {}
 
-    def seen(self, job_id: JobId, until: float) -> None:
-        """Its client was there, and wants to be missed from `until` on."""
-        self._until[job_id] = max(until, self._until.get(job_id, until))
+    def heartbeat(self, job_id: JobId, deadline: float) -> None:
+        """The client of the job has reported and counts as gone from `deadline` on."""
+        self._deadlines[job_id] = max(deadline, self._deadlines.get(job_id, deadline))
 
-    def overdue(self, bound: Mapping[JobId, float], now: float) -> list[JobId]:
-        """`bound` are the live jobs with the seconds that their client may be silent.
-
-        One that was not heard of yet has all its time from now on: its leader may be new.
-        """
-        self._until = {
-            job_id: self._until.get(job_id, now + seconds) for job_id, seconds in bound.items()
+    def overdue(self, timeouts: Mapping[JobId, float], now: float) -> list[JobId]:
+        """Attached jobs whose clients are gone. `timeouts` has every attached job, in seconds."""
+        self._deadlines = {
+            job_id: self._deadlines.get(job_id, now + seconds)
+            for job_id, seconds in timeouts.items()
         }
-        return [job_id for job_id, until in self._until.items() if until <= now]
+        return [job_id for job_id, deadline in self._deadlines.items() if deadline <= now]
 
 
-async def cancel_abandoned(
-    clients: AttachedClients,
-    bound: Callable[[], Mapping[JobId, float]],
-    cancel: Callable[[JobId], Awaitable[None]],
-) -> None:
-    """For as long as the dispatcher leads. A cancel that fails is tried at the next look."""
+class AttachedJobs(Protocol):
+    def attached_jobs(self) -> Mapping[JobId, float]: ...
+
+    async def cancel_job(self, job_id: JobId) -> None: ...
+
+
+async def cancel_abandoned_jobs(clients: AttachedClients, jobs: AttachedJobs) -> None:
+    """Run as long as the dispatcher leads. A cancellation that fails is retried."""
     while True:
-        for job_id in clients.overdue(bound(), asyncio.get_running_loop().time()):
-            log.warning("job %s is cancelled: its client has not been heard of", job_id)
+        for job_id in clients.overdue(jobs.attached_jobs(), asyncio.get_running_loop().time()):
+            log.warning("job %s is cancelled: its client sends no heartbeats any more", job_id)
             try:
-                await cancel(job_id)
+                await jobs.cancel_job(job_id)
             except StokerError as error:
                 log.warning("job %s is not cancelled yet: %s", job_id, error)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(CHECK_SECONDS)

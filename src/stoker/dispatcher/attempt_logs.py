@@ -1,4 +1,4 @@
-"""Finding the log of an attempt: at the task executor that has it, else in the storage."""
+"""Reads the log of an attempt: from its task executor, or else from the storage."""
 
 from collections.abc import Awaitable, Callable
 
@@ -32,7 +32,7 @@ class AttemptLogReader:
             if piece is not None:
                 return piece
         if not known.state.terminal:
-            # Its task executor is silent or not chosen yet: there may be more to come.
+            # The task executor is silent or not chosen yet; more output may still come.
             return LogPiece()
         return await self._from_storage(details.job_id, attempt, stream, offset)
 
@@ -44,7 +44,7 @@ class AttemptLogReader:
         stream: LogStream,
         offset: int,
     ) -> LogPiece | None:
-        """None when it is not there any more, or has forgotten."""
+        """None when the task executor cannot be reached or has no log of the attempt."""
         try:
             for known in await self._executors():
                 if known.resource_id == executor:

@@ -1,7 +1,7 @@
-"""Clean-up of an ended job: an ordered tuple of steps, each idempotent and retried by itself.
+"""Clean-up of an ended job: an ordered tuple of steps, each idempotent and retried on its own.
 
-Only a recorded terminal result may authorise it. Pointers go before content, so that a crash in
-between leaves an orphan and never a pointer to nothing.
+Only a recorded terminal result authorises a clean-up. Pointers are removed before content: a crash
+in between leaves an orphaned file, which the sweep finds, and never a pointer to a missing file.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class CleanupStep:
 class Retries:
     pauses: Backoff
     attempts: int | None = None
-    """In all, the first one included; None: until it succeeds."""
+    """Total number of tries, including the first; None to retry until the step succeeds."""
 
 
 def retries_of(options: DispatcherOptions) -> Retries:
@@ -55,7 +55,7 @@ def _steady(pause: timedelta) -> Backoff:
 
 
 async def clean_up(job_id: JobId, steps: Sequence[CleanupStep], retries: Retries) -> bool:
-    """Whether all steps have succeeded; one that fails does not keep others from running."""
+    """Whether all steps succeeded. A step that fails does not keep the others from running."""
     remaining = list(steps)
     failures = 0
     while remaining := [step for step in remaining if not await _succeeds(step, job_id)]:
@@ -63,8 +63,8 @@ async def clean_up(job_id: JobId, steps: Sequence[CleanupStep], retries: Retries
         if retries.attempts is not None and failures >= retries.attempts:
             names = ", ".join(step.name for step in remaining)
             log.warning(
-                "clean-up of job %s is given up until the next leader comes (%s); look below "
-                "jobs/%s and blobs/%s in the storage",
+                "clean-up of job %s is left to the next leader (%s); see jobs/%s and blobs/%s "
+                "in the storage",
                 *(job_id, names, job_id, job_id),
             )
             return False
@@ -76,7 +76,7 @@ async def _succeeds(step: CleanupStep, job_id: JobId) -> bool:
     try:
         await step.run(job_id)
     except (Fenced, SessionExpired):
-        raise  # Another leader finishes it from the dirty result.
+        raise  # The dirty result makes another leader finish the clean-up.
     except StokerError as error:
         log.warning("clean-up of job %s, %s: %s", job_id, step.name, error)
         return False

@@ -1,4 +1,9 @@
-"""The dispatcher: takes jobs, makes them durable, starts them, knows them all."""
+"""The calls that the leading dispatcher answers.
+
+A submission is persisted before it is acknowledged, and acknowledged before it runs. Whoever
+creates the record of a job decides whether another submission of it is a repetition or a
+conflict; so it does not matter which leader a client asks, or how often.
+"""
 
 import asyncio
 import logging
@@ -26,12 +31,8 @@ from stoker.core.states import ApplicationStatus, JobStatus
 from stoker.core.values import FencingToken
 from stoker.dispatcher.attached_clients import AttachedClients
 from stoker.dispatcher.attempt_logs import AttemptLogReader
-from stoker.dispatcher.ended_jobs import EndedJobs
-from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.jobs import LiveJobs
-from stoker.dispatcher.quarantine import Quarantine, was_dropped
-from stoker.dispatcher.queues import Queues
-from stoker.dispatcher.replacements.driver import Hands
+from stoker.dispatcher.quarantine import was_dropped
 from stoker.dispatcher.replacements.registry import Replacements
 from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
@@ -66,11 +67,7 @@ class Dispatcher(Endpoint):
         services: DispatcherServices,
         *,
         stores: Stores,
-        live: LiveJobs,
-        ended: EndedJobs,
-        quarantine: Quarantine,
-        locks: JobLocks,
-        queues: Queues,
+        jobs: LiveJobs,
         triggers: SavepointTriggers,
         replacements: Replacements,
         shutdown: ClusterShutdown,
@@ -79,44 +76,28 @@ class Dispatcher(Endpoint):
         super().__init__(DISPATCHER, token=token)
         self._services = services
         self._stores = stores
-        self._live = live
-        self._ended = ended
-        self._quarantine = quarantine
-        self._locks = locks
+        self._jobs = jobs
         self.clients = AttachedClients()
         self._triggers = triggers
         self._replacements = replacements
-        self.hands = Hands(
-            submit=self.submit_job,
-            details=self.job_details,
-            cancel=self.cancel_job,
-            check_takes_savepoints=self._check_takes_savepoints,
-            check_artifacts=self._check_artifacts,
-            trigger_savepoint=self.trigger_savepoint,
-            savepoint_status=self.savepoint_status,
-        )
         self._shutdown = shutdown
-        self._queues = queues
         self._logs = AttemptLogReader(services.rpc, services.storage, self.task_executors)
 
-    # Submission
-
     async def submit_job(self, graph: JobGraph) -> Submitted:
-        """Persist, then acknowledge, then run. Who creates the record decides about duplicates."""
         validate(graph, max_bytes=self._services.options.max_graph_size)
         with self._shutdown.counting_submission():
             return await self._admit(graph)
 
     async def _admit(self, graph: JobGraph) -> Submitted:
         now = self._services.wall_clock()
-        # The sweep removes no file of the job between the look at its files and its record.
-        async with self._locks(graph.job_id):
+        # The lock keeps the sweep from removing files of the job before its record exists.
+        async with self._stores.locks(graph.job_id):
             outcome: PutOutcome | None = await self._stores.graphs.known(graph)
             if outcome is None:
-                # Before it is durable: what is refused leaves nothing behind.
+                # All checks come before the record: a refused submission leaves nothing behind.
                 self._shutdown.check()
-                self._queues.check(graph)
-                await self._check_artifacts(graph)
+                self._jobs.queues.check(graph)
+                await self.check_artifacts(graph)
                 if graph.restore is not None:
                     await check_origin(graph, self._services.savepoints.open_storage)
                 outcome = await self._stores.graphs.add(graph, submitted_at=now)
@@ -128,13 +109,14 @@ class Dispatcher(Endpoint):
                     job_id, globally_terminated=ended, detail="with another job graph"
                 )
             case Stored():
-                log.info("job %s (%s) is accepted", graph.job_id, graph.name)
-                self._live.start(JobToRun(graph=graph, submitted_at=now))
+                log.info("job %s (%s) accepted", graph.job_id, graph.name)
+                self._jobs.start(JobToRun(graph=graph, submitted_at=now))
                 return Submitted(job_id=graph.job_id)
             case _:
                 assert_never(outcome)
 
-    async def _check_artifacts(self, graph: JobGraph) -> None:
+    async def check_artifacts(self, graph: JobGraph) -> None:
+        """InvalidInput when a file that the graph names was not uploaded."""
         keys = [artifact.key or BlobKey(artifact.sha256) for artifact in graph.artifacts]
         missing = await self._services.blobs.missing(graph.job_id, keys) if keys else ()
         if missing:
@@ -145,37 +127,35 @@ class Dispatcher(Endpoint):
                 missing=names,
             )
 
-    # What is known of jobs
-
     def jobs_since(
         self, leader: SessionId | None, revision: int, live_revision: int = -1
     ) -> JobsSince:
         assert self.token is not None
-        same = leader == self.token.session
-        now_live = self._live.list.revision
-        live = self._live.list.since(live_revision) if same else None
-        # A job that is about to leave may be told as live and as ended: the live one counts.
-        ended = self._ended.since(revision) if same else None
+        is_same_leader = leader == self.token.session
+        live_revision_now = self._jobs.index.revision
+        live = self._jobs.index.since(live_revision) if is_same_leader else None
+        # A job that is just ending may be in both lists; the live entry counts.
+        ended = self._jobs.ended.since(revision) if is_same_leader else None
         return JobsSince(
             leader=self.token.session,
-            revision=self._ended.revision,
-            live=tuple(self._live.list.summaries() if live is None else live[0]),
-            ended=tuple(self._ended.summaries() if ended is None else ended[0]),
+            revision=self._jobs.ended.revision,
+            live=tuple(self._jobs.index.summaries() if live is None else live[0]),
+            ended=tuple(self._jobs.ended.summaries() if ended is None else ended[0]),
             removed=tuple(() if ended is None else ended[1]),
             whole=ended is None,
-            live_revision=now_live,
+            live_revision=live_revision_now,
             live_gone=tuple(() if live is None else live[1]),
             live_whole=live is None,
         )
 
     def job_status(self, job_id: JobId) -> JobStatus:
-        if (job := self._live.get(job_id)) is not None:
+        if (job := self._jobs.get(job_id)) is not None:
             return job.status
         return self._result(job_id).status
 
     async def job_details(self, job_id: JobId) -> JobDetails:
-        if (job := self._live.get(job_id)) is not None:
-            return await self._with_reason(job.details())
+        if (job := self._jobs.get(job_id)) is not None:
+            return await self._with_wait_reason(job.details())
         result = self._result(job_id)
         try:
             return await self._stores.results.details(job_id)
@@ -183,23 +163,23 @@ class Dispatcher(Endpoint):
             log.warning("the details of job %s are lost; its result is all there is", job_id)
             return _details_from(result)
 
-    async def _with_reason(self, details: JobDetails) -> JobDetails:
-        """Why it waits, as things stand now: its own master asks only from time to time."""
+    async def _with_wait_reason(self, details: JobDetails) -> JobDetails:
+        """Add the current reason for waiting; the job master itself asks only from time to time."""
         if details.waiting is None:
             return details
         try:
             manager = await self._resource_manager()
-            if self._queues.why_waiting(details.job_id) is None:
-                reason = await manager.wait_reason(details.job_id)
-                words = reason.text if reason else None
+            if self._jobs.queues.why_waiting(details.job_id) is None:
+                wait_reason = await manager.wait_reason(details.job_id)
+                reason = wait_reason.text if wait_reason else None
             else:
                 free = (await manager.overview()).slots_free
-                needed = self._queues.slots_wanted(details.job_id)
+                needed = self._jobs.queues.slots_wanted(details.job_id)
                 slots = "1 slot" if needed == 1 else f"{needed} slots"
-                words = f"needs {slots}, {free} free; {details.waiting}"
+                reason = f"needs {slots}, {free} free; {details.waiting}"
         except StokerError:
             return details
-        return msgspec.structs.replace(details, waiting=words)
+        return msgspec.structs.replace(details, waiting=reason)
 
     async def read_attempt_log(
         self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
@@ -208,14 +188,14 @@ class Dispatcher(Endpoint):
         return await self._logs.read(details, attempt, stream, offset)
 
     def job_result(self, job_id: JobId) -> JobResult | None:
-        if self._live.get(job_id) is not None:
+        if self._jobs.get(job_id) is not None:
             return None
         return self._result(job_id)
 
     def _result(self, job_id: JobId) -> JobResult:
-        result = self._ended.get(job_id)
+        result = self._jobs.ended.get(job_id)
         if result is None:
-            self._quarantine.check(job_id)
+            self._jobs.quarantine.check_absent(job_id)
             raise JobNotFound(job_id)
         return result
 
@@ -225,24 +205,22 @@ class Dispatcher(Endpoint):
         try:
             async with asyncio.timeout(seconds):
                 while (status := self.job_status(job_id)) in known:
-                    await self._live.next_change(job_id)
+                    await self._jobs.next_change(job_id)
                 return status
         except TimeoutError:
             return self.job_status(job_id)
 
-    # Cancelling
-
     async def cancel_job(self, job_id: JobId) -> None:
-        if await self._quarantine.cancel(job_id):
+        if await self._jobs.quarantine.cancel(job_id):
             return
-        job = self._live.get(job_id)
+        job = self._jobs.get(job_id)
         if job is None or job.status.globally_terminal:
             self._check_cancelled(job_id)
             return
         try:
             await self._stores.cancellations.cancel(job_id, at=self._services.wall_clock())
         except JobNotFound:
-            # It ended while this was under way, and its record has gone.
+            # The job ended meanwhile, and its record is gone.
             self._check_cancelled(job_id)
             return
         job.cancel()
@@ -252,34 +230,30 @@ class Dispatcher(Endpoint):
         if status is not JobStatus.CANCELED:
             raise JobAlreadyEnded(job_id, status)
 
-    # Attached clients
-
     def heartbeat_from_client(self, job_id: JobId, seconds: float) -> None:
-        if self._live.get(job_id) is None:
+        if self._jobs.get(job_id) is None:
             self.job_status(job_id)
             return
-        self.clients.seen(job_id, asyncio.get_running_loop().time() + seconds)
+        self.clients.heartbeat(job_id, asyncio.get_running_loop().time() + seconds)
 
-    def bound_to_clients(self) -> dict[JobId, float]:
-        """Live jobs that nobody has asked to cancel, with the silence that they bear."""
-        jobs = [job for job_id in self._live.ids() if (job := self._live.get(job_id))]
+    def attached_jobs(self) -> dict[JobId, float]:
+        """Live attached jobs that are not cancelled, with their client timeouts in seconds."""
+        jobs = [job for job_id in self._jobs.ids() if (job := self._jobs.get(job_id))]
         return {
             job.to_run.graph.job_id: seconds
             for job in jobs
             if (seconds := job.to_run.graph.client_timeout_seconds) and not job.cancel_wanted
         }
 
-    # Savepoints
-
     def trigger_savepoint(self, job_id: JobId, trigger_id: str, request: SavepointRequest) -> None:
-        if self._triggers.knows(job_id, trigger_id):
-            self._triggers.trigger(job_id, trigger_id, request, self.cancel_job)
-            return
-        self._check_takes_savepoints(job_id)
+        # A repeated trigger is answered even when the job takes no savepoint any more.
+        if not self._triggers.has(job_id, trigger_id):
+            self.check_takes_savepoints(job_id)
         self._triggers.trigger(job_id, trigger_id, request, self.cancel_job)
 
-    def _check_takes_savepoints(self, job_id: JobId) -> None:
-        job = self._live.get(job_id)
+    def check_takes_savepoints(self, job_id: JobId) -> None:
+        """JobNotFound, CannotTakeSavepoint, or ClusterIsEnding."""
+        job = self._jobs.get(job_id)
         if job is None:
             status = self.job_status(job_id)
             raise CannotTakeSavepoint(
@@ -309,42 +283,36 @@ class Dispatcher(Endpoint):
     async def dispose_savepoint(self, path: str) -> None:
         await dispose(path, self._services.savepoints.open_storage, self._services.storage)
 
-    # Replacements
-
     async def trigger_replacement(self, request: ReplacementRequest) -> None:
-        async with self._locks(request.job_id):
-            await self._replacements.trigger(request, self.hands)
+        async with self._stores.locks(request.job_id):
+            await self._replacements.trigger(request, self)
 
     async def replacement_status(
         self, job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float
     ) -> Replacement:
         return await self._replacements.status(job_id, trigger_id, known, seconds)
 
-    # Quarantine
-
     def quarantined(self) -> list[QuarantinedJob]:
-        return self._quarantine.all()
+        return self._jobs.quarantine.all()
 
     async def retry_quarantined(self, job_id: JobId) -> None:
-        if self._live.get(job_id) is None:
-            await self._quarantine.retry(job_id)
+        if self._jobs.get(job_id) is None:
+            await self._jobs.quarantine.retry(job_id)
 
     async def drop_quarantined(self, job_id: JobId) -> None:
-        result = self._ended.get(job_id)
+        result = self._jobs.ended.get(job_id)
         if result is None or not was_dropped(result):
-            await self._quarantine.drop(job_id)
-
-    # The cluster
+            await self._jobs.quarantine.drop(job_id)
 
     async def cluster_overview(self) -> ClusterOverview:
         manager = await self._resource_manager()
         resources = await manager.overview()
         return ClusterOverview(
             resources=resources,
-            jobs_running=self._live.count(),
-            jobs_finished=self._ended.count(JobStatus.FINISHED),
-            jobs_cancelled=self._ended.count(JobStatus.CANCELED),
-            jobs_failed=self._ended.count(JobStatus.FAILED),
+            jobs_running=self._jobs.count(),
+            jobs_finished=self._jobs.ended.count(JobStatus.FINISHED),
+            jobs_cancelled=self._jobs.ended.count(JobStatus.CANCELED),
+            jobs_failed=self._jobs.ended.count(JobStatus.FAILED),
         )
 
     async def task_executors(self) -> list[TaskExecutorDetails]:
@@ -352,10 +320,10 @@ class Dispatcher(Endpoint):
         return await manager.task_executors()
 
     def queues(self) -> list[QueueOverview]:
-        return self._queues.overview()
+        return self._jobs.queues.overview()
 
     async def shut_down_cluster(self, status: ApplicationStatus) -> None:
-        await self._shutdown.ask(status)
+        await self._shutdown.request(status)
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
         manager = await self._resource_manager()

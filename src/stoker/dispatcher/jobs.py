@@ -1,4 +1,13 @@
-"""The jobs that have not ended, each with the task that carries it to its recorded end."""
+"""The jobs that have not ended, each with the task that drives it to its recorded end.
+
+Every accepted job has one task here. The task waits for the job's turn in its queue, runs a job
+master, restarts the master when it breaks, records the terminal state, and cleans up.
+
+Invariant: a terminal state becomes visible only when it is on record. Until then a leader that
+takes over could still decide otherwise, so such a job is shown as still running, failing or
+cancelling. The order is: record the result as dirty, show the end, clean up, mark the result
+clean. Whoever finds a dirty result finishes the clean-up and never runs the job again.
+"""
 
 import asyncio
 import logging
@@ -6,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -20,24 +30,31 @@ from stoker.core.errors import CorruptContent, Fenced, KeyExists, SessionExpired
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails, JobResult, JobSummary, summary_of
 from stoker.core.states import JobStatus
-from stoker.dispatcher.cleanup import CleanupStep, clean_up, retries_of
-from stoker.dispatcher.ended_jobs import EndedJobs
-from stoker.dispatcher.job_index import LiveJobIndex
+from stoker.dispatcher.cleanup import clean_up, retries_of
+from stoker.dispatcher.job_index import EndedJobs, LiveJobIndex
 from stoker.dispatcher.options import DispatcherOptions
+from stoker.dispatcher.quarantine import Quarantine
 from stoker.dispatcher.queues import Queues
+from stoker.dispatcher.recovery import Recovery
 from stoker.dispatcher.services import DispatcherServices
+from stoker.dispatcher.stores import Stores, cleanup_steps
 from stoker.gateways.job import JobEnd, JobToRun, RunningJob
-from stoker.ha.stores.job_results import JobResultStore
 
 log = logging.getLogger(__name__)
 
 STEADY_SECONDS = 60.0
-"""A job master that broke after so long did well enough to be started again at once."""
+"""A job master that broke after running this long is restarted with the shortest pause."""
 LONGEST_PAUSE = timedelta(minutes=1)
-"""Between two starts of a job master that breaks again and again."""
+"""Longest pause between two starts of a job master that keeps breaking."""
 
-PutAside = Callable[[JobToRun, str, bool], None]
-"""Takes a job that cannot be run, the reason, and whether its cancel was acknowledged."""
+
+class JobStage(Enum):
+    UNDRIVEN = "undriven"
+    """No job master runs: the job waits for its turn, or for the restart of its master."""
+    DRIVEN = "driven"
+    """A job master runs. It alone decides about attempts."""
+    ENDED = "ended"
+    """The end is on record. The job master may still be shutting down."""
 
 
 @dataclass
@@ -45,16 +62,13 @@ class LiveJob:
     to_run: JobToRun
     running: Latest[RunningJob | None]
     cancel_wanted: bool = False
-    over: bool = False
-    """Its end is on record."""
-    led: bool = False
-    """A master of it has begun and not ended: it alone decides about attempts."""
+    stage: JobStage = JobStage.UNDRIVEN
     why_waiting: Callable[[], str | None] = lambda: None
-    """Why it is not its turn yet."""
+    """Why the job waits in its queue; None once it has its turn."""
     on_cancel: Callable[[], None] = lambda: None
-    tell_change: Callable[[], None] = lambda: None
-    news: Latest[int] = field(default_factory=lambda: Latest(0))
-    """Counts what may have changed about it."""
+    on_change: Callable[[], None] = lambda: None
+    changes: Latest[int] = field(default_factory=lambda: Latest(0))
+    """Counts every possible change of the job."""
 
     @property
     def status(self) -> JobStatus:
@@ -65,7 +79,7 @@ class LiveJob:
 
     def details(self) -> JobDetails:
         if self.running.value is not None:
-            return _before_its_record(self.running.value.details())
+            return _hide_unrecorded_end(self.running.value.details())
         graph = self.to_run.graph
         return JobDetails(
             job_id=graph.job_id,
@@ -78,26 +92,28 @@ class LiveJob:
             waiting=self.why_waiting(),
         )
 
-    def run_by(self, running: RunningJob | None) -> None:
+    def set_running(self, running: RunningJob | None) -> None:
         self.running.set(running)
         if running is not None:
-            running.set_change_listener(self.tell_change)
-        self.tell_change()
+            running.set_change_listener(self.on_change)
+        self.on_change()
 
     @contextmanager
-    def being_led(self) -> Iterator[None]:
-        self.led = True
+    def driven(self) -> Iterator[None]:
+        """Covers the whole life of a job master."""
+        self.stage = JobStage.DRIVEN
         try:
             yield
         finally:
-            self.led = False
+            if self.stage is JobStage.DRIVEN:
+                self.stage = JobStage.UNDRIVEN
 
     def cancel(self) -> None:
         self.cancel_wanted = True
         self.on_cancel()
         if self.running.value is not None:
             self.running.value.cancel()
-        self.tell_change()
+        self.on_change()
 
 
 _UNTIL_RECORDED = {
@@ -107,18 +123,17 @@ _UNTIL_RECORDED = {
 }
 
 
-def _before_its_record(details: JobDetails) -> JobDetails:
-    """An end that is not on record yet could still be decided otherwise: nobody may see it."""
+def _hide_unrecorded_end(details: JobDetails) -> JobDetails:
     if not details.status.globally_terminal:
         return details
     return msgspec.structs.replace(details, status=_UNTIL_RECORDED[details.status], end=None)
 
 
-async def _until_begun(running: RunningJob) -> None:
-    """Its master is there, or has failed already."""
+async def _wait_until_started(running: RunningJob) -> None:
+    """Returns when the job master has taken over the job, or has ended it already."""
     waits: set[asyncio.Future[Any]] = {
         asyncio.ensure_future(running.wait_for_change(JobStatus.INITIALIZING)),
-        asyncio.ensure_future(running.ended()),
+        asyncio.ensure_future(running.wait_for_end()),
     }
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -128,37 +143,30 @@ async def _until_begun(running: RunningJob) -> None:
         await asyncio.gather(*waits, return_exceptions=True)
 
 
-def _nowhere_to_put(to_run: JobToRun, reason: str, _cancel_wanted: bool) -> None:
-    raise CorruptContent(f"job {to_run.graph.job_id} cannot be run: {reason}")
-
-
-def _pauses(options: DispatcherOptions) -> Backoff:
+def _restart_pauses(options: DispatcherOptions) -> Backoff:
     first = options.master_restart_delay
     return Backoff(initial=first, maximum=max(first, LONGEST_PAUSE))
 
 
 class LiveJobs:
-    def __init__(
-        self,
-        services: DispatcherServices,
-        results: JobResultStore,
-        ended: EndedJobs,
-        steps: tuple[CleanupStep, ...],
-        queues: Queues,
-    ) -> None:
+    """All that the leading dispatcher knows of jobs; owns their queues and the quarantine."""
+
+    def __init__(self, services: DispatcherServices, stores: Stores, recovery: Recovery) -> None:
         self._services = services
-        self._results = results
-        self._ended = ended
-        self._steps = steps
-        self._queues = queues
+        self._results = stores.results
+        self._cleanup_steps = cleanup_steps(stores, services.blobs)
         self._jobs: dict[JobId, LiveJob] = {}
-        self._cleaning: set[JobId] = set()
-        self._recovering = asyncio.Semaphore(services.options.recovery_concurrency)
+        self._in_cleanup: set[JobId] = set()
+        self._recovery_slots = asyncio.Semaphore(services.options.recovery_concurrency)
         self.scope = TaskScope("jobs")
-        self.put_aside: PutAside = _nowhere_to_put
-        """What becomes of a job whose records turn out to be damaged."""
+        self.index = LiveJobIndex(self._summary)
+        self.ended = EndedJobs(recovery.ended)
+        self.queues = Queues(services.queues, services.wall_clock)
+        self.quarantine = Quarantine(
+            recovery, stores=stores, host=self, wall_clock=services.wall_clock
+        )
         self.changes: Latest[int] = Latest(0)
-        self.list = LiveJobIndex(self._summary)
+        """Counts the jobs that ended, were cleaned up, or went to quarantine."""
 
     def get(self, job_id: JobId) -> LiveJob | None:
         return self._jobs.get(job_id)
@@ -167,16 +175,14 @@ class LiveJobs:
         return set(self._jobs)
 
     def is_undriven(self, job_id: JobId) -> bool:
-        """It waits for its master, and shall run."""
+        """Whether the job has no master at the moment and is not cancelled."""
         job = self._jobs.get(job_id)
-        return job is not None and not job.led and not job.cancel_wanted
+        waits = job is not None and job.stage is JobStage.UNDRIVEN and not job.cancel_wanted
+        return waits or self.quarantine.holds_uncancelled(job_id)
 
-    def cleaning(self) -> set[JobId]:
-        """Ended on record, but something of them is left."""
-        return set(self._cleaning)
-
-    def details(self) -> list[JobDetails]:
-        return [job.details() for job in self._jobs.values()]
+    def in_cleanup(self) -> set[JobId]:
+        """Jobs whose end is on record and whose clean-up is under way."""
+        return set(self._in_cleanup)
 
     def count(self) -> int:
         return len(self._jobs)
@@ -186,10 +192,10 @@ class LiveJobs:
         return None if job is None else summary_of(job.details())
 
     async def next_change(self, job_id: JobId) -> None:
-        """Returns when the job may have another status than now."""
+        """Returns when the status of the job may have changed."""
         job = self._jobs.get(job_id)
         if job is not None:
-            await job.news.wait_for_change(job.news.value)
+            await job.changes.wait_for_change(job.changes.value)
 
     def start(self, to_run: JobToRun) -> None:
         job_id = to_run.graph.job_id
@@ -197,62 +203,60 @@ class LiveJobs:
             to_run,
             Latest(None),
             cancel_wanted=to_run.cancel_wanted,
-            why_waiting=partial(self._queues.why_waiting, job_id),
-            on_cancel=partial(self._queues.cancelled, job_id),
-            tell_change=partial(self._changed, job_id),
+            why_waiting=partial(self.queues.why_waiting, job_id),
+            on_cancel=partial(self.queues.admit_cancelled, job_id),
+            on_change=partial(self._mark_changed, job_id),
         )
         self._jobs[job_id] = job
-        job.tell_change()
-        self._queues.enter(to_run)
-        self.scope.spawn(f"job {to_run.graph.job_id}", self._carry(job))
+        job.on_change()
+        self.queues.enter(to_run)
+        self.scope.spawn(f"job {to_run.graph.job_id}", self._drive(job))
 
-    def _changed(self, job_id: JobId) -> None:
-        self.list.changed(job_id)
-        if (job := self._jobs.get(job_id)) is not None:
-            job.news.set(job.news.value + 1)
-
-    def clean_up_later(self, job_id: JobId) -> None:
-        """Known by its dirty result alone: only its clean-up is left (DISP-13)."""
+    def start_cleanup(self, job_id: JobId) -> None:
+        """Clean up a job that ended, of which this leader knows only the dirty result."""
         self.scope.spawn(f"clean up {job_id}", self._clean_up(job_id))
 
-    async def end_unrun(self, end: JobEnd) -> None:
-        """Of a job that cannot be run: on record, and cleaned up as any other that ended."""
+    async def record_end(self, end: JobEnd) -> None:
+        """Record the end of a job that cannot be run, and begin its clean-up."""
         result = await self._record(end)
-        self._ended.add(result)
-        self.changes.set(self.changes.value + 1)
-        self.clean_up_later(result.job_id)
+        self.ended.add(result)
+        self._count_change()
+        self.start_cleanup(result.job_id)
 
-    async def _carry(self, job: LiveJob) -> None:
+    def _mark_changed(self, job_id: JobId) -> None:
+        self.index.mark_changed(job_id)
+        if (job := self._jobs.get(job_id)) is not None:
+            job.changes.set(job.changes.value + 1)
+
+    def _count_change(self) -> None:
+        self.changes.set(self.changes.value + 1)
+
+    async def _drive(self, job: LiveJob) -> None:
         job_id = job.to_run.graph.job_id
         bind_log_fields(job=job_id)
-        await self._queues.wait_for_turn(job_id)
+        await self.queues.wait_for_turn(job_id)
         try:
-            await self._run_to_its_end(job)
+            await self._run_until_ended(job)
         except CorruptContent as damage:
             self._remove(job_id)
-            self._queues.leave(job_id)
-            self.put_aside(job.to_run, str(damage), job.cancel_wanted)
-            self.changes.set(self.changes.value + 1)
+            self.queues.leave(job_id)
+            self.quarantine.add(job.to_run, str(damage), cancel_wanted=job.cancel_wanted)
+            self._count_change()
             return
-        self._queues.leave(job_id)
+        self.queues.leave(job_id)
         await self._clean_up(job_id)
 
     def _remove(self, job_id: JobId) -> None:
-        self._changed(job_id)
+        self._mark_changed(job_id)
         del self._jobs[job_id]
 
-    def _is_over(self, job: LiveJob, result: JobResult) -> None:
-        """It is on record, so everyone may see it; its master still has to take its leave."""
-        job.over = True
-        self._ended.add(result)
-        self._cleaning.add(result.job_id)
-        self._remove(result.job_id)
-        self.changes.set(self.changes.value + 1)
+    async def _run_until_ended(self, job: LiveJob) -> None:
+        """Run job masters, one after the other, until one of them has ended the job.
 
-    async def _run_to_its_end(self, job: LiveJob) -> None:
-        """A job master that breaks is started again: it finds its attempts by their records."""
+        A new job master finds the attempts of the one before by their records.
+        """
         loop = asyncio.get_running_loop()
-        pauses = _pauses(self._services.options)
+        pauses = _restart_pauses(self._services.options)
         failures = 0
         while True:
             began = loop.time()
@@ -269,8 +273,8 @@ class LiveJobs:
                     error,
                 )
             finally:
-                job.run_by(None)
-            if job.over:
+                job.set_running(None)
+            if job.stage is JobStage.ENDED:
                 return
             failures = 0 if loop.time() - began > STEADY_SECONDS else failures
             await asyncio.sleep(pauses.delay(failures).total_seconds())
@@ -283,22 +287,30 @@ class LiveJobs:
             recovered=job.to_run.recovered,
             cancel_wanted=job.cancel_wanted,
         )
-        async with AsyncExitStack() as room:
+        async with AsyncExitStack() as recovery_slot:
             if to_run.recovered:
-                # So that a new leader with many jobs does not choke on all of them at once.
-                await room.enter_async_context(self._recovering)
-            with job.being_led():
+                # A new leader with many jobs must not start all of them at the same moment.
+                await recovery_slot.enter_async_context(self._recovery_slots)
+            with job.driven():
                 async with self._services.start_job(to_run) as running:
-                    job.run_by(running)
+                    job.set_running(running)
                     if job.cancel_wanted and not to_run.cancel_wanted:
                         running.cancel()
                     if to_run.recovered:
-                        await _until_begun(running)
-                        await room.aclose()
-                    self._is_over(job, await self._record(await running.ended()))
+                        await _wait_until_started(running)
+                        await recovery_slot.aclose()
+                    self._show_end(job, await self._record(await running.wait_for_end()))
+
+    def _show_end(self, job: LiveJob, result: JobResult) -> None:
+        """The end is on record, so everybody may see it; the job master still has to close."""
+        job.stage = JobStage.ENDED
+        self.ended.add(result)
+        self._in_cleanup.add(result.job_id)
+        self._remove(result.job_id)
+        self._count_change()
 
     async def _record(self, end: JobEnd) -> JobResult:
-        """From here on the job has ended, for every leader to come."""
+        """When this returns, the job has ended for every future leader."""
         details = end.details
         result = JobResult(
             job_id=details.job_id,
@@ -313,7 +325,7 @@ class LiveJobs:
         try:
             await self._results.create_dirty(result, details)
         except KeyExists:
-            # Decided before, by this leader after an unknown outcome: what stands is what counts.
+            # This leader wrote it before, with an unknown outcome. The record counts.
             record = await self._results.get(result.job_id)
             result = record.result if record else result
         log.info("job %s ended as %s", result.job_id, result.status)
@@ -321,20 +333,20 @@ class LiveJobs:
 
     async def _clean_up(self, job_id: JobId) -> None:
         bind_log_fields(job=job_id)
-        self._cleaning.add(job_id)
+        self._in_cleanup.add(job_id)
         try:
             await self._clean_up_and_mark(job_id)
         finally:
-            self._cleaning.discard(job_id)
-            self.changes.set(self.changes.value + 1)
+            self._in_cleanup.discard(job_id)
+            self._count_change()
 
     async def _clean_up_and_mark(self, job_id: JobId) -> None:
-        if not await clean_up(job_id, self._steps, retries_of(self._services.options)):
+        if not await clean_up(job_id, self._cleanup_steps, retries_of(self._services.options)):
             return
         try:
             await self._results.mark_clean(job_id)
         except StokerError as error:
             if isinstance(error, Fenced | SessionExpired):
                 raise
-            # The dirty record makes a later leader finish it (CLEAN-06).
+            # The result stays dirty, so a later leader finishes the clean-up.
             log.warning("job %s could not be marked clean: %s", job_id, error)

@@ -1,4 +1,4 @@
-"""What can be set about the dispatcher."""
+"""Options of the dispatcher."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,7 +10,7 @@ from stoker.core.options import ByteSize, option
 
 @dataclass(frozen=True, kw_only=True)
 class QueueOptions:
-    """The queue `default` is always there; others are those that any of these names."""
+    """The queue `default` always exists; others exist when one of these options names them."""
 
     names: tuple[str, ...] = option("queues.names", "Queues without a limit.", ())
     running_jobs: dict[str, str] = option(

@@ -1,19 +1,27 @@
-"""Accepted jobs that cannot be loaded: shown with the reason, bytes kept, tried again (RUN-12).
+"""Quarantine: accepted jobs that cannot be loaded.
 
-What is done with one of them is done by one at a time: otherwise a job could be started that has
-just been dropped, or without the cancel that has just been acknowledged.
+A job was acknowledged, and now its record or its graph cannot be read. The dispatcher can neither
+run the job nor forget it, and one such job must not keep all others from being recovered. So the
+job is listed with the reason, all its bytes are kept, and loading is retried, since a storage may
+recover and a file may be restored. An operator can retry at once, cancel the job, or drop it,
+which records it as FAILED.
+
+Invariant: a job is either here or among the live jobs. Every operation on a job holds its lock;
+otherwise a retry could start a job that was just dropped, or start it without the cancellation
+that was just acknowledged.
 """
 
 import asyncio
 import logging
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from stoker.aio.clock import WallClock
 from stoker.aio.log_context import bind_log_fields
 from stoker.aio.retry import Backoff
+from stoker.aio.scope import TaskScope
 from stoker.core.errors import (
     CorruptContent,
     JobNotFound,
@@ -32,8 +40,6 @@ from stoker.core.results import (
 )
 from stoker.core.states import JobStatus
 from stoker.core.values import Millis
-from stoker.dispatcher.job_locks import JobLocks
-from stoker.dispatcher.jobs import LiveJobs
 from stoker.dispatcher.recovery import Recovery, decide_recovery
 from stoker.dispatcher.stores import Stores
 from stoker.gateways.dispatcher import QuarantinedJob
@@ -44,7 +50,20 @@ from stoker.ha.stores.job_results import UnreadableJob
 log = logging.getLogger(__name__)
 
 RETRIES: Final = Backoff(initial=timedelta(seconds=1), maximum=timedelta(seconds=30))
-"""Quick at first, since most that cannot be read can be read a moment later."""
+"""Quick at first, because most files that cannot be read can be read a moment later."""
+
+
+class QuarantineHost(Protocol):
+    """The table of live jobs, to which a job returns when it can be loaded."""
+
+    @property
+    def scope(self) -> TaskScope: ...
+
+    def start(self, to_run: JobToRun) -> None: ...
+
+    async def record_end(self, end: JobEnd) -> None:
+        """Record the end of a job that cannot be run, and begin its clean-up."""
+        ...
 
 
 class Quarantine:
@@ -53,16 +72,14 @@ class Quarantine:
         recovery: Recovery,
         *,
         stores: Stores,
-        live: LiveJobs,
-        locks: JobLocks,
+        host: QuarantineHost,
         wall_clock: WallClock,
     ) -> None:
         self._stores = stores
-        self._live = live
-        self._locks = locks
+        self._host = host
         self._wall_clock = wall_clock
         self._tries: dict[JobId, int] = {}
-        """Of jobs that come back again and again, so that they do so less and less often."""
+        """Kept after a release, so that a job that keeps coming back is retried less often."""
         now = wall_clock()
         self._jobs = {
             job.job_id: QuarantinedJob(
@@ -75,8 +92,8 @@ class Quarantine:
             for job in recovery.broken
         }
 
-    def put_aside(self, to_run: JobToRun, reason: str, cancel_wanted: bool) -> None:
-        """Of a job that was loaded, but whose master found damaged records (JMR-06)."""
+    def add(self, to_run: JobToRun, reason: str, *, cancel_wanted: bool) -> None:
+        """Take in a job that was loaded, but whose job master found damaged records."""
         job_id = to_run.graph.job_id
         log.error("job %s goes to quarantine: %s", job_id, reason)
         self._jobs[job_id] = QuarantinedJob(
@@ -85,27 +102,27 @@ class Quarantine:
             since=self._wall_clock(),
             cancel_wanted=cancel_wanted,
         )
-        self._live.scope.spawn(f"quarantine {job_id}", self.keep_trying(job_id))
+        self._host.scope.spawn(f"quarantine {job_id}", self.retry_until_released(job_id))
 
     def all(self) -> list[QuarantinedJob]:
         return [self._jobs[job_id] for job_id in sorted(self._jobs)]
 
-    def has(self, job_id: JobId) -> bool:
+    def contains(self, job_id: JobId) -> bool:
         return job_id in self._jobs
 
-    def is_wanted(self, job_id: JobId) -> bool:
-        """Here, and nobody has asked for its end."""
+    def holds_uncancelled(self, job_id: JobId) -> bool:
+        """Whether the job is here and nobody has asked to cancel it."""
         job = self._jobs.get(job_id)
         return job is not None and not job.cancel_wanted
 
-    def check(self, job_id: JobId) -> None:
-        """JobQuarantined when the job is here."""
+    def check_absent(self, job_id: JobId) -> None:
+        """Raise JobQuarantined when the job is here."""
         if (job := self._jobs.get(job_id)) is not None:
             raise _refusal(job)
 
     async def cancel(self, job_id: JobId) -> bool:
-        """Make the request durable, for whoever loads the job; False when it is not here."""
-        async with self._locks(job_id):
+        """Make the cancellation durable for a later load of the job; False when it is not here."""
+        async with self._stores.locks(job_id):
             job = self._jobs.get(job_id)
             if job is None:
                 return False
@@ -114,20 +131,20 @@ class Quarantine:
             return True
 
     async def retry(self, job_id: JobId) -> None:
-        """Load the job and start it; JobQuarantined when that is still not possible."""
-        async with self._locks(job_id):
-            job = self._held(job_id)
+        """Load the job and start it. JobQuarantined when it still cannot be loaded."""
+        async with self._stores.locks(job_id):
+            job = self._find(job_id)
             if await self._stores.results.get(job_id) is not None:
-                # A drop whose outcome was unknown: what is on record counts.
+                # The outcome of an earlier drop was unknown, but its result is on record.
                 await self._end(job)
                 return
             match await self._load(job):
                 case StoredJob() as stored:
-                    cancellations = await self._stores.cancellations.all()
-                    begun = await self._stores.attempts.jobs()
-                    [to_run] = decide_recovery([stored], [], cancellations, begun).run
-                    log.info("job %s could be loaded at last", job_id)
-                    self._live.start(to_run)
+                    cancelled = await self._stores.cancellations.all()
+                    admitted = await self._stores.attempts.jobs()
+                    [to_run] = decide_recovery([stored], [], cancelled, admitted).run
+                    log.info("job %s leaves quarantine: it can be loaded again", job_id)
+                    self._host.start(to_run)
                     del self._jobs[job_id]
                 case UnreadableJob(reason=reason, pointer=pointer):
                     changed = msgspec.structs.replace(job, reason=reason, pointer=pointer)
@@ -138,14 +155,14 @@ class Quarantine:
                     raise JobNotFound(job_id)
 
     async def drop(self, job_id: JobId) -> None:
-        """Record that it failed, so that its id never runs again; its bytes go afterwards."""
-        async with self._locks(job_id):
-            job = self._held(job_id)
+        """Record the job as failed, so that its id never runs again; then remove its bytes."""
+        async with self._stores.locks(job_id):
+            job = self._find(job_id)
             log.warning("job %s is dropped from quarantine: %s", job_id, job.reason)
             await self._end(job)
 
-    async def keep_trying(self, job_id: JobId) -> None:
-        """Until the job is here no more: a storage may recover, a file be restored."""
+    async def retry_until_released(self, job_id: JobId) -> None:
+        """Returns when the job is no longer here."""
         bind_log_fields(job=job_id)
         while True:
             failures = self._tries.get(job_id, 0)
@@ -160,7 +177,7 @@ class Quarantine:
             else:
                 return
 
-    def _held(self, job_id: JobId) -> QuarantinedJob:
+    def _find(self, job_id: JobId) -> QuarantinedJob:
         job = self._jobs.get(job_id)
         if job is None:
             raise NotFound(
@@ -175,7 +192,7 @@ class Quarantine:
             await self._stores.attempts.of_job(job.job_id)
             return stored
         except (StorageUnavailable, CorruptContent) as error:
-            # Of this content alone, as far as anyone can tell: no other master would do better.
+            # Only this content is affected, as far as we can tell: no other master would do better.
             return UnreadableJob(job_id=job.job_id, reason=str(error), pointer=job.pointer)
 
     async def _end(self, job: QuarantinedJob) -> None:
@@ -183,7 +200,7 @@ class Quarantine:
             record = await self._stores.graphs.record(job.job_id)
         except CorruptContent:
             record = None
-        await self._live.end_unrun(_end_of(job, record, self._wall_clock()))
+        await self._host.record_end(_end_of(job, record, self._wall_clock()))
         del self._jobs[job.job_id]
 
 
@@ -205,7 +222,7 @@ def _end_of(job: QuarantinedJob, record: JobRecord | None, now: Millis) -> JobEn
     details = JobDetails(
         job_id=job.job_id,
         name=record.name if record else job.job_id,
-        # The graph would tell, but it cannot be read.
+        # Only the graph has the type, and it may be what cannot be read.
         job_type=JobType.BATCH,
         status=JobStatus.FAILED,
         timestamps={JobStatus.INITIALIZING: start, JobStatus.FAILED: now},

@@ -1,12 +1,12 @@
-"""Whose turn it is: which of the accepted jobs begin now, and why the others wait. Pure.
+"""Admission: which of the accepted jobs run now, and why the others wait. Pure.
 
-A queue may limit how many of its jobs run at a time and how many slots they use together. Inside
-a queue the first come is the first served; a higher priority goes before, and waiting raises a
-priority, so that nothing starves. Whoever is first in line blocks those behind it: a small job
-never overtakes a large one for which the queue has no room yet.
+A queue may limit how many of its jobs run at the same time and how many slots they use together.
+Within a queue, higher priorities go first, then earlier submissions. Waiting raises a priority, so
+that no job starves. The first job in line blocks those behind it: a small job never overtakes a
+large one for which the queue has no room yet, or the large one might wait for ever.
 
-The order follows from what is durable (when a job was submitted, what its graph says), so a new
-leader finds everyone at their place. Jobs that have begun count, whatever the limits say now.
+The order follows from durable facts alone (the time of submission, the graph), so every leader
+computes the same order. Admitted jobs count against the limits even when the limits are lower now.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +27,8 @@ class QueueLimits:
     def too_small_for(self, slots: int) -> bool:
         return self.slots is not None and slots > self.slots
 
-    def is_reached_by(self, used: "Used") -> bool:
-        """No job, however small, finds room."""
+    def is_reached_by(self, used: "QueueUsage") -> bool:
+        """Whether there is no room even for the smallest job."""
         jobs_full = self.running_jobs is not None and used.jobs >= self.running_jobs
         return jobs_full or (self.slots is not None and used.slots >= self.slots)
 
@@ -38,36 +38,32 @@ class QueuedJob:
     job_id: JobId
     queue: str
     slots: int
-    """The most that it ever uses at the same time."""
+    """The largest number of slots that the job uses at the same time."""
     submitted_at: Millis
     priority: int = 0
-    begun: bool = False
-    """It was let in, or an earlier leader had let it in and it has left traces."""
-    cancelled: bool = False
-    """It is let in at once, to end; it uses nothing."""
-
-    @property
-    def counts(self) -> bool:
-        return self.begun
+    is_admitted: bool = False
+    """Admitted by this leader, or by an earlier one under which it has started attempts."""
+    is_cancelled: bool = False
+    """Admitted at once, only to end; it uses nothing of the limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Used:
-    """What the jobs of a queue that have begun use of its limits."""
+class QueueUsage:
+    """What the admitted jobs of a queue use of its limits."""
 
     jobs: int = 0
     slots: int = 0
 
-    def with_job(self, job: QueuedJob, count: int = 1) -> "Used":
-        return Used(jobs=self.jobs + count, slots=self.slots + count * job.slots)
+    def with_job(self, job: QueuedJob, count: int = 1) -> "QueueUsage":
+        return QueueUsage(jobs=self.jobs + count, slots=self.slots + count * job.slots)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class AdmissionPlan:
     admitted: tuple[JobId, ...] = ()
-    """To begin now, in this order."""
+    """Jobs to start now, in this order."""
     waiting: Mapping[JobId, str]
-    """Why, in words; in the order of the line of each queue."""
+    """The reason for each waiting job, in words; jobs of a queue are in the order of their turn."""
 
 
 def plan_admission(
@@ -76,27 +72,29 @@ def plan_admission(
     *,
     now: Millis,
     ageing: timedelta,
-    used: Mapping[str, Used] | None = None,
-) -> Plan:
-    """`used` counts those that have begun and are not among the jobs."""
+    used: Mapping[str, QueueUsage] | None = None,
+) -> AdmissionPlan:
+    """`used` counts admitted jobs that are not among `jobs`."""
     admitted: list[JobId] = []
     waiting: dict[JobId, str] = {}
     for name, members in by_queue(jobs, limits).items():
-        line = _Line(name, limits.get(name, QueueLimits()), members, (used or {}).get(name, Used()))
-        for job in sorted(line.applicants, key=lambda job: _place(job, now, ageing)):
-            why = line.refuses(job)
+        line = _Line(
+            name, limits.get(name, QueueLimits()), members, (used or {}).get(name, QueueUsage())
+        )
+        for job in sorted(line.applicants, key=lambda job: _order_key(job, now, ageing)):
+            why = line.why_refused(job)
             if why is None:
                 line.admit(job)
                 admitted.append(job.job_id)
             else:
                 waiting[job.job_id] = why
-    return Plan(admitted=tuple(admitted), waiting=waiting)
+    return AdmissionPlan(admitted=tuple(admitted), waiting=waiting)
 
 
 def by_queue(
     jobs: Iterable[QueuedJob], limits: Mapping[str, QueueLimits]
 ) -> dict[str, list[QueuedJob]]:
-    """A queue that was taken out of the configuration leaves its jobs to the default one."""
+    """Jobs of a queue that is no longer configured belong to the default queue."""
     queues: dict[str, list[QueuedJob]] = {name: [] for name in (DEFAULT_QUEUE, *sorted(limits))}
     for job in jobs:
         queues[queue_of(job, limits)].append(job)
@@ -107,37 +105,37 @@ def queue_of(job: QueuedJob, limits: Mapping[str, QueueLimits]) -> str:
     return job.queue if job.queue in limits else DEFAULT_QUEUE
 
 
-def _place(job: QueuedJob, now: Millis, ageing: timedelta) -> tuple[int, int, Millis, JobId]:
+def _order_key(job: QueuedJob, now: Millis, ageing: timedelta) -> tuple[int, int, Millis, JobId]:
     priority = aged_priority(job.priority, timedelta(milliseconds=now - job.submitted_at), ageing)
-    return (not job.cancelled, -priority, job.submitted_at, job.job_id)
+    return (not job.is_cancelled, -priority, job.submitted_at, job.job_id)
 
 
 class _Line:
-    """One queue while its line is gone through, from the head on."""
+    """One queue while its applicants are considered, from the first to the last."""
 
     def __init__(
-        self, name: str, limits: QueueLimits, members: Sequence[QueuedJob], used: Used
+        self, name: str, limits: QueueLimits, members: Sequence[QueuedJob], used: QueueUsage
     ) -> None:
         self._name = name
         self._limits = limits
-        self.applicants = [job for job in members if not job.begun]
-        running = [job for job in members if job.counts]
+        self.applicants = [job for job in members if not job.is_admitted]
+        running = [job for job in members if job.is_admitted]
         self._running = used.jobs + len(running)
         self._slots = used.slots + sum(job.slots for job in running)
         self._ahead = 0
         self._blocked = False
 
     def admit(self, job: QueuedJob) -> None:
-        if not job.cancelled:
+        if not job.is_cancelled:
             self._running += 1
             self._slots += job.slots
 
-    def refuses(self, job: QueuedJob) -> str | None:
-        """The reason, in words; whoever is refused for want of room blocks those behind."""
-        if job.cancelled:
+    def why_refused(self, job: QueuedJob) -> str | None:
+        """The reason to keep the job waiting; a job without room blocks those behind it."""
+        if job.is_cancelled:
             return None
         if self._limits.too_small_for(job.slots):
-            # It must not stand in the way of others for ever.
+            # It can never be admitted, so it must not block the others.
             return (
                 f"needs {_count(job.slots, 'slot')} and queue {self._name} has a limit of "
                 f"{self._limits.slots}; cancel it, or raise queues.slots for {self._name}"
@@ -145,9 +143,9 @@ class _Line:
         full = self._is_full(job)
         if full is None and not self._blocked:
             return None
-        words = full or f"queue {self._name} serves those before it first"
+        words = full or f"queue {self._name} serves the jobs before it first"
         if self._ahead:
-            words += f"; {_count(self._ahead, 'job')} of the queue before it"
+            words += f"; {_count(self._ahead, 'job')} ahead of it in the queue"
         self._ahead += 1
         self._blocked = True
         return words

@@ -1,4 +1,9 @@
-"""The queues of one leadership: jobs come, wait for their turn, begin, and leave."""
+"""The queues of one leader: each job enters, waits for its turn, is admitted, and leaves.
+
+`queue_order` decides who is admitted; this module keeps the state and wakes the admitted jobs.
+Thousands of jobs may run or wait, so a plan is made only when somebody may be admitted or when
+somebody asks why a job waits.
+"""
 
 import asyncio
 import logging
@@ -13,10 +18,10 @@ from stoker.core.ids import JobId
 from stoker.core.regions import slots_wanted
 from stoker.dispatcher.options import QueueOptions
 from stoker.dispatcher.queue_order import (
-    Plan,
+    AdmissionPlan,
     QueuedJob,
     QueueLimits,
-    Used,
+    QueueUsage,
     by_queue,
     plan_admission,
     queue_of,
@@ -46,16 +51,16 @@ class Queues:
         self._limits: Mapping[str, QueueLimits] = limits_of(options)
         self._jobs: dict[JobId, QueuedJob] = {}
         self._applicants: dict[JobId, QueuedJob] = {}
-        """Those among them that were not let in yet. Thousands may run: only these are looked at
-        each time that a job comes or goes."""
-        self._used: dict[str, Used] = dict.fromkeys(self._limits, Used())
+        """The jobs that are not admitted yet. Only these are planned each time that a job comes or
+        goes, because thousands of others may be running."""
+        self._used: dict[str, QueueUsage] = dict.fromkeys(self._limits, QueueUsage())
         self._turns: dict[JobId, asyncio.Event] = {}
-        self._plan = Plan(waiting={})
-        self._outdated = False
-        """Somebody has come who changes for nobody whose turn it is: only the words are missing."""
+        self._plan = AdmissionPlan(waiting={})
+        self._is_outdated = False
+        """A job came that admits nobody; only the reasons of the plan are no longer complete."""
 
     def check(self, graph: JobGraph) -> None:
-        """Refuse a job that its queue could never let in."""
+        """Refuse a job that its queue could never admit."""
         limits = self._limits.get(graph.queue)
         if limits is None:
             raise InvalidInput(
@@ -81,33 +86,33 @@ class Queues:
             slots=slots_wanted(graph),
             submitted_at=to_run.submitted_at,
             priority=graph.priority,
-            cancelled=to_run.cancel_wanted,
+            is_cancelled=to_run.cancel_wanted,
         )
         self._jobs[graph.job_id] = self._applicants[graph.job_id] = job
-        if to_run.begun:
-            self._let_in(graph.job_id)
-            # Those who wait have less room left than they were told.
-            self._outdated = True
+        if to_run.was_admitted:
+            self._admit(graph.job_id)
+            # The reasons given to waiting jobs name more room than there is now.
+            self._is_outdated = True
         elif self._is_full(job):
-            self._outdated = True
+            self._is_outdated = True
         else:
             self._replan()
 
     async def wait_for_turn(self, job_id: JobId) -> None:
         await self._turns[job_id].wait()
 
-    def cancelled(self, job_id: JobId) -> None:
-        """Whoever still waits begins at once, for its master to end it."""
+    def admit_cancelled(self, job_id: JobId) -> None:
+        """Admit a waiting job that was cancelled, for its job master to end it."""
         job = self._jobs.get(job_id)
-        if job is not None and not job.begun:
-            self._jobs[job_id] = self._applicants[job_id] = replace(job, cancelled=True)
+        if job is not None and not job.is_admitted:
+            self._jobs[job_id] = self._applicants[job_id] = replace(job, is_cancelled=True)
             self._replan()
 
     def leave(self, job_id: JobId) -> None:
         job = self._jobs.pop(job_id, None)
         self._applicants.pop(job_id, None)
         self._turns.pop(job_id, None)
-        if job is not None and job.counts:
+        if job is not None and job.is_admitted:
             self._count(job, -1)
         self._replan()
 
@@ -124,8 +129,8 @@ class Queues:
         return [
             QueueOverview(
                 name=name,
-                running=sum(job.counts for job in members),
-                slots=sum(job.slots for job in members if job.counts),
+                running=sum(job.is_admitted for job in members),
+                slots=sum(job.slots for job in members if job.is_admitted),
                 max_running=self._limits[name].running_jobs,
                 max_slots=self._limits[name].slots,
                 waiting=tuple(
@@ -138,17 +143,17 @@ class Queues:
         ]
 
     def _waiting(self) -> Mapping[JobId, str]:
-        if self._outdated:
+        if self._is_outdated:
             self._replan()
         return self._plan.waiting
 
     def _is_full(self, job: QueuedJob) -> bool:
-        """Nobody of its queue begins before another one leaves, whoever is first in line."""
+        """Whether no job of its queue can be admitted before another one leaves."""
         queue = queue_of(job, self._limits)
-        return not job.cancelled and self._limits[queue].is_reached_by(self._used[queue])
+        return not job.is_cancelled and self._limits[queue].is_reached_by(self._used[queue])
 
     def _replan(self) -> None:
-        self._outdated = False
+        self._is_outdated = False
         self._plan = plan_admission(
             self._applicants.values(),
             self._limits,
@@ -157,14 +162,14 @@ class Queues:
             used=self._used,
         )
         for job_id in self._plan.admitted:
-            self._let_in(job_id)
+            self._admit(job_id)
 
-    def _let_in(self, job_id: JobId) -> None:
+    def _admit(self, job_id: JobId) -> None:
         job = self._jobs[job_id]
-        # One that is let in to be cancelled runs nothing and takes nobody's place.
-        self._jobs[job_id] = replace(job, begun=not job.cancelled)
+        # A job that is admitted only to be cancelled uses nothing of the limits.
+        self._jobs[job_id] = replace(job, is_admitted=not job.is_cancelled)
         self._applicants.pop(job_id, None)
-        if not job.cancelled:
+        if not job.is_cancelled:
             self._count(job, 1)
         self._turns[job_id].set()
 

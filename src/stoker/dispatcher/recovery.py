@@ -1,33 +1,87 @@
-"""What a new leader does with the records it finds. Pure."""
+"""What a new leader does with the records that it finds.
 
+The leader before may have died between any two writes, so each job is in one of four states:
+accepted and not ended (run it), ended with its clean-up unfinished (a dirty result: clean up),
+ended for good (only listed), or unreadable (quarantine).
+
+Invariant: a job with a result never runs again, even when the result itself cannot be read. And a
+store that cannot be read is never taken for an empty one: the leader reads again until it succeeds.
+"""
+
+import asyncio
+import itertools
+import logging
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
+from stoker.aio.retry import Backoff, retry
+from stoker.core.errors import StorageUnavailable
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
+from stoker.dispatcher.stores import Stores
 from stoker.gateways.job import JobToRun
 from stoker.ha.stores.job_graphs import StoredJob
 from stoker.ha.stores.job_results import ResultRecord, UnreadableJob
+
+log = logging.getLogger(__name__)
+
+RECOVERY_BACKOFF = Backoff(initial=timedelta(seconds=0.2), maximum=timedelta(seconds=10))
+READS_BEFORE_QUARANTINE = 6
+"""After so many reads, a file that cannot be read no longer holds up the other jobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
     run: tuple[JobToRun, ...] = ()
     clean_up: tuple[JobId, ...] = ()
-    """Ended, but their clean-up was not finished: they are never run again (RUN-08, RUN-09)."""
+    """Jobs that ended before their clean-up was finished; they never run again."""
     ended: tuple[JobResult, ...] = ()
     broken: tuple[UnreadableJob, ...] = ()
-    """Cannot be loaded: shown with the reason, their bytes kept; they harm no other job."""
+    """Jobs that cannot be loaded. They go to quarantine and harm no other job."""
     broken_and_cancelled: frozenset[JobId] = frozenset()
-    """Those of them whose cancel was acknowledged."""
+    """Broken jobs whose cancellation was acknowledged."""
+
+
+async def recover(stores: Stores, *, within: timedelta | None) -> Recovery | None:
+    """Read all records, again and again until that succeeds, and decide.
+
+    None when it takes longer than `within`, for a caller that cannot wait for ever.
+    """
+    tries = itertools.count()
+
+    async def read() -> Recovery:
+        results = await stores.results.all()
+        jobs = await stores.graphs.read_all(insistent=next(tries) >= READS_BEFORE_QUARANTINE)
+        cancelled = await stores.cancellations.all()
+        return decide_recovery(jobs, results, cancelled, await stores.attempts.jobs())
+
+    try:
+        async with asyncio.timeout(within.total_seconds() if within else None) as limit:
+            recovery = await retry(read, on=(StorageUnavailable,), backoff=RECOVERY_BACKOFF)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return None
+    log.info(
+        "recovered %d jobs to run, %d to clean up, %d ended, %d that cannot be loaded",
+        len(recovery.run),
+        len(recovery.clean_up),
+        len(recovery.ended),
+        len(recovery.broken),
+    )
+    for broken in recovery.broken:
+        log.error("job %s goes to quarantine: %s", broken.job_id, broken.reason)
+    return recovery
 
 
 def decide_recovery(
     jobs: Iterable[StoredJob | UnreadableJob],
     results: Iterable[ResultRecord | UnreadableJob],
     cancel_wanted: Container[JobId],
-    begun: Container[JobId] = frozenset(),
+    admitted: Container[JobId] = frozenset(),
 ) -> Recovery:
+    """Pure. `admitted` are the jobs that had their turn before, known by their attempts."""
     results = list(results)
     records = [record for record in results if isinstance(record, ResultRecord)]
     # A result that cannot be read is a result all the same: the job has ended somehow.
@@ -46,7 +100,7 @@ def decide_recovery(
                         submitted_at=record.submitted_at,
                         recovered=True,
                         cancel_wanted=record.job_id in cancel_wanted,
-                        begun=record.job_id in begun,
+                        was_admitted=record.job_id in admitted,
                     )
                 )
             case UnreadableJob(job_id=job_id) if job_id not in ended:

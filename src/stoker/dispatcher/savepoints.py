@@ -1,7 +1,8 @@
-"""Savepoint operations of the leading dispatcher: each trigger runs once, and is asked for by id.
+"""Savepoints that were triggered at the leading dispatcher, by trigger id.
 
-The REST server keeps results for its clients; these are kept for it, so that a call that has to
-be repeated finds the operation that it had begun.
+The REST server may have to repeat a call whose answer it did not receive. A repeated trigger must
+not take a second savepoint, so the same id means the same operation, and its outcome is kept here
+for a while.
 """
 
 import asyncio
@@ -9,7 +10,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from stoker.aio.scope import TaskScope
 from stoker.core.checkpoints import SavepointRequest, SavepointTaken
 from stoker.core.errors import (
     CannotTakeSavepoint,
@@ -24,7 +24,8 @@ from stoker.gateways.dispatcher import SavepointStatus
 
 log = logging.getLogger(__name__)
 
-MOST_KEPT = 1000
+MAX_OPERATIONS = 1000
+"""Beyond this number the oldest finished operations are forgotten."""
 
 CancelJob = Callable[[JobId], Awaitable[None]]
 
@@ -36,15 +37,14 @@ class _Operation:
 
 
 class SavepointTriggers:
-    def __init__(self, live: LiveJobs, scope: TaskScope) -> None:
-        self._live = live
-        self._scope = scope
+    def __init__(self, jobs: LiveJobs) -> None:
+        self._jobs = jobs
         self._operations: dict[tuple[JobId, str], _Operation] = {}
 
     def trigger(
         self, job_id: JobId, trigger_id: str, request: SavepointRequest, cancel: CancelJob
     ) -> None:
-        """The same id again is the same operation (OPS-01)."""
+        """Begin the operation, or do nothing when it was triggered with this id before."""
         key = (job_id, trigger_id)
         known = self._operations.get(key)
         if known is not None:
@@ -57,30 +57,30 @@ class SavepointTriggers:
         if request.stop and request.cancel:
             raise InvalidInput("a job is either stopped or cancelled with a savepoint, not both")
         self._forget_old()
-        task = self._scope.spawn(
+        task = self._jobs.scope.spawn(
             f"savepoint {trigger_id}", self._outcome(job_id, trigger_id, request, cancel)
         )
         self._operations[key] = _Operation(request, task)
 
-    def under_way(self) -> set["asyncio.Task[SavepointStatus]"]:
+    def running_tasks(self) -> set["asyncio.Task[SavepointStatus]"]:
         return {each.task for each in self._operations.values() if not each.task.done()}
 
-    def stopped(self) -> set[JobId]:
-        """Jobs whose stop has succeeded, whether they have ended yet or not."""
+    def stopped_jobs(self) -> set[JobId]:
+        """Jobs that were stopped with a savepoint, whether or not their end is on record yet."""
         return {
             job_id
             for (job_id, _), each in self._operations.items()
             if each.request.stop and each.task.done() and each.task.result().taken is not None
         }
 
-    def knows(self, job_id: JobId, trigger_id: str) -> bool:
+    def has(self, job_id: JobId, trigger_id: str) -> bool:
         return (job_id, trigger_id) in self._operations
 
     async def _outcome(
         self, job_id: JobId, trigger_id: str, request: SavepointRequest, cancel: CancelJob
     ) -> SavepointStatus:
         try:
-            job = self._live.get(job_id)
+            job = self._jobs.get(job_id)
             running = job.running.value if job is not None else None
             if running is None:
                 raise CannotTakeSavepoint(f"job {job_id} is not running; try again when it is")
@@ -102,5 +102,5 @@ class SavepointTriggers:
 
     def _forget_old(self) -> None:
         done = [key for key, operation in self._operations.items() if operation.task.done()]
-        for key in done[: max(0, len(self._operations) - MOST_KEPT)]:
+        for key in done[: max(0, len(self._operations) - MAX_OPERATIONS)]:
             del self._operations[key]

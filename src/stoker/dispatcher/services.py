@@ -1,4 +1,4 @@
-"""What a dispatcher is given."""
+"""What a dispatcher needs from its process."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -39,4 +39,4 @@ class DispatcherServices:
     repartition: RepartitionState = cannot_repartition
     undriven_jobs: UndrivenJobs = field(default_factory=UndrivenJobs)
     shutdowns: ShutdownFollower | None = None
-    """Ends the process when the cluster has ended; None where it has no end."""
+    """Ends the process when the cluster has ended; None where the cluster cannot be ended."""

@@ -1,9 +1,11 @@
 """The durable records of one leadership, and the steps that remove what an ended job left."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from stoker.blob.server import BlobServer
-from stoker.core.ids import Ids
+from stoker.core.ids import Ids, JobId
 from stoker.dispatcher.cleanup import CleanupStep
 from stoker.ha.leadership import Leadership
 from stoker.ha.stores.attempts import AttemptStore
@@ -15,19 +17,34 @@ from stoker.ha.stores.shutdowns import ShutdownStore
 from stoker.storage.contract import Storage
 
 
+class JobLocks:
+    """One lock for each job; it exists for as long as somebody holds or awaits it.
+
+    Submission, quarantine, replacement and sweep each read the records of a job and then act on
+    them. The lock keeps the others from acting on the same job in between.
+    """
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[JobId, asyncio.Lock] = WeakValueDictionary()
+
+    def __call__(self, job_id: JobId) -> asyncio.Lock:
+        return self._locks.setdefault(job_id, asyncio.Lock())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stores:
     leadership: Leadership
-    """Whose writes they are."""
+    """Fences every write of these stores."""
     graphs: JobGraphStore
     results: JobResultStore
     cancellations: CancellationStore
     attempts: AttemptStore
     replacements: ReplacementStore
     shutdowns: ShutdownStore
+    locks: JobLocks = field(default_factory=JobLocks)
 
 
-def stores_of(leadership: Leadership, storage: Storage, ids: Ids) -> Stores:
+def open_stores(leadership: Leadership, storage: Storage, ids: Ids) -> Stores:
     return Stores(
         leadership=leadership,
         graphs=JobGraphStore(leadership, storage, ids),

@@ -1,8 +1,13 @@
-"""Jobs that nobody drives yet, and whose attempts therefore nobody can replace.
+"""Jobs that no job master drives at the moment, and that no other process can drive either.
 
-A job in quarantine, or of a leader that is still reading the records, has no master that would
-renew the leases of its attempts. The leading process vouches for them meanwhile: a master of the
-job that begins later counts a whole lease from its own start.
+Attempts run under leases, which the master of their job renews. A job in quarantine has no master,
+nor has any job while a new leader is still reading the records; its attempts would die with their
+leases although nothing is wrong with them. So the leading process vouches for such attempts: no
+other attempt can replace them, because a job master that starts later counts a whole lease from
+its own start before it replaces anything.
+
+Invariant: the process vouches only while it is certain to lead, for otherwise another process
+might drive the job.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,31 +19,30 @@ from stoker.ha.leadership import Leadership
 IsUndriven = Callable[[JobId], bool]
 
 
-def _all(_job_id: JobId) -> bool:
+def _every_job(_job_id: JobId) -> bool:
     return True
 
 
 class UndrivenJobs:
-    """Of a process, through all its leaderships."""
+    """Lives as long as its process, through all the terms in which the process leads."""
 
     def __init__(self) -> None:
         self._leadership: Leadership | None = None
-        self._is_undriven: IsUndriven = _all
+        self._is_undriven: IsUndriven = _every_job
 
     @contextmanager
     def enter(self, leadership: Leadership) -> Iterator[None]:
-        """At first nobody is led: no master of a job has begun."""
-        self._leadership, self._is_undriven = leadership, _all
+        """Begin a term. No job master has started yet, so every job counts as undriven."""
+        self._leadership, self._is_undriven = leadership, _every_job
         try:
             yield
         finally:
             self._leadership = None
 
     def decide_by(self, is_undriven: IsUndriven) -> None:
-        """From when on masters of jobs begin."""
+        """Ask this function about each job from now on, because job masters start now."""
         self._is_undriven = is_undriven
 
     def includes(self, job_id: JobId) -> bool:
-        """Only while nobody else can lead, who might lead the job."""
         leadership = self._leadership
         return leadership is not None and leadership.grant.is_certain and self._is_undriven(job_id)

@@ -1,4 +1,4 @@
-"""What the dispatcher holds of a job that runs in its own process."""
+"""The interface between the dispatcher and the job masters in its process."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +13,7 @@ from stoker.core.states import JobStatus
 
 @dataclass(frozen=True, kw_only=True)
 class JobEnd:
-    """The terminal state that the job master decided, once."""
+    """The terminal state of a job. The job master decides it once."""
 
     details: JobDetails
     failure: Failure | None = None
@@ -25,20 +25,20 @@ class JobToRun:
     submitted_at: int
     recovered: bool = False
     cancel_wanted: bool = False
-    begun: bool = False
-    """It has had its turn before: it does not queue again."""
+    was_admitted: bool = False
+    """The job had its turn under an earlier leader and does not queue again."""
 
 
 class RunningJob(Protocol):
     @property
     def status(self) -> JobStatus:
-        """As in its details, which take longer to make."""
+        """The status in `details`, which take longer to make."""
         ...
 
     def details(self) -> JobDetails: ...
 
-    def set_change_listener(self, tell: Callable[[], None]) -> None:
-        """From now on, after each change of its status or of its tasks' states."""
+    def set_change_listener(self, listener: Callable[[], None]) -> None:
+        """Call it after each change of the status of the job or of the states of its tasks."""
         ...
 
     async def wait_for_change(self, known: JobStatus) -> JobStatus:
@@ -46,17 +46,17 @@ class RunningJob(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Begin to cancel; the caller has made the wish durable before."""
+        """Begin to cancel. The caller has made the cancellation durable before."""
         ...
 
     async def savepoint(self, request: SavepointRequest) -> SavepointTaken:
-        """Take one, and stop the job with it if that is wanted. Raises with the cause.
+        """Take a savepoint, and stop the job with it if the request says so.
 
         CannotTakeSavepoint when the job is of the wrong kind or in the wrong state.
         """
         ...
 
-    async def ended(self) -> JobEnd:
+    async def wait_for_end(self) -> JobEnd:
         """Wait for the job's terminal state."""
         ...
 

@@ -127,7 +127,7 @@ class JobMasterRunner:
             )
         return await self._savepoints.perform(request)
 
-    async def ended(self) -> JobEnd:
+    async def wait_for_end(self) -> JobEnd:
         return await asyncio.shield(self._end)
 
     def on_leading_ended(self, leading: "asyncio.Task[None]") -> None:

@@ -45,7 +45,7 @@ class FakeJob:
         self.to_run = to_run
         self._status = Latest(JobStatus.RUNNING)
         self._end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
-        self._tell_change: Callable[[], None] = lambda: None
+        self._on_change: Callable[[], None] = lambda: None
         self.cancels = 0
 
     def details(self) -> JobDetails:
@@ -63,8 +63,8 @@ class FakeJob:
     def status(self) -> JobStatus:
         return self._status.value
 
-    def set_change_listener(self, tell: Callable[[], None]) -> None:
-        self._tell_change = tell
+    def set_change_listener(self, listener: Callable[[], None]) -> None:
+        self._on_change = listener
 
     async def wait_for_change(self, known: JobStatus) -> JobStatus:
         return await self._status.wait_for_change(known)
@@ -73,12 +73,12 @@ class FakeJob:
         self.cancels += 1
         self.finish(JobStatus.CANCELED)
 
-    async def ended(self) -> JobEnd:
+    async def wait_for_end(self) -> JobEnd:
         return await asyncio.shield(self._end)
 
     def finish(self, status: JobStatus = JobStatus.FINISHED) -> None:
         self._status.set(status)
-        self._tell_change()
+        self._on_change()
         self._end.set_result(JobEnd(details=msgspec.structs.replace(self.details(), end=7)))
 
     def break_down(self, error: Exception) -> None:

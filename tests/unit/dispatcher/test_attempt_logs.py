@@ -10,7 +10,7 @@ from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.results import AttemptDetails, JobDetails, RegionDetails
 from stoker.core.states import ExecutionState
 from stoker.dispatcher.attempt_logs import AttemptLogReader
-from stoker.dispatcher.orphans import KnownJobs, is_wanted
+from stoker.dispatcher.sweep import KnownJobs, is_wanted
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.resourcemanager import TaskExecutorDetails
 from stoker.ha.keys import LOG_CHUNK_BYTES, log_chunk

@@ -1,4 +1,4 @@
-"""The live jobs by differences."""
+"""The index of live jobs, by differences."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,48 +20,48 @@ STATES = st.sampled_from([JobStatus.CREATED, JobStatus.RUNNING, None])
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), STATES, st.booleans())))
-def test_who_follows_by_differences_knows_every_live_job(
+def test_a_follower_of_the_differences_knows_every_live_job(
     steps: list[tuple[str, JobStatus | None, bool]],
 ) -> None:
     jobs: dict[JobId, JobSummary] = {}
-    told = LiveJobIndex(jobs.get)
+    index = LiveJobIndex(jobs.get)
     known: dict[JobId, JobSummary] = {}
-    revision = told.revision
-    for name, status, look in [*steps, ("a", None, True)]:
+    revision = index.revision
+    for name, status, ask in [*steps, ("a", None, True)]:
         job_id = JobId(name)
         if status is None:
             jobs.pop(job_id, None)
         else:
             jobs[job_id] = summary(name, status)
-        told.changed(job_id)
-        if look:
-            since = told.since(revision)
+        index.mark_changed(job_id)
+        if ask:
+            since = index.since(revision)
             assert since is not None
             changed, gone = since
             known |= {job.job_id: job for job in changed}
             for gone_id in gone:
                 known.pop(gone_id, None)
-            revision = told.revision
+            revision = index.revision
             assert known == jobs
-            assert sorted(job.job_id for job in told.summaries()) == sorted(jobs)
+            assert sorted(job.job_id for job in index.summaries()) == sorted(jobs)
 
 
-def test_a_job_that_was_told_of_and_looks_the_same_is_no_news() -> None:
+def test_a_job_with_an_unchanged_summary_is_not_reported_again() -> None:
     jobs = {JobId("a"): summary("a", JobStatus.RUNNING)}
-    told = LiveJobIndex(jobs.get)
-    told.changed(JobId("a"))
-    revision = told.revision
-    told.changed(JobId("a"))
-    assert told.since(revision) == ([], [])
+    index = LiveJobIndex(jobs.get)
+    index.mark_changed(JobId("a"))
+    revision = index.revision
+    index.mark_changed(JobId("a"))
+    assert index.since(revision) == ([], [])
 
 
-def test_changes_that_are_too_long_ago_cannot_be_told() -> None:
+def test_changes_that_are_too_old_are_not_reported() -> None:
     jobs: dict[JobId, JobSummary] = {}
-    told = LiveJobIndex(jobs.get)
+    index = LiveJobIndex(jobs.get)
     for number in range(MAX_CHANGES + 1):
         jobs[JobId(str(number))] = summary(str(number), JobStatus.RUNNING)
-        told.changed(JobId(str(number)))
-    assert told.since(0) is None
-    assert told.since(-1) is None
-    assert told.since(1) is not None
-    assert told.since(told.revision + 1) is None, "of another leader"
+        index.mark_changed(JobId(str(number)))
+    assert index.since(0) is None
+    assert index.since(-1) is None
+    assert index.since(1) is not None
+    assert index.since(index.revision + 1) is None, "a revision of another leader"

@@ -14,7 +14,7 @@ from stoker.core.errors import InvalidOption
 from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source
 from stoker.core.ids import JobId
 from stoker.dispatcher.options import QueueOptions
-from stoker.dispatcher.queue_order import Plan, QueuedJob, QueueLimits, plan_admission
+from stoker.dispatcher.queue_order import AdmissionPlan, QueuedJob, QueueLimits, plan_admission
 from stoker.dispatcher.queues import Queues, limits_of
 from stoker.gateways.job import JobToRun
 
@@ -27,7 +27,7 @@ def queued(name: str, at: int = 0, **more: object) -> QueuedJob:
     return QueuedJob(job_id=JobId(name), submitted_at=at, **facts)  # type: ignore[arg-type]
 
 
-def plan(*jobs: QueuedJob, now: int = 0, **limits: int) -> Plan:
+def plan(*jobs: QueuedJob, now: int = 0, **limits: int) -> AdmissionPlan:
     return plan_admission(jobs, {"q": QueueLimits(**limits)}, now=now, ageing=AGEING)
 
 
@@ -40,23 +40,27 @@ def test_first_come_first_served_and_the_others_hear_why_they_wait() -> None:
     assert decided.admitted == ("a",)
     assert dict(decided.waiting) == {
         "b": "queue q is at its limit of 1 running job",
-        "c": "queue q is at its limit of 1 running job; 1 job of the queue before it",
+        "c": "queue q is at its limit of 1 running job; 1 job ahead of it in the queue",
     }
 
 
 def test_those_that_run_count_also_when_they_are_more_than_the_limit_allows() -> None:
-    running = [queued(str(number), begun=True) for number in range(3)]
+    running = [queued(str(number), is_admitted=True) for number in range(3)]
     assert plan(*running, queued("late"), running_jobs=2).admitted == ()
     assert plan(*running, queued("late"), running_jobs=4).admitted == ("late",)
 
 
 def test_a_small_job_does_not_overtake_a_large_one_in_its_queue() -> None:
-    jobs = (queued("runs", slots=3, begun=True), queued("large", 1, slots=2), queued("small", 2))
+    jobs = (
+        queued("runs", slots=3, is_admitted=True),
+        queued("large", 1, slots=2),
+        queued("small", 2),
+    )
     decided = plan(*jobs, slots=4)
     assert decided.admitted == ()
     assert dict(decided.waiting) == {
         "large": "needs 2 slots, and queue q has 1 left of its limit of 4",
-        "small": "queue q serves those before it first; 1 job of the queue before it",
+        "small": "queue q serves the jobs before it first; 1 job ahead of it in the queue",
     }
 
 
@@ -73,7 +77,11 @@ def test_a_job_that_its_queue_can_never_let_in_stands_in_nobodys_way() -> None:
 
 
 def test_one_that_was_cancelled_is_let_in_to_end_and_takes_nobodys_place() -> None:
-    jobs = (queued("runs", begun=True), queued("next", 1), queued("gone", 2, cancelled=True))
+    jobs = (
+        queued("runs", is_admitted=True),
+        queued("next", 1),
+        queued("gone", 2, is_cancelled=True),
+    )
     assert plan(*jobs, running_jobs=1).admitted == ("gone",)
     assert plan(*jobs, running_jobs=2).admitted == ("gone", "next")
 
@@ -132,21 +140,21 @@ def test_until_all_have_run_no_limit_is_exceeded_and_the_line_is_kept(
     for _ in range(3 * len(jobs) + 1):
         decided = plan_admission(world.values(), limits, now=0, ageing=timedelta(0))
         assert set(decided.admitted) | set(decided.waiting) == {
-            job.job_id for job in world.values() if not job.begun
+            job.job_id for job in world.values() if not job.is_admitted
         }
         for job_id in decided.admitted:
             job = world[job_id]
             order[job.queue].append(job)
             world[job_id] = queued(
-                job_id, queue=job.queue, slots=job.slots, priority=job.priority, begun=True
+                job_id, queue=job.queue, slots=job.slots, priority=job.priority, is_admitted=True
             )
         for name, limit in limits.items():
-            running = [job for job in world.values() if job.queue == name and job.begun]
+            running = [job for job in world.values() if job.queue == name and job.is_admitted]
             assert limit.running_jobs is None or len(running) <= limit.running_jobs
             assert limit.slots is None or sum(job.slots for job in running) <= limit.slots
-        begun = sorted(job.job_id for job in world.values() if job.begun)
-        if begun:
-            del world[random.choice(begun)]
+        is_admitted = sorted(job.job_id for job in world.values() if job.is_admitted)
+        if is_admitted:
+            del world[random.choice(is_admitted)]
     assert set(world) == hopeless
     for line in order.values():
         places = [(-job.priority, job.submitted_at, job.job_id) for job in line]
@@ -156,7 +164,7 @@ def test_until_all_have_run_no_limit_is_exceeded_and_the_line_is_kept(
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["enter", "enter", "begun", "leave", "cancel"]),
+            st.sampled_from(["enter", "enter", "admitted", "leave", "cancel"]),
             st.integers(0, 8),
             st.sampled_from(["a", "default", "former"]),
             st.integers(1, 3),
@@ -167,7 +175,7 @@ def test_until_all_have_run_no_limit_is_exceeded_and_the_line_is_kept(
     st.none() | st.integers(1, 4),
 )
 @example(
-    [("enter", 2, "default", 1), ("enter", 1, "default", 2), ("begun", 0, "default", 1)], None, 2
+    [("enter", 2, "default", 1), ("enter", 1, "default", 2), ("admitted", 0, "default", 1)], None, 2
 )
 def test_the_queues_decide_as_if_they_looked_at_all_jobs_each_time(
     steps: list[tuple[str, int, str, int]], most_jobs: int | None, most_slots: int | None
@@ -185,24 +193,30 @@ async def _follow(options: QueueOptions, steps: list[tuple[str, int, str, int]])
     for at, (step, number, queue, slots) in enumerate(steps):
         job_id = JobId(f"{number:032x}")
         job = world.get(job_id)
-        if step in ("enter", "begun") and job is None:
-            begun = step == "begun"
+        if step in ("enter", "admitted") and job is None:
+            is_admitted = step == "admitted"
             world[job_id] = QueuedJob(
-                job_id=job_id, queue=queue, slots=slots, submitted_at=at, begun=begun
+                job_id=job_id, queue=queue, slots=slots, submitted_at=at, is_admitted=is_admitted
             )
-            queues.enter(JobToRun(graph=_graph(job_id, queue, slots), submitted_at=at, begun=begun))
+            queues.enter(
+                JobToRun(
+                    graph=_graph(job_id, queue, slots), submitted_at=at, was_admitted=is_admitted
+                )
+            )
         elif step == "leave" and job is not None:
             del world[job_id]
             queues.leave(job_id)
-        elif step == "cancel" and job is not None and not job.begun:
-            world[job_id] = replace(job, cancelled=True)
-            queues.cancelled(job_id)
+        elif step == "cancel" and job is not None and not job.is_admitted:
+            world[job_id] = replace(job, is_cancelled=True)
+            queues.admit_cancelled(job_id)
         decided = plan_admission(world.values(), limits, now=50, ageing=options.ageing)
         for admitted in decided.admitted:
             entered = world[admitted]
-            world[admitted] = replace(entered, begun=not entered.cancelled)
+            world[admitted] = replace(entered, is_admitted=not entered.is_cancelled)
         let_in = {each for each in world if queues._turns[each].is_set()}
-        assert let_in == {each.job_id for each in world.values() if each.begun or each.cancelled}
+        assert let_in == {
+            each.job_id for each in world.values() if each.is_admitted or each.is_cancelled
+        }
         assert {each: queues.why_waiting(each) for each in world} == {
             each: decided.waiting.get(each) for each in world
         }

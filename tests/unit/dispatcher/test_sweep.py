@@ -12,9 +12,8 @@ from stoker.core.graph import JobGraph, JobType
 from stoker.core.ids import Ids, JobId
 from stoker.core.results import JobDetails, JobResult
 from stoker.core.states import JobStatus
-from stoker.dispatcher.job_locks import JobLocks
 from stoker.dispatcher.options import DispatcherOptions
-from stoker.dispatcher.stores import Stores, stores_of
+from stoker.dispatcher.stores import Stores, open_stores
 from stoker.dispatcher.sweep import OrphanSweep
 from stoker.ha import keys
 from stoker.ha.coordinator import Put
@@ -39,14 +38,12 @@ class World:
         storage.wall_clock = lambda: self.now
         self.live: set[JobId] = set()
         self.quarantined: set[JobId] = set()
-        self.locks = JobLocks()
         self.sweep = OrphanSweep(
             storage,
             stores,
             DispatcherOptions(),
             live=lambda: self.live,
             is_quarantined=lambda job_id: job_id in self.quarantined,
-            locks=self.locks,
             wall_clock=lambda: self.now,
         )
 
@@ -77,7 +74,7 @@ async def world() -> AsyncIterator[World]:
     coordinator = coordination.session()
     leadership = await seize_leadership(coordinator, ids=ids)
     storage = MemoryStorage()
-    world = World(stores_of(leadership, storage, ids), storage, ids)
+    world = World(open_stores(leadership, storage, ids), storage, ids)
     world.coordination, world.coordinator = coordination, coordinator
     yield world
     await coordinator.close()

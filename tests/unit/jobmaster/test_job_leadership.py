@@ -198,7 +198,7 @@ def test_a_job_that_is_left_is_suspended_and_its_master_gone() -> None:
                 await asyncio.sleep(1)
                 leader = await world.published()
                 assert leader is not None
-                ended = asyncio.ensure_future(job.ended())
+                ended = asyncio.ensure_future(job.wait_for_end())
             assert not ended.done(), "no end was decided, so none can be recorded"
             assert await world.published() is None
             with pytest.raises(StokerError):
@@ -239,7 +239,7 @@ def test_a_job_whose_master_cannot_be_made_has_failed_with_the_reason(
         world = World()
         async with world.leading(), world.job() as job:
             async with asyncio.timeout(10):
-                end = await job.ended()
+                end = await job.wait_for_end()
             assert end.details.status is JobStatus.FAILED
             assert end.failure is not None
             assert end.failure.message == "no such thing"
@@ -266,11 +266,11 @@ def test_a_job_that_has_ended_gets_no_master_again(monkeypatch: pytest.MonkeyPat
             await asyncio.sleep(1)
             job.cancel()
             async with asyncio.timeout(10):
-                end = await job.ended()
+                end = await job.wait_for_end()
             assert end.details.status is JobStatus.CANCELED
             await world.lose_and_regain()
             await world.lose_and_regain()
             assert len(made) == 1
-            assert (await job.ended()) is end
+            assert (await job.wait_for_end()) is end
 
     run_virtual(story)

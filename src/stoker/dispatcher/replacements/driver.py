@@ -1,10 +1,15 @@
-"""One replacement of a job, carried from where its record stands to its end."""
+"""Carries one replacement from the phase on record to its end.
+
+`decide` says what the next step is; this module observes the jobs, does the step, and puts each
+new phase on record. A step that may succeed later is retried; one that is refused for good becomes
+the `refusal` from which `decide` chooses the way back.
+"""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import assert_never
+from dataclasses import replace
+from typing import Protocol, assert_never
 
 import msgspec
 
@@ -26,18 +31,18 @@ from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.dispatcher.replacements.decide import (
-    Advance,
-    CancelNew,
-    Divide,
-    JobSeen,
-    Stop,
-    StopSeen,
-    SubmitNew,
-    SubmitOld,
-    Wait,
-    World,
+    AdvancePhase,
+    CancelNewVersion,
+    JobSnapshot,
+    Observation,
+    Repartition,
+    StopOldVersion,
+    StopProgress,
+    SubmitNewVersion,
+    SubmitOldVersion,
+    WaitForChange,
     decide,
-    seen,
+    snapshot_of,
 )
 from stoker.dispatcher.replacements.saved_job import saved_job
 from stoker.dispatcher.services import DispatcherServices
@@ -47,28 +52,39 @@ from stoker.savepoints.locations import locate, read_manifest
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5
-PAUSE_SECONDS = 2.0
-"""After something that may go better next time."""
-BROKEN_PAUSE_SECONDS = 30.0
+POLL_SECONDS = 0.5
+"""Pause before the jobs are observed again."""
+RETRY_SECONDS = 2.0
+"""Pause after an error that a retry may overcome."""
+BROKEN_RETRY_SECONDS = 30.0
+"""Pause after an unexpected exception."""
 
 _RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hands:
-    """What the dispatcher does for a replacement, as it does it for clients."""
+class DispatcherActions(Protocol):
+    """What a replacement asks of the dispatcher. The dispatcher does the same for clients."""
 
-    submit: Callable[[JobGraph], Awaitable[Submitted]]
-    details: Callable[[JobId], Awaitable[JobDetails]]
-    cancel: Callable[[JobId], Awaitable[None]]
-    check_takes_savepoints: Callable[[JobId], None]
-    check_artifacts: Callable[[JobGraph], Awaitable[None]]
-    trigger_savepoint: Callable[[JobId, str, SavepointRequest], None]
-    savepoint_status: Callable[[JobId, str, float], Awaitable[SavepointStatus]]
+    async def submit_job(self, graph: JobGraph) -> Submitted: ...
+
+    async def job_details(self, job_id: JobId) -> JobDetails: ...
+
+    async def cancel_job(self, job_id: JobId) -> None: ...
+
+    def check_takes_savepoints(self, job_id: JobId) -> None: ...
+
+    async def check_artifacts(self, graph: JobGraph) -> None: ...
+
+    def trigger_savepoint(
+        self, job_id: JobId, trigger_id: str, request: SavepointRequest
+    ) -> None: ...
+
+    async def savepoint_status(
+        self, job_id: JobId, trigger_id: str, seconds: float
+    ) -> SavepointStatus: ...
 
 
-class Carrying:
+class ReplacementDriver:
     def __init__(
         self,
         plan: Replacement,
@@ -76,14 +92,14 @@ class Carrying:
         *,
         store: ReplacementStore,
         services: DispatcherServices,
-        hands: Hands,
+        dispatcher: DispatcherActions,
     ) -> None:
         self.plan = Latest(plan)
         self._fresh_order = fresh_order
         self._store = store
         self._services = services
-        self._hands = hands
-        self._divided: str | None = None
+        self._dispatcher = dispatcher
+        self._repartitioned: str | None = None
         self._refusal: str | None = None
         self._phase_since = asyncio.get_running_loop().time()
         self._steady_since: float | None = None
@@ -96,64 +112,64 @@ class Carrying:
                 raise
             except StokerError as error:
                 log.warning("replacement %s: %s", self.plan.value.trigger_id, error)
-                await asyncio.sleep(PAUSE_SECONDS)
-            # The border between one replacement and all jobs: its faults stay its own.
+                await asyncio.sleep(RETRY_SECONDS)
+            # The border between one replacement and all jobs: a fault harms only this replacement.
             except Exception:
-                log.exception("replacement %s does not go on", self.plan.value.trigger_id)
-                await asyncio.sleep(BROKEN_PAUSE_SECONDS)
+                log.exception("replacement %s failed unexpectedly", self.plan.value.trigger_id)
+                await asyncio.sleep(BROKEN_RETRY_SECONDS)
 
     async def _step(self) -> None:
         plan = self.plan.value
-        step = decide(plan, await self._look(plan), self._fresh_order)
+        step = decide(plan, await self._observe(plan), self._fresh_order)
         match step:
-            case Wait():
-                await asyncio.sleep(LOOK_SECONDS)
-            case Advance(plan=following):
+            case WaitForChange():
+                await asyncio.sleep(POLL_SECONDS)
+            case AdvancePhase(plan=following):
                 await self._advance(following)
-            case Stop():
+            case StopOldVersion():
                 self._stop(plan)
-            case Divide():
-                await self._divide(plan)
-            case SubmitNew():
+            case Repartition():
+                await self._repartition(plan)
+            case SubmitNewVersion():
                 await self._submit(lambda: self._new_version(plan))
-            case SubmitOld():
+            case SubmitOldVersion():
                 await self._submit(lambda: self._old_version(plan))
-            case CancelNew():
+            case CancelNewVersion():
                 await self._cancel(plan.new_id)
             case _:
                 assert_never(step)
 
-    async def _look(self, plan: Replacement) -> World:
+    async def _observe(self, plan: Replacement) -> Observation:
         now = asyncio.get_running_loop().time()
-        new = await self._job(plan.new_id)
+        new = await self._snapshot(plan.new_id)
         if plan.phase is ReplacementPhase.ENDING and new is not None:
-            new = replace(new, retained=await self._further(plan, new.retained))
+            new = replace(new, retained=await self._best_origin(plan, new.retained))
         if plan.phase is ReplacementPhase.WATCHING and new is not None and new.runs:
             self._steady_since = now if self._steady_since is None else self._steady_since
         else:
             self._steady_since = None
-        return World(
+        return Observation(
             in_phase_seconds=now - self._phase_since,
             steady_seconds=None if self._steady_since is None else now - self._steady_since,
-            old=await self._job(plan.job_id),
+            old=await self._snapshot(plan.job_id),
             new=new,
-            back=await self._job(plan.back_id),
-            stop=await self._stop_seen(plan),
-            divided=self._divided,
+            restored=await self._snapshot(plan.back_id),
+            stop=await self._stop_progress(plan),
+            repartitioned=self._repartitioned,
             refusal=self._refusal,
         )
 
-    async def _further(self, plan: Replacement, retained: str | None) -> str | None:
-        """The checkpoint, if any query has committed more in it than when the job was stopped.
+    async def _best_origin(self, plan: Replacement, retained: str | None) -> str | None:
+        """The retained checkpoint if any query has committed a batch after the savepoint.
 
-        Otherwise the savepoint is the better origin: no other version has touched it.
+        Otherwise the savepoint is the better origin, because no other version has touched it.
         """
         if retained is None or plan.savepoint is None:
             return None
-        known = await self._batches(plan.savepoint)
-        reached = await self._batches(retained)
-        went_on = any(batch > known.get(region, -1) for region, batch in reached.items())
-        return retained if went_on else None
+        before = await self._batches(plan.savepoint)
+        after = await self._batches(retained)
+        has_committed = any(batch > before.get(region, -1) for region, batch in after.items())
+        return retained if has_committed else None
 
     async def _batches(self, path: str) -> dict[str, int]:
         try:
@@ -163,20 +179,20 @@ class Carrying:
             return {}
         return manifest.batches
 
-    async def _job(self, job_id: JobId) -> JobSeen | None:
+    async def _snapshot(self, job_id: JobId) -> JobSnapshot | None:
         try:
-            return seen(await self._hands.details(job_id))
+            return snapshot_of(await self._dispatcher.job_details(job_id))
         except JobNotFound:
             return None
 
-    async def _stop_seen(self, plan: Replacement) -> StopSeen | None:
+    async def _stop_progress(self, plan: Replacement) -> StopProgress | None:
         try:
-            status = await self._hands.savepoint_status(plan.job_id, plan.order, 0)
+            status = await self._dispatcher.savepoint_status(plan.job_id, plan.order, 0)
         except NotFound:
             return None
         if not status.done:
-            return StopSeen()
-        return StopSeen(done=True, failure=status.message if status.taken is None else None)
+            return StopProgress()
+        return StopProgress(is_done=True, failure=status.message if status.taken is None else None)
 
     async def _advance(self, following: Replacement) -> None:
         following = msgspec.structs.replace(following, changed=self._services.wall_clock())
@@ -184,7 +200,7 @@ class Carrying:
         before = self.plan.value
         if following.phase is not before.phase:
             log.info(
-                "job %s is replaced (%s): %s %s",
+                "replacement of job %s (%s): %s %s",
                 *(following.job_id, following.kind, following.phase, following.reason),
             )
             self._phase_since = asyncio.get_running_loop().time()
@@ -193,18 +209,18 @@ class Carrying:
 
     def _stop(self, plan: Replacement) -> None:
         failpoint("replacements.before-stop")
-        self._hands.trigger_savepoint(
+        self._dispatcher.trigger_savepoint(
             plan.job_id,
             plan.order,
             SavepointRequest(directory=plan.directory, stop=True, savepoint_id=plan.order),
         )
 
-    async def _divide(self, plan: Replacement) -> None:
+    async def _repartition(self, plan: Replacement) -> None:
         assert plan.savepoint is not None
         assert plan.partitions is not None
         failpoint("replacements.before-division")
         try:
-            self._divided = await self._services.repartition(plan.savepoint, plan.partitions)
+            self._repartitioned = await self._services.repartition(plan.savepoint, plan.partitions)
         except StokerError as error:
             if error.retriable:
                 raise
@@ -212,11 +228,11 @@ class Carrying:
         failpoint("replacements.after-division")
 
     async def _submit(self, version: Callable[[], Awaitable[JobGraph]]) -> None:
-        """What is refused is refused for good; everything else is tried again."""
+        """An error that a retry cannot overcome becomes the refusal; any other error is retried."""
         try:
             graph = await version()
             failpoint("replacements.before-submission")
-            await self._hands.submit(graph)
+            await self._dispatcher.submit_job(graph)
         except (Fenced, SessionExpired):
             raise
         except StokerError as error:
@@ -226,7 +242,7 @@ class Carrying:
         failpoint("replacements.after-submission")
 
     async def _new_version(self, plan: Replacement) -> JobGraph:
-        # What it commits must not be lost or written twice if it has to go.
+        # After a rollback the old version continues from the last commit of this one.
         retaining = {_RETENTION: "RETAIN_ON_CANCELLATION"}
         origin = plan.origin or plan.savepoint or ""
         if plan.kind is ReplacementKind.RESCALE:
@@ -241,7 +257,7 @@ class Carrying:
     async def _old_version(self, plan: Replacement) -> JobGraph:
         configuration: dict[str, str] = {}
         if plan.kind is ReplacementKind.RESCALE and plan.origin is not None:
-            # It goes on from what the new version has committed, which is divided anew.
+            # Its origin is a checkpoint of the new version, which has the new number of partitions.
             configuration = {SHUFFLE_PARTITIONS: str(plan.partitions)}
         return await self._saved(plan, plan.back_id, plan.origin, configuration)
 
@@ -261,6 +277,6 @@ class Carrying:
     async def _cancel(self, job_id: JobId) -> None:
         failpoint("replacements.before-cancel")
         try:
-            await self._hands.cancel(job_id)
+            await self._dispatcher.cancel_job(job_id)
         except JobAlreadyEnded as ended:
             log.info("%s", ended)

@@ -1,4 +1,8 @@
-"""All replacements of jobs that the leading dispatcher knows: begun, carried on, asked for."""
+"""All replacements that the leading dispatcher knows, by job and trigger id.
+
+A replacement is on record before its trigger is acknowledged; from then on every leader carries it
+on. So everything that can be refused is refused before that, while nothing has been stopped yet.
+"""
 
 import asyncio
 import contextlib
@@ -8,7 +12,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stoker.aio.scope import TaskScope
 from stoker.core.checks.validation import validate
 from stoker.core.errors import Conflict, DuplicateJob, InvalidInput, NotFound, StokerError
 from stoker.core.graph import JobGraph, JobType
@@ -19,59 +22,53 @@ from stoker.core.replacements import (
     ReplacementPhase,
     ReplacementRequest,
 )
-from stoker.dispatcher.queues import Queues
-from stoker.dispatcher.replacements.driver import Carrying, Hands
+from stoker.dispatcher.jobs import LiveJobs
+from stoker.dispatcher.replacements.driver import DispatcherActions, ReplacementDriver
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.stores import Stores
 from stoker.ha.stores.replacements import graph_path
 
 log = logging.getLogger(__name__)
 
-MOST_KEPT = 200
-"""Of those that are over: the oldest are forgotten first."""
-MOST_PARTITIONS = 100_000
+MAX_KEPT = 200
+"""Beyond this number the oldest replacements that are over are forgotten."""
+MAX_PARTITIONS = 100_000
 
 
 class Replacements:
-    def __init__(
-        self, services: DispatcherServices, stores: Stores, queues: Queues, scope: TaskScope
-    ) -> None:
+    def __init__(self, services: DispatcherServices, stores: Stores, jobs: LiveJobs) -> None:
         self._services = services
         self._store = stores.replacements
         self._graphs = stores.graphs
-        self._queues = queues
-        self._scope = scope
-        self._known: dict[tuple[JobId, str], Carrying] = {}
+        self._jobs = jobs
+        self._drivers: dict[tuple[JobId, str], ReplacementDriver] = {}
 
-    def job_ids(self) -> set[JobId]:
-        """Of versions that are not handed in yet, whose files are wanted all the same."""
+    def pending_job_ids(self) -> set[JobId]:
+        """Ids of jobs that replacements may still submit. The sweep must spare their files."""
         pending = [each for each in self._plans() if not each.phase.over]
         return {job_id for plan in pending for job_id in (plan.new_id, plan.back_id)}
 
-    def carry_on(self, plans: Iterable[Replacement], hands: Hands) -> None:
-        """What earlier leaders have begun."""
+    def resume(self, plans: Iterable[Replacement], dispatcher: DispatcherActions) -> None:
+        """Carry on the replacements that earlier leaders began."""
         for plan in plans:
-            self._carry(plan, self._services.ids.nonce()[:12], hands)
+            self._start(plan, self._services.ids.nonce()[:12], dispatcher)
 
-    async def trigger(self, request: ReplacementRequest, hands: Hands) -> None:
-        """On record when this returns; what can be refused is refused before anything is stopped.
-
-        One at a time for each job.
-        """
-        if self._repeats(request):
+    async def trigger(self, request: ReplacementRequest, dispatcher: DispatcherActions) -> None:
+        """The replacement is on record when this returns. The caller holds the lock of the job."""
+        if self._is_repetition(request):
             return
-        hands.check_takes_savepoints(request.job_id)
+        dispatcher.check_takes_savepoints(request.job_id)
         self._check(request)
         if request.graph is not None:
-            await self._check_new_version(request.graph, hands)
-        await self._begin(request, hands)
+            await self._check_new_version(request.graph, dispatcher)
+        await self._begin(request, dispatcher)
 
-    def _repeats(self, request: ReplacementRequest) -> bool:
-        """Whether it was triggered before; the same id for another one is refused (OPS-01)."""
-        known = self._known.get((request.job_id, request.trigger_id))
-        if known is None:
+    def _is_repetition(self, request: ReplacementRequest) -> bool:
+        """Whether it was triggered before. The same id for another request is refused."""
+        driver = self._drivers.get((request.job_id, request.trigger_id))
+        if driver is None:
             return False
-        if known.plan.value.digest != _digest(request):
+        if driver.plan.value.digest != _digest(request):
             raise Conflict(
                 f"trigger id {request.trigger_id} was used for another replacement of job "
                 f"{request.job_id}; choose another id"
@@ -79,33 +76,33 @@ class Replacements:
         return True
 
     def _check(self, request: ReplacementRequest) -> None:
-        """What can be known before anything is stopped."""
+        """Refuse what is known to fail before anything is stopped."""
         if request.kind is ReplacementKind.UPGRADE and request.graph is None:
             raise InvalidInput("an upgrade needs the graph of the new version")
         if request.kind is ReplacementKind.RESCALE and not (
-            1 <= (request.partitions or 0) <= MOST_PARTITIONS
+            1 <= (request.partitions or 0) <= MAX_PARTITIONS
         ):
-            raise InvalidInput(f"partitions must be a number from 1 to {MOST_PARTITIONS}")
+            raise InvalidInput(f"partitions must be a number from 1 to {MAX_PARTITIONS}")
         if not 0 <= request.window_seconds <= 86400:
             raise InvalidInput("the window must be from 0 s to a day")
         for plan in self._plans():
             if plan.job_id == request.job_id and not plan.phase.over:
                 raise Conflict(
-                    f"job {request.job_id} is being replaced already, under trigger id "
+                    f"job {request.job_id} is already being replaced, under trigger id "
                     f"{plan.trigger_id}"
                 )
         self._directory(request)
 
-    async def _check_new_version(self, graph: JobGraph, hands: Hands) -> None:
+    async def _check_new_version(self, graph: JobGraph, dispatcher: DispatcherActions) -> None:
         validate(graph, max_bytes=self._services.options.max_graph_size)
         if graph.job_type is JobType.BATCH:
             raise InvalidInput("the new version is a batch job, and the old one a streaming job")
         if await self._graphs.known(graph) is not None:
             raise DuplicateJob(graph.job_id, globally_terminated=False)
-        self._queues.check(graph)
-        await hands.check_artifacts(graph)
+        self._jobs.queues.check(graph)
+        await dispatcher.check_artifacts(graph)
 
-    async def _begin(self, request: ReplacementRequest, hands: Hands) -> None:
+    async def _begin(self, request: ReplacementRequest, dispatcher: DispatcherActions) -> None:
         order = self._services.ids.nonce()[:12]
         now = self._services.wall_clock()
         graph = request.graph
@@ -126,32 +123,34 @@ class Replacements:
             window_seconds=request.window_seconds,
         )
         await self._store.create(plan, graph)
-        log.info("job %s is to be replaced (%s)", plan.job_id, plan.kind)
-        self._carry(plan, order, hands)
+        log.info("replacement of job %s (%s) begins", plan.job_id, plan.kind)
+        self._start(plan, order, dispatcher)
         await self._forget_old()
 
     async def status(
         self, job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float
     ) -> Replacement:
-        carrying = self._known.get((job_id, trigger_id))
-        if carrying is None:
+        driver = self._drivers.get((job_id, trigger_id))
+        if driver is None:
             raise NotFound(
                 f"no replacement of job {job_id} was triggered with id {trigger_id}; the last "
-                f"{MOST_KEPT} are remembered"
+                f"{MAX_KEPT} are remembered"
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await carrying.plan.wait_until(lambda plan: plan.phase.over or plan.phase != known)
-        return carrying.plan.value
+                await driver.plan.wait_until(lambda plan: plan.phase.over or plan.phase != known)
+        return driver.plan.value
 
-    def _carry(self, plan: Replacement, order: str, hands: Hands) -> None:
-        carrying = Carrying(plan, order, store=self._store, services=self._services, hands=hands)
-        self._known[(plan.job_id, plan.trigger_id)] = carrying
+    def _start(self, plan: Replacement, order: str, dispatcher: DispatcherActions) -> None:
+        driver = ReplacementDriver(
+            plan, order, store=self._store, services=self._services, dispatcher=dispatcher
+        )
+        self._drivers[(plan.job_id, plan.trigger_id)] = driver
         if not plan.phase.over:
-            self._scope.spawn(f"replacement {plan.trigger_id}", carrying.run())
+            self._jobs.scope.spawn(f"replacement {plan.trigger_id}", driver.run())
 
     def _plans(self) -> list[Replacement]:
-        return [carrying.plan.value for carrying in self._known.values()]
+        return [driver.plan.value for driver in self._drivers.values()]
 
     def _directory(self, request: ReplacementRequest) -> str:
         directory = request.directory or self._services.savepoints.options.savepoint_directory
@@ -164,13 +163,13 @@ class Replacements:
 
     async def _forget_old(self) -> None:
         over = sorted((plan for plan in self._plans() if plan.phase.over), key=_age)
-        for plan in over[: max(0, len(over) - MOST_KEPT)]:
+        for plan in over[: max(0, len(over) - MAX_KEPT)]:
             try:
                 await self._store.remove(plan)
             except StokerError as error:
                 log.warning("replacement %s is remembered for now: %s", plan.trigger_id, error)
                 return
-            self._known.pop((plan.job_id, plan.trigger_id), None)
+            self._drivers.pop((plan.job_id, plan.trigger_id), None)
 
 
 def _age(plan: Replacement) -> int:
@@ -180,9 +179,9 @@ def _age(plan: Replacement) -> int:
 def _digest(request: ReplacementRequest) -> str:
     graph = request.graph
     if graph is not None:
-        # Files are named by their checksums; where they are kept does not matter.
-        plain = tuple(msgspec.structs.replace(each, key=None) for each in graph.artifacts)
+        # Files are identified by their checksums; where they are stored does not matter.
+        artifacts = tuple(msgspec.structs.replace(each, key=None) for each in graph.artifacts)
         request = msgspec.structs.replace(
-            request, graph=msgspec.structs.replace(graph, artifacts=plain)
+            request, graph=msgspec.structs.replace(graph, artifacts=artifacts)
         )
     return hashlib.sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()

@@ -1,4 +1,8 @@
-"""The job that a savepoint was taken of, made ready to be handed in again."""
+"""Rebuilds a job from the copy of its graph and files that its savepoint contains.
+
+The original record of the job is removed when the job has ended, so the savepoint is the only
+place from which the old version of a replacement can be submitted again.
+"""
 
 from collections.abc import Mapping
 
@@ -24,7 +28,7 @@ async def saved_job(
     storage: Storage,
     open_storage: OpenStorage,
 ) -> JobGraph:
-    """As it was saved, under another id; its files are in the storage when this returns."""
+    """The saved graph under another id. Its files are in the storage when this returns."""
     location = locate(savepoint, open_storage)
     graph = await saved_graph(location)
     for artifact in graph.artifacts:

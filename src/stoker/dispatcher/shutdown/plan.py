@@ -1,8 +1,9 @@
-"""How a cluster ends for good. Pure: what there is and the time in, the next step out.
+"""How a cluster is shut down for good. Pure: remaining work and time in, the next step out.
 
-Savepoints that are being taken come first, since a cancel would break them. Then every job is
-cancelled, and its end and clean-up are waited for. Both waits are bounded: what is left then
-stays on record with its cancel, for the next cluster to finish.
+The order matters. Savepoints that are under way finish first, because a cancellation would break
+them. Then every job is cancelled, and the shutdown waits for the end and the clean-up of all jobs.
+Both waits are bounded, so that one stuck job cannot keep a cluster alive. A job that has not ended
+by then stays on record together with its cancellation, for the next cluster to finish.
 """
 
 from dataclasses import dataclass
@@ -14,91 +15,95 @@ from stoker.core.values import Millis
 from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStage
 
 FORGOTTEN_AFTER_MILLIS: Final = 5 * 60 * 1000
-"""So long after it was asked for, at least, a shutdown that all leaders died over still counts."""
+"""A shutdown that no leader lived to complete still counts for at least this long."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remaining:
-    """What a leader still has that must end before the cluster does."""
+class RemainingWork:
+    """Everything at this leader that must end before the cluster does."""
 
     savepoints: int = 0
+    """Savepoints under way."""
     submissions: int = 0
-    """On their way: each may still become a job."""
+    """Submissions under way; each may still become a job."""
     replacements: int = 0
-    """Of jobs by others, which find that nothing new is taken any more."""
+    """Replacements under way, which will find that the cluster accepts nothing new."""
     running: frozenset[JobId] = frozenset()
-    """Also in quarantine: nobody has asked them to end."""
+    """Jobs, also those in quarantine, that are not cancelled yet."""
     stopping: frozenset[JobId] = frozenset()
-    """Their savepoint is taken: they finish by themselves in a moment."""
+    """Jobs that were stopped with a savepoint and finish on their own."""
     ending: frozenset[JobId] = frozenset()
-    cleaning: frozenset[JobId] = frozenset()
+    """Cancelled jobs that have not ended."""
+    in_cleanup: frozenset[JobId] = frozenset()
 
 
 @dataclass(frozen=True)
-class Wait:
-    until: float
+class WaitUntil:
+    deadline: float
+    """Loop time after which the plan decides again, if nothing has changed before."""
 
 
 @dataclass(frozen=True)
-class Cancel:
+class CancelJobs:
     jobs: frozenset[JobId]
 
 
 @dataclass(frozen=True)
-class Over:
-    left: frozenset[JobId] = frozenset()
+class ShutdownComplete:
+    unfinished: frozenset[JobId] = frozenset()
     """Jobs that did not end in time."""
 
 
-Step = Wait | Cancel | Over
+ShutdownStep = WaitUntil | CancelJobs | ShutdownComplete
 
 
-class Ending:
-    """Of one leader; the next one has all its time again."""
+class ShutdownPlan:
+    """The plan of one leader. The next leader has the full time again."""
 
-    def __init__(self, began: float, patience: float) -> None:
-        self._patience = patience
-        self._savepoints_until = began + patience
+    def __init__(self, began: float, timeout: float) -> None:
+        self._timeout = timeout
+        self._savepoints_until = began + timeout
         self._jobs_until: float | None = None
-        self._asked: set[JobId] = set()
+        self._cancelled: set[JobId] = set()
 
-    def next_step(self, remaining: Remaining, now: float) -> Step:
+    def next_step(self, remaining: RemainingWork, now: float) -> ShutdownStep:
         if self._jobs_until is None:
             if remaining.savepoints and now < self._savepoints_until:
-                return Wait(self._savepoints_until)
-            self._jobs_until = now + self._patience
+                return WaitUntil(self._savepoints_until)
+            self._jobs_until = now + self._timeout
         in_time = now < self._jobs_until
         uncancelled = remaining.running | remaining.stopping
-        # Each at least once, however late it is.
-        to_cancel = remaining.running if in_time else uncancelled - self._asked
+        # Every job is cancelled at least once, even when the time is over.
+        to_cancel = remaining.running if in_time else uncancelled - self._cancelled
         if to_cancel:
-            self._asked |= to_cancel
-            return Cancel(to_cancel)
-        unfinished = uncancelled | remaining.ending | remaining.cleaning
+            self._cancelled |= to_cancel
+            return CancelJobs(to_cancel)
+        unfinished = uncancelled | remaining.ending | remaining.in_cleanup
         if in_time and (unfinished or remaining.submissions or remaining.replacements):
-            return Wait(self._jobs_until)
-        return Over(unfinished)
+            return WaitUntil(self._jobs_until)
+        return ShutdownComplete(unfinished)
 
 
-class Standing(Enum):
-    """What a new leader does about the shutdown that it finds on record."""
+class RecordedShutdown(Enum):
+    """What a new leader does about a shutdown that it finds on record."""
 
     SERVE = "serve"
     COMPLETE = "complete"
     FORGET = "forget"
-    """Nobody was left to complete it, and who starts a cluster much later wants it to run."""
+    """No leader was left to complete it. Whoever starts a cluster much later wants it to run."""
     END = "end"
+    """The shutdown is complete and includes this process."""
 
 
-def standing_of(
-    record: ShutdownRecord | None, *, concerns_us: bool, now: Millis, patience_millis: Millis
-) -> Standing:
+def decide_recorded_shutdown(
+    record: ShutdownRecord | None, *, concerns_us: bool, now: Millis, timeout_millis: Millis
+) -> RecordedShutdown:
     if record is None:
-        return Standing.SERVE
+        return RecordedShutdown.SERVE
     if record.stage is ShutdownStage.OVER:
-        return Standing.END if concerns_us else Standing.SERVE
-    # Savepoints and jobs may take the time once each.
+        return RecordedShutdown.END if concerns_us else RecordedShutdown.SERVE
+    # Savepoints and jobs may each take the timeout once.
     age = now - record.at
-    if age > FORGOTTEN_AFTER_MILLIS + 2 * patience_millis:
-        return Standing.FORGET
-    return Standing.COMPLETE
+    if age > FORGOTTEN_AFTER_MILLIS + 2 * timeout_millis:
+        return RecordedShutdown.FORGET
+    return RecordedShutdown.COMPLETE

@@ -1,4 +1,9 @@
-"""The end of the whole cluster, carried out by the leading dispatcher (DISP-16, DISP-17)."""
+"""Shuts the whole cluster down, carried out by the leading dispatcher.
+
+The request is durable before it is acknowledged, so a shutdown that a leader does not live to
+complete is completed by the next one. From the request on nothing new is accepted. The shutdown is
+recorded as complete last; every other process follows that record and ends.
+"""
 
 import asyncio
 import contextlib
@@ -23,17 +28,16 @@ from stoker.core.states import ApplicationStatus
 from stoker.core.values import Millis
 from stoker.dispatcher.jobs import LiveJobs
 from stoker.dispatcher.options import DispatcherOptions
-from stoker.dispatcher.quarantine import Quarantine
 from stoker.dispatcher.savepoints import SavepointTriggers
 from stoker.dispatcher.services import DispatcherServices
 from stoker.dispatcher.shutdown.plan import (
-    Cancel,
-    Ending,
-    Over,
-    Remaining,
-    Standing,
-    Wait,
-    standing_of,
+    CancelJobs,
+    RecordedShutdown,
+    RemainingWork,
+    ShutdownComplete,
+    ShutdownPlan,
+    WaitUntil,
+    decide_recorded_shutdown,
 )
 from stoker.dispatcher.stores import Stores
 from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStore
@@ -41,10 +45,10 @@ from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStore
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
-LOOK_SECONDS = 1.0
-"""For what tells nobody that it has changed."""
+POLL_SECONDS = 1.0
+"""Longest wait for a change, because replacements and quarantine announce none."""
 LAST_ANSWERS_SECONDS = 1.0
-"""So long clients can still ask how their jobs ended."""
+"""For this long clients can still ask how their jobs ended."""
 
 CancelJob = Callable[[JobId], Awaitable[None]]
 
@@ -54,46 +58,44 @@ class ClusterShutdown:
         self,
         store: ShutdownStore,
         *,
-        live: LiveJobs,
-        quarantine: Quarantine,
+        jobs: LiveJobs,
         triggers: SavepointTriggers,
-        replaced: Callable[[], set[JobId]],
+        pending_replacements: Callable[[], set[JobId]],
         options: DispatcherOptions,
         wall_clock: WallClock,
-        begun: ShutdownRecord | None = None,
+        unfinished: ShutdownRecord | None = None,
     ) -> None:
-        """`begun` is one that an earlier leader left to complete.
+        """`unfinished` is a shutdown that an earlier leader left to complete.
 
-        `replaced` names the jobs that replacements are about to hand in.
+        `pending_replacements` returns the ids of jobs that replacements may still submit.
         """
         self._store = store
-        self._live = live
-        self._quarantine = quarantine
+        self._jobs = jobs
         self._triggers = triggers
-        self._replaced = replaced
+        self._pending_replacements = pending_replacements
         self._options = options
         self._wall_clock = wall_clock
-        self._record: Latest[ShutdownRecord | None] = Latest(begun)
+        self._record: Latest[ShutdownRecord | None] = Latest(unfinished)
         self._submissions = Latest(0)
-        self._asking = asyncio.Lock()
+        self._request_lock = asyncio.Lock()
 
-    async def ask(self, status: ApplicationStatus) -> None:
-        async with self._asking:
+    async def request(self, status: ApplicationStatus) -> None:
+        async with self._request_lock:
             if self._record.value is None:
                 self._record.set(await self._store.ask(status, at=self._wall_clock()))
-                log.warning("the cluster is shut down: all its jobs are cancelled")
+                log.warning("shutting down the cluster: all jobs are cancelled")
 
     def check(self) -> None:
-        """ClusterIsEnding when nothing new may begin."""
+        """Raise ClusterIsEnding when nothing new may begin."""
         if self._record.value is not None:
             raise ClusterIsEnding(
-                "the cluster is being shut down and takes nothing new; start it again when it has "
-                "ended, or use another one"
+                "the cluster is being shut down and accepts nothing new; start it again when it "
+                "has ended, or use another one"
             )
 
     @contextmanager
     def counting_submission(self) -> Iterator[None]:
-        """The cluster does not end between the admission of a job and its start."""
+        """Keeps the cluster from ending between the acceptance of a job and its start."""
         self._submissions.set(self._submissions.value + 1)
         try:
             yield
@@ -101,7 +103,7 @@ class ClusterShutdown:
             self._submissions.set(self._submissions.value - 1)
 
     async def run(self, cancel: CancelJob) -> None:
-        """Returns when all that was there has ended on record, or had its time."""
+        """Returns when all work has ended on record, or its time is over."""
         record = await self._record.wait_until(lambda found: found is not None)
         assert record is not None
         await self._end_everything(cancel)
@@ -111,34 +113,36 @@ class ClusterShutdown:
 
     async def _end_everything(self, cancel: CancelJob) -> None:
         loop = asyncio.get_running_loop()
-        ending = Ending(loop.time(), self._options.shutdown_timeout.total_seconds())
+        plan = ShutdownPlan(loop.time(), self._options.shutdown_timeout.total_seconds())
         while True:
-            changes = self._live.changes.value
-            match ending.next_step(self._remaining(), loop.time()):
-                case Cancel(jobs=jobs):
+            changes = self._jobs.changes.value
+            match plan.next_step(self._remaining(), loop.time()):
+                case CancelJobs(jobs=jobs):
                     await self._cancel(jobs, cancel)
-                case Wait(until=until):
-                    await self._wait_for_change(changes, until - loop.time())
-                case Over(left=left):
-                    for job_id in sorted(left):
-                        log.error("job %s has not ended in time; its cancel is on record", job_id)
+                case WaitUntil(deadline=deadline):
+                    await self._wait_for_change(changes, deadline - loop.time())
+                case ShutdownComplete(unfinished=unfinished):
+                    for job_id in sorted(unfinished):
+                        log.error(
+                            "job %s has not ended in time; its cancellation is on record", job_id
+                        )
                     return
                 case step:
                     assert_never(step)
 
-    def _remaining(self) -> Remaining:
-        jobs = {job_id: self._live.get(job_id) for job_id in self._live.ids()}
+    def _remaining(self) -> RemainingWork:
+        jobs = {job_id: self._jobs.get(job_id) for job_id in self._jobs.ids()}
         ending = frozenset(job_id for job_id, job in jobs.items() if job and job.cancel_wanted)
-        stopping = (self._triggers.stopped() & jobs.keys()) - ending
-        aside = {job.job_id for job in self._quarantine.all() if not job.cancel_wanted}
-        return Remaining(
-            savepoints=len(self._triggers.under_way()),
+        stopping = (self._triggers.stopped_jobs() & jobs.keys()) - ending
+        quarantined = {job.job_id for job in self._jobs.quarantine.all() if not job.cancel_wanted}
+        return RemainingWork(
+            savepoints=len(self._triggers.running_tasks()),
             submissions=self._submissions.value,
-            replacements=len(self._replaced()),
-            running=frozenset((jobs.keys() - ending - stopping) | aside),
+            replacements=len(self._pending_replacements()),
+            running=frozenset((jobs.keys() - ending - stopping) | quarantined),
             stopping=frozenset(stopping),
             ending=ending,
-            cleaning=frozenset(self._live.cleaning()),
+            in_cleanup=frozenset(self._jobs.in_cleanup()),
         )
 
     async def _cancel(self, jobs: frozenset[JobId], cancel: CancelJob) -> None:
@@ -160,13 +164,13 @@ class ClusterShutdown:
     async def _wait_for_change(self, changes: int, seconds: float) -> None:
         submissions = self._submissions.value
         news: set[asyncio.Task[Any]] = {
-            asyncio.ensure_future(self._live.changes.wait_for_change(changes)),
+            asyncio.ensure_future(self._jobs.changes.wait_for_change(changes)),
             asyncio.ensure_future(self._submissions.wait_for_change(submissions)),
         }
         try:
             await asyncio.wait(
-                news | self._triggers.under_way(),
-                timeout=max(0.0, min(seconds, LOOK_SECONDS)),
+                news | self._triggers.running_tasks(),
+                timeout=max(0.0, min(seconds, POLL_SECONDS)),
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
@@ -178,40 +182,41 @@ class ClusterShutdown:
 async def shutdown_to_complete(
     store: ShutdownStore, services: DispatcherServices
 ) -> ShutdownRecord | None:
-    """What an earlier leader left, for this one to complete; none when it may serve.
+    """The shutdown that an earlier leader left to complete; None when this leader may serve.
 
-    Does not return in a process whose cluster has ended: it ends soon, and must bring back nothing.
+    Does not return in a process whose cluster has ended: the process is about to end and must not
+    start anything.
     """
     record = await store.get()
     follower = services.shutdowns
-    standing = standing_of(
+    decision = decide_recorded_shutdown(
         record,
         concerns_us=record is not None and follower is not None and await follower.concerns(record),
         now=services.wall_clock(),
-        patience_millis=int(services.options.shutdown_timeout.total_seconds() * 1000),
+        timeout_millis=int(services.options.shutdown_timeout.total_seconds() * 1000),
     )
-    match standing:
-        case Standing.SERVE:
+    match decision:
+        case RecordedShutdown.SERVE:
             return None
-        case Standing.COMPLETE:
-            log.warning("the shutdown of the cluster that an earlier leader began goes on")
+        case RecordedShutdown.COMPLETE:
+            log.warning("continuing the shutdown of the cluster that an earlier leader began")
             return record
-        case Standing.FORGET:
-            log.error("a shutdown of the cluster that nobody completed is forgotten")
+        case RecordedShutdown.FORGET:
+            log.error("forgetting an old shutdown of the cluster that no leader completed")
             await store.forget()
             return None
-        case Standing.END:
-            log.info("the cluster has ended, and this process ends with it")
+        case RecordedShutdown.END:
+            log.info("the cluster was shut down, and this process ends with it")
             await asyncio.get_running_loop().create_future()
             return None
         case _:
-            assert_never(standing)
+            assert_never(decision)
 
 
-async def end_unread(stores: Stores, record: ShutdownRecord, now: Millis) -> None:
-    """Of a cluster whose jobs cannot be read: whoever reads them later ends them."""
+async def complete_without_recovery(stores: Stores, record: ShutdownRecord, now: Millis) -> None:
+    """End a cluster whose jobs cannot be read. Every job is cancelled for its next reader."""
     for job_id in await stores.graphs.records():
-        log.error("job %s cannot be read; its cancel is on record", job_id)
+        log.error("job %s cannot be read; its cancellation is on record", job_id)
         with contextlib.suppress(JobNotFound):
             await stores.cancellations.cancel(job_id, at=now)
     await stores.shutdowns.complete(record)

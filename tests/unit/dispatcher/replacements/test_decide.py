@@ -20,23 +20,23 @@ from stoker.core.results import Failure, FailureRecord
 from stoker.core.states import JobStatus
 from stoker.dispatcher.replacements.decide import (
     START_SECONDS,
-    Advance,
-    CancelNew,
-    Divide,
-    JobSeen,
-    Stop,
-    StopSeen,
-    SubmitNew,
-    SubmitOld,
-    Wait,
-    World,
+    AdvancePhase,
+    CancelNewVersion,
+    JobSnapshot,
+    Observation,
+    Repartition,
+    StopOldVersion,
+    StopProgress,
+    SubmitNewVersion,
+    SubmitOldVersion,
+    WaitForChange,
     decide,
-    seen,
+    snapshot_of,
 )
 
 OLD, NEW, BACK = JobId("a" * 32), JobId("b" * 32), JobId("c" * 32)
 ORDER = "0123456789ab"
-RUNS = JobSeen(status=JobStatus.RUNNING, runs=True)
+RUNS = JobSnapshot(status=JobStatus.RUNNING, runs=True)
 
 
 def plan(phase: ReplacementPhase = ReplacementPhase.STOPPING, **more: object) -> Replacement:
@@ -56,48 +56,50 @@ def plan(phase: ReplacementPhase = ReplacementPhase.STOPPING, **more: object) ->
     return msgspec.structs.replace(whole, **more)
 
 
-def stopped(at: Replacement) -> JobSeen:
-    return JobSeen(status=JobStatus.FINISHED, stopped_at=at.stop_path)
+def stopped(at: Replacement) -> JobSnapshot:
+    return JobSnapshot(status=JobStatus.FINISHED, stopped_at=at.stop_path)
 
 
-def advanced(at: Replacement, world: World, order: str = ORDER) -> Replacement:
+def advanced(at: Replacement, world: Observation, order: str = ORDER) -> Replacement:
     step = decide(at, world, order)
-    assert isinstance(step, Advance), step
+    assert isinstance(step, AdvancePhase), step
     return step.plan
 
 
 def test_a_job_that_runs_is_asked_to_stop_once():
     at = plan()
-    assert decide(at, World(old=RUNS), ORDER) == Stop()
-    assert decide(at, World(old=RUNS, stop=StopSeen()), ORDER) == Wait()
-    assert decide(at, World(old=RUNS, stop=StopSeen(done=True)), ORDER) == Wait()
+    assert decide(at, Observation(old=RUNS), ORDER) == StopOldVersion()
+    assert decide(at, Observation(old=RUNS, stop=StopProgress()), ORDER) == WaitForChange()
+    assert (
+        decide(at, Observation(old=RUNS, stop=StopProgress(is_done=True)), ORDER) == WaitForChange()
+    )
 
 
 def test_the_order_of_a_leader_before_is_replaced_when_it_has_come_to_nothing():
-    following = advanced(plan(), World(old=RUNS), order="fresh")
+    following = advanced(plan(), Observation(old=RUNS), order="fresh")
     assert (following.phase, following.order) == (ReplacementPhase.STOPPING, "fresh")
 
 
 def test_a_stop_that_the_leader_before_completed_counts():
     at = plan()
     on_its_way = replace(RUNS, stopped_at=at.stop_path)
-    assert decide(at, World(old=on_its_way), "fresh") == Wait()
-    following = advanced(at, World(old=stopped(at)), order="fresh")
+    assert decide(at, Observation(old=on_its_way), "fresh") == WaitForChange()
+    following = advanced(at, Observation(old=stopped(at)), order="fresh")
     assert following.phase is ReplacementPhase.STARTING
     assert following.savepoint == "/saved/savepoint-aaaaaa-0123456789ab"
 
 
 def test_a_job_that_somebody_else_stopped_or_cancelled_is_not_brought_back():
     for old in (
-        JobSeen(status=JobStatus.FINISHED, stopped_at="/saved/savepoint-aaaaaa-other"),
-        JobSeen(status=JobStatus.CANCELED),
+        JobSnapshot(status=JobStatus.FINISHED, stopped_at="/saved/savepoint-aaaaaa-other"),
+        JobSnapshot(status=JobStatus.CANCELED),
         None,
     ):
-        assert advanced(plan(), World(old=old)).phase is ReplacementPhase.FAILED
+        assert advanced(plan(), Observation(old=old)).phase is ReplacementPhase.FAILED
 
 
 def test_a_stop_that_fails_leaves_the_job_as_it_is():
-    world = World(old=RUNS, stop=StopSeen(done=True, failure="no boundary"))
+    world = Observation(old=RUNS, stop=StopProgress(is_done=True, failure="no boundary"))
     following = advanced(plan(), world)
     assert following.phase is ReplacementPhase.FAILED
     assert following.running_id == OLD
@@ -105,32 +107,38 @@ def test_a_stop_that_fails_leaves_the_job_as_it_is():
 
 
 def test_a_new_version_that_never_runs_is_given_up_with_what_it_waits_for():
-    waits = JobSeen(status=JobStatus.CREATED, waiting="needs 2 slots, 1 free")
+    waits = JobSnapshot(status=JobStatus.CREATED, waiting="needs 2 slots, 1 free")
     at = plan(ReplacementPhase.WATCHING)
-    assert decide(at, World(new=waits, in_phase_seconds=START_SECONDS - 1), ORDER) == Wait()
-    following = advanced(at, World(new=waits, in_phase_seconds=START_SECONDS))
+    assert (
+        decide(at, Observation(new=waits, in_phase_seconds=START_SECONDS - 1), ORDER)
+        == WaitForChange()
+    )
+    following = advanced(at, Observation(new=waits, in_phase_seconds=START_SECONDS))
     assert following.phase is ReplacementPhase.ENDING
     assert "needs 2 slots, 1 free" in following.reason
 
 
 def test_the_old_version_goes_on_from_what_the_new_one_has_committed():
     at = plan(ReplacementPhase.ENDING, savepoint="/s")
-    assert decide(at, World(new=RUNS), ORDER) == CancelNew()
-    ended = JobSeen(status=JobStatus.CANCELED, retained="/retained")
-    assert advanced(at, World(new=ended)).origin == "/retained"
-    assert advanced(at, World(new=replace(ended, retained=None))).origin is None
+    assert decide(at, Observation(new=RUNS), ORDER) == CancelNewVersion()
+    ended = JobSnapshot(status=JobStatus.CANCELED, retained="/retained")
+    assert advanced(at, Observation(new=ended)).origin == "/retained"
+    assert advanced(at, Observation(new=replace(ended, retained=None))).origin is None
 
 
 def test_a_rescale_divides_the_state_in_between():
     at = plan(kind=ReplacementKind.RESCALE, partitions=4)
-    at = advanced(at, World(old=stopped(at)))
-    assert decide(at, World(), ORDER) == Divide()
-    refused = advanced(at, World(refusal="not with this store"))
+    at = advanced(at, Observation(old=stopped(at)))
+    assert decide(at, Observation(), ORDER) == Repartition()
+    refused = advanced(at, Observation(refusal="not with this store"))
     assert (refused.phase, refused.reason) == (ReplacementPhase.RETURNING, "not with this store")
-    divided = advanced(at, World(divided="/divided"))
-    assert (divided.phase, divided.origin) == (ReplacementPhase.STARTING, "/divided")
-    # What cannot start from the divided state starts from the whole one.
-    assert advanced(divided, World(refusal="no")).origin is None
+    repartitioned = advanced(at, Observation(repartitioned="/repartitioned"))
+    assert (repartitioned.phase, repartitioned.origin) == (
+        ReplacementPhase.STARTING,
+        "/repartitioned",
+    )
+    # What cannot start from the repartitioned state starts from the whole one.
+    assert advanced(repartitioned, Observation(refusal="no")).origin is None
 
 
 def test_what_is_seen_of_a_job_is_its_first_failure_and_its_own_stop():
@@ -153,11 +161,11 @@ def test_what_is_seen_of_a_job_is_its_first_failure_and_its_own_stop():
         failures=failures,
         checkpoints=Checkpoints(latest_savepoint=entry),
     )
-    assert seen(details).trouble == "Bad: first"
-    assert seen(details).stopped_at == "/s"
+    assert snapshot_of(details).first_failure == "Bad: first"
+    assert snapshot_of(details).stopped_at == "/s"
     taken = msgspec.structs.replace(entry, kind=CheckpointKind.SAVEPOINT)
     other = msgspec.structs.replace(details, checkpoints=Checkpoints(latest_savepoint=taken))
-    assert seen(other).stopped_at is None
+    assert snapshot_of(other).stopped_at is None
 
 
 # Any story: leaders that die between any two steps, versions that are good, bad or refused.
@@ -171,25 +179,25 @@ class Story:
     divides: bool
     new_is: str
     old_is_refused: bool
-    jobs: dict[JobId, JobSeen] = field(default_factory=lambda: {OLD: RUNS})
+    jobs: dict[JobId, JobSnapshot] = field(default_factory=lambda: {OLD: RUNS})
     leader: int = 0
-    stops: dict[str, StopSeen] = field(default_factory=dict)
-    divided: str | None = None
+    stops: dict[str, StopProgress] = field(default_factory=dict)
+    repartitioned: str | None = None
     refusal: str | None = None
     seconds: float = 0.0
     cancelled: list[JobId] = field(default_factory=list)
 
-    def world(self, at: Replacement) -> World:
+    def world(self, at: Replacement) -> Observation:
         new = self.jobs.get(NEW)
         steady = self.seconds if new is not None and new.runs else None
-        return World(
+        return Observation(
             in_phase_seconds=self.seconds,
             steady_seconds=steady,
             old=self.jobs.get(OLD),
             new=new,
-            back=self.jobs.get(BACK),
+            restored=self.jobs.get(BACK),
             stop=self.stops.get(at.order),
-            divided=self.divided,
+            repartitioned=self.repartitioned,
             refusal=self.refusal,
         )
 
@@ -197,43 +205,43 @@ class Story:
         """The next leader knows what is on record, and the jobs."""
         self.leader += 1
         self.stops.clear()
-        self.divided = self.refusal = None
+        self.repartitioned = self.refusal = None
         self.seconds = 0.0
 
     def act(self, at: Replacement, step: object) -> Replacement:
         match step:
-            case Advance(plan=following):
+            case AdvancePhase(plan=following):
                 if following.phase is not at.phase:
                     self.refusal, self.seconds = None, 0.0
                 return following
-            case Stop():
+            case StopOldVersion():
                 assert not self.stops
                 failure = "no boundary" if self.stop_fails else None
-                self.stops[at.order] = StopSeen(done=True, failure=failure)
+                self.stops[at.order] = StopProgress(is_done=True, failure=failure)
                 if failure is None:
                     self.jobs[OLD] = stopped(at)
-            case Divide():
+            case Repartition():
                 if self.divides:
-                    self.divided = f"/divided-{self.leader}"
+                    self.repartitioned = f"/repartitioned-{self.leader}"
                 else:
-                    self.refusal = "cannot be divided"
-            case SubmitNew():
+                    self.refusal = "cannot be repartitioned"
+            case SubmitNewVersion():
                 assert self.jobs[OLD].status is JobStatus.FINISHED
                 if self.new_is == "refused":
                     self.refusal = "does not fit"
                 elif self.new_is == "good":
                     self.jobs[NEW] = RUNS
                 else:
-                    self.jobs[NEW] = replace(RUNS, trouble="Bad: it fails")
-            case SubmitOld():
+                    self.jobs[NEW] = replace(RUNS, first_failure="Bad: it fails")
+            case SubmitOldVersion():
                 assert NEW not in self.jobs or self.jobs[NEW].status is JobStatus.CANCELED
                 if self.old_is_refused:
                     self.refusal = "gone"
                 else:
                     self.jobs[BACK] = RUNS
-            case CancelNew():
+            case CancelNewVersion():
                 self.cancelled.append(NEW)
-                self.jobs[NEW] = JobSeen(status=JobStatus.CANCELED)
+                self.jobs[NEW] = JobSnapshot(status=JobStatus.CANCELED)
             case _:
                 self.seconds += 60
         return at

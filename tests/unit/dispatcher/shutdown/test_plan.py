@@ -10,13 +10,13 @@ from stoker.core.ids import JobId
 from stoker.core.states import ApplicationStatus
 from stoker.dispatcher.shutdown.plan import (
     FORGOTTEN_AFTER_MILLIS,
-    Cancel,
-    Ending,
-    Over,
-    Remaining,
-    Standing,
-    Wait,
-    standing_of,
+    CancelJobs,
+    RecordedShutdown,
+    RemainingWork,
+    ShutdownComplete,
+    ShutdownPlan,
+    WaitUntil,
+    decide_recorded_shutdown,
 )
 from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStage
 
@@ -26,61 +26,63 @@ PATIENCE = 10.0
 
 def test_a_cluster_with_nothing_left_is_over_at_once() -> None:
     """DISP-16"""
-    assert Ending(0, PATIENCE).next_step(Remaining(), 0) == Over()
+    assert ShutdownPlan(0, PATIENCE).next_step(RemainingWork(), 0) == ShutdownComplete()
 
 
 def test_savepoints_are_waited_for_before_anything_is_cancelled() -> None:
-    ending = Ending(0, PATIENCE)
-    busy = Remaining(savepoints=1, running=frozenset({ONE}))
-    assert ending.next_step(busy, 1) == Wait(10)
-    assert ending.next_step(Remaining(running=frozenset({ONE})), 5) == Cancel(frozenset({ONE}))
-    later = Remaining(savepoints=1, ending=frozenset({ONE}))
-    assert ending.next_step(later, 6) == Wait(15), "jobs have their own time from then on"
+    ending = ShutdownPlan(0, PATIENCE)
+    busy = RemainingWork(savepoints=1, running=frozenset({ONE}))
+    assert ending.next_step(busy, 1) == WaitUntil(10)
+    assert ending.next_step(RemainingWork(running=frozenset({ONE})), 5) == CancelJobs(
+        frozenset({ONE})
+    )
+    later = RemainingWork(savepoints=1, ending=frozenset({ONE}))
+    assert ending.next_step(later, 6) == WaitUntil(15), "jobs have their own time from then on"
 
 
 def test_a_savepoint_that_takes_too_long_does_not_hold_up_the_end() -> None:
-    ending = Ending(0, PATIENCE)
-    busy = Remaining(savepoints=1, running=frozenset({ONE}))
-    assert ending.next_step(busy, 0) == Wait(10)
-    assert ending.next_step(busy, 10) == Cancel(frozenset({ONE}))
+    ending = ShutdownPlan(0, PATIENCE)
+    busy = RemainingWork(savepoints=1, running=frozenset({ONE}))
+    assert ending.next_step(busy, 0) == WaitUntil(10)
+    assert ending.next_step(busy, 10) == CancelJobs(frozenset({ONE}))
 
 
 def test_it_is_over_only_after_the_end_and_the_clean_up_of_all_jobs() -> None:
     """DISP-17"""
-    ending = Ending(0, PATIENCE)
-    assert isinstance(ending.next_step(Remaining(ending=frozenset({ONE})), 0), Wait)
-    assert isinstance(ending.next_step(Remaining(cleaning=frozenset({ONE})), 1), Wait)
-    assert isinstance(ending.next_step(Remaining(submissions=1), 2), Wait)
-    assert isinstance(ending.next_step(Remaining(replacements=1), 3), Wait)
-    assert ending.next_step(Remaining(), 4) == Over()
+    ending = ShutdownPlan(0, PATIENCE)
+    assert isinstance(ending.next_step(RemainingWork(ending=frozenset({ONE})), 0), WaitUntil)
+    assert isinstance(ending.next_step(RemainingWork(in_cleanup=frozenset({ONE})), 1), WaitUntil)
+    assert isinstance(ending.next_step(RemainingWork(submissions=1), 2), WaitUntil)
+    assert isinstance(ending.next_step(RemainingWork(replacements=1), 3), WaitUntil)
+    assert ending.next_step(RemainingWork(), 4) == ShutdownComplete()
 
 
 def test_a_job_that_comes_late_is_cancelled_too() -> None:
-    ending = Ending(0, PATIENCE)
-    assert isinstance(ending.next_step(Remaining(ending=frozenset({ONE})), 0), Wait)
-    late = Remaining(running=frozenset({TWO}), ending=frozenset({ONE}))
-    assert ending.next_step(late, 11) == Cancel(frozenset({TWO}))
-    assert ending.next_step(late, 11) == Over(frozenset({ONE, TWO}))
+    ending = ShutdownPlan(0, PATIENCE)
+    assert isinstance(ending.next_step(RemainingWork(ending=frozenset({ONE})), 0), WaitUntil)
+    late = RemainingWork(running=frozenset({TWO}), ending=frozenset({ONE}))
+    assert ending.next_step(late, 11) == CancelJobs(frozenset({TWO}))
+    assert ending.next_step(late, 11) == ShutdownComplete(frozenset({ONE, TWO}))
 
 
 def test_a_job_that_stops_with_its_savepoint_is_cancelled_only_when_time_is_over() -> None:
-    ending = Ending(0, PATIENCE)
-    stopping = Remaining(stopping=frozenset({ONE}))
-    assert ending.next_step(stopping, 0) == Wait(10)
-    assert ending.next_step(stopping, 10) == Cancel(frozenset({ONE}))
-    assert ending.next_step(stopping, 10) == Over(frozenset({ONE}))
+    ending = ShutdownPlan(0, PATIENCE)
+    stopping = RemainingWork(stopping=frozenset({ONE}))
+    assert ending.next_step(stopping, 0) == WaitUntil(10)
+    assert ending.next_step(stopping, 10) == CancelJobs(frozenset({ONE}))
+    assert ending.next_step(stopping, 10) == ShutdownComplete(frozenset({ONE}))
 
 
 job_sets = st.frozensets(st.sampled_from([ONE, TWO, JobId("3" * 32)]))
 worlds = st.builds(
-    Remaining,
+    RemainingWork,
     savepoints=st.integers(0, 2),
     submissions=st.integers(0, 2),
     replacements=st.integers(0, 2),
     running=job_sets,
     stopping=job_sets,
     ending=job_sets,
-    cleaning=job_sets,
+    in_cleanup=job_sets,
 )
 
 
@@ -88,35 +90,37 @@ worlds = st.builds(
     moments=st.lists(st.tuples(st.floats(0, 30, allow_nan=False), worlds), min_size=1, max_size=40)
 )
 def test_whatever_happens_it_ends_in_time_and_has_asked_every_job_before(
-    moments: list[tuple[float, Remaining]],
+    moments: list[tuple[float, RemainingWork]],
 ) -> None:
-    ending = Ending(0, PATIENCE)
+    ending = ShutdownPlan(0, PATIENCE)
     asked: set[JobId] = set()
     now = 0.0
     for pause, world in moments:
         now += pause
         match ending.next_step(world, now):
-            case Cancel(jobs=jobs):
+            case CancelJobs(jobs=jobs):
                 assert jobs
                 assert jobs <= world.running | world.stopping
                 asked |= jobs
-            case Wait(until=until):
-                assert now < until <= now + PATIENCE
-                assert until < math.inf
-            case Over(left=left):
+            case WaitUntil(deadline=deadline):
+                assert now < deadline <= now + PATIENCE
+                assert deadline < math.inf
+            case ShutdownComplete(unfinished=unfinished):
                 assert world.running <= asked
                 assert world.stopping <= asked or now < PATIENCE
-                assert left == world.running | world.stopping | world.ending | world.cleaning
+                assert (
+                    unfinished == world.running | world.stopping | world.ending | world.in_cleanup
+                )
                 in_time = now < PATIENCE
-                assert not (in_time and left)
+                assert not (in_time and unfinished)
                 return
 
 
 def test_two_patiences_are_the_longest_that_it_takes() -> None:
-    ending, now, steps = Ending(0, PATIENCE), 0.0, 0
-    stuck = Remaining(savepoints=1, submissions=1, running=frozenset({ONE}))
-    while not isinstance(step := ending.next_step(stuck, now), Over):
-        now = step.until if isinstance(step, Wait) else now + 0.5
+    ending, now, steps = ShutdownPlan(0, PATIENCE), 0.0, 0
+    stuck = RemainingWork(savepoints=1, submissions=1, running=frozenset({ONE}))
+    while not isinstance(step := ending.next_step(stuck, now), ShutdownComplete):
+        now = step.deadline if isinstance(step, WaitUntil) else now + 0.5
         steps += 1
         assert steps < 100
     assert now <= 2 * PATIENCE + 0.5
@@ -132,19 +136,21 @@ LATE = FORGOTTEN_AFTER_MILLIS + 2 * 1000 + 1
 @pytest.mark.parametrize(
     ("found", "concerns_us", "now", "expected"),
     [
-        (None, False, 0, Standing.SERVE),
-        (record(ShutdownStage.OVER), False, 5, Standing.SERVE),
-        (record(ShutdownStage.OVER), True, 5, Standing.END),
-        (record(ShutdownStage.OVER), True, LATE, Standing.END),
-        (record(ShutdownStage.ENDING), True, 5, Standing.COMPLETE),
-        (record(ShutdownStage.ENDING), True, LATE - 1, Standing.COMPLETE),
-        (record(ShutdownStage.ENDING), True, LATE, Standing.FORGET),
-        (record(ShutdownStage.ENDING, at=LATE), True, 0, Standing.COMPLETE),
+        (None, False, 0, RecordedShutdown.SERVE),
+        (record(ShutdownStage.OVER), False, 5, RecordedShutdown.SERVE),
+        (record(ShutdownStage.OVER), True, 5, RecordedShutdown.END),
+        (record(ShutdownStage.OVER), True, LATE, RecordedShutdown.END),
+        (record(ShutdownStage.ENDING), True, 5, RecordedShutdown.COMPLETE),
+        (record(ShutdownStage.ENDING), True, LATE - 1, RecordedShutdown.COMPLETE),
+        (record(ShutdownStage.ENDING), True, LATE, RecordedShutdown.FORGET),
+        (record(ShutdownStage.ENDING, at=LATE), True, 0, RecordedShutdown.COMPLETE),
     ],
 )
 def test_what_a_new_leader_does_about_a_shutdown_on_record(
-    found: ShutdownRecord | None, concerns_us: bool, now: int, expected: Standing
+    found: ShutdownRecord | None, concerns_us: bool, now: int, expected: RecordedShutdown
 ) -> None:
     """RUN-05, RUN-06"""
-    standing = standing_of(found, concerns_us=concerns_us, now=now, patience_millis=1000)
+    standing = decide_recorded_shutdown(
+        found, concerns_us=concerns_us, now=now, timeout_millis=1000
+    )
     assert standing is expected

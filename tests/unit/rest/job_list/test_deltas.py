@@ -10,7 +10,7 @@ from stoker.core.graph import JobType
 from stoker.core.ids import JobId, SessionId
 from stoker.core.results import JobResult, JobSummary
 from stoker.core.states import JobStatus
-from stoker.dispatcher.ended_jobs import EndedJobs
+from stoker.dispatcher.job_index import EndedJobs
 from stoker.gateways.dispatcher import JobsSince
 from stoker.rest.job_list.deltas import JobList
 from stoker.rest.job_list.query import JobQuery, chosen, parse_query
@@ -109,10 +109,12 @@ def test_a_list_that_follows_by_differences_is_the_list_itself(
 def test_changes_that_are_too_long_ago_are_told_as_the_whole() -> None:
     jobs = EndedJobs([ended(1)])
     jobs.add(ended(2))
-    assert jobs.changed_since(0) == {job_id(2)}
-    assert jobs.changed_since(1) == set()
-    assert jobs.changed_since(2) is None
-    assert jobs.changed_since(-1) is None
+    changed = jobs.since(0)
+    assert changed is not None
+    assert [job.job_id for job in changed[0]] == [job_id(2)]
+    assert jobs.since(1) == ([], [])
+    assert jobs.since(2) is None
+    assert jobs.since(-1) is None
 
 
 def test_an_answer_to_an_earlier_question_that_comes_late_changes_nothing() -> None:

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stoker.core.ids import JobId
-from stoker.dispatcher.orphans import KnownJobs, is_late, is_wanted, orphans
+from stoker.dispatcher.sweep import KnownJobs, find_orphans, is_late, is_wanted
 
 AGE = timedelta(days=1)
 DAY = AGE.total_seconds()
@@ -48,7 +48,7 @@ def known_jobs(draw: st.DrawFn) -> KnownJobs:
 def test_nothing_that_a_record_points_to_is_an_orphan(
     files: dict[str, float], known: KnownJobs
 ) -> None:
-    doomed = set(orphans(files, known, now=NOW, max_age=AGE))
+    doomed = set(find_orphans(files, known, now=NOW, max_age=AGE))
     assert doomed.isdisjoint({*known.jobs.values(), *known.results.values()})
     for path in doomed:
         folder, job_id, *inside = path.split("/")
@@ -65,7 +65,7 @@ def test_nothing_that_a_record_points_to_is_an_orphan(
 def test_nothing_young_is_an_orphan_but_checkpoints_of_jobs_that_have_ended(
     files: dict[str, float], known: KnownJobs
 ) -> None:
-    for path in orphans(files, known, now=NOW, max_age=AGE):
+    for path in find_orphans(files, known, now=NOW, max_age=AGE):
         folder, job_id, inside = path.split("/", 2)
         ended = job_id in known.results and job_id not in {*known.jobs, *known.in_use}
         is_late = ended and folder == "jobs" and inside.startswith("checkpoints/")
@@ -79,13 +79,13 @@ def test_what_is_old_and_wanted_by_nobody_is_an_orphan(
     assume(known.jobs or known.results)
     old = {p for p, at in files.items() if at < NOW - DAY or is_late(p, known)}
     expected = {path for path in old if not is_wanted(path, known)}
-    assert set(orphans(files, known, now=NOW, max_age=AGE)) == expected
+    assert set(find_orphans(files, known, now=NOW, max_age=AGE)) == expected
 
 
 @given(files)
 def test_records_that_know_no_job_prove_nothing(files: dict[str, float]) -> None:
     """A store that was mistaken for an empty one must not cost what it points to."""
-    assert orphans(files, KnownJobs(jobs={}, results={}), now=NOW, max_age=AGE) == []
+    assert find_orphans(files, KnownJobs(jobs={}, results={}), now=NOW, max_age=AGE) == []
 
 
 def test_what_crashes_leave_is_an_orphan_and_what_is_not_ours_is_not() -> None:
@@ -111,16 +111,16 @@ def test_what_crashes_leave_is_an_orphan_and_what_is_not_ours_is_not() -> None:
         "notes",
     ]
     files = dict.fromkeys([*left, *kept], 0.0)
-    assert orphans(files, known, now=NOW, max_age=AGE) == left
+    assert find_orphans(files, known, now=NOW, max_age=AGE) == left
 
 
 def test_what_spark_writes_behind_the_clean_up_of_its_job_goes_with_the_next_sweep() -> None:
     late = f"jobs/{B}/checkpoints/out/state/0/1/40.zip"
     ended = KnownJobs(jobs={}, results={B: f"results/{B}/1.json"})
-    assert orphans({late: NOW}, ended, now=NOW, max_age=AGE) == [late]
+    assert find_orphans({late: NOW}, ended, now=NOW, max_age=AGE) == [late]
     for known in (
         KnownJobs(jobs={B: f"jobs/{B}/graph/1.json"}, results=ended.results),
         KnownJobs(jobs={}, results=ended.results, in_use={B}),
         KnownJobs(jobs={}, results={A: f"results/{A}/1.json"}),
     ):
-        assert orphans({late: NOW}, known, now=NOW, max_age=AGE) == []
+        assert find_orphans({late: NOW}, known, now=NOW, max_age=AGE) == []
