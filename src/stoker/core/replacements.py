@@ -26,7 +26,7 @@ class ReplacementPhase(StrEnum):
     WATCHING = "WATCHING"
     """The new version has to run for a while without a failure."""
     ENDING = "ENDING"
-    """The new version does not do and is cancelled."""
+    """The new version failed its trial window and is being cancelled."""
     RETURNING = "RETURNING"
     """The old version is handed in again."""
     DONE = "DONE"

@@ -1,11 +1,11 @@
-"""What is asked and told about the output of attempts."""
+"""Messages about the output of attempts."""
 
 from enum import StrEnum
 
 from stoker.core.values import Value
 
 LARGEST_PIECE = 256 * 1024
-"""Bytes of a log that are read at once."""
+"""Most bytes of a log that one call reads."""
 
 
 class LogStream(StrEnum):
@@ -14,8 +14,8 @@ class LogStream(StrEnum):
 
 
 class LogPiece(Value):
-    """Bytes of a log from an offset on; empty at its present end."""
+    """Bytes of a log from an offset on; empty at the present end of the log."""
 
     data: bytes = b""
     complete: bool = False
-    """The attempt has ended, and nothing comes after these bytes."""
+    """The attempt has ended, and these bytes are the last ones of its log."""

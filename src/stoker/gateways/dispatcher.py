@@ -1,4 +1,8 @@
-"""What the REST endpoint asks of the leading dispatcher."""
+"""The calls of the leading dispatcher, which the REST servers of all masters use.
+
+A call may have to be repeated when its answer is lost, perhaps at the next leader. So a call that
+changes something is durable when it returns and can be repeated without harm.
+"""
 
 from typing import Protocol
 
@@ -24,13 +28,13 @@ DISPATCHER = "dispatcher"
 class Submitted(Value):
     job_id: JobId
     repeated: bool = False
-    """The same job had been accepted before; this answer repeats that one."""
+    """The same job was accepted before, and this answer repeats the earlier one."""
 
 
 class ClusterOverview(Value):
     resources: ResourceOverview
     jobs_running: int
-    """All that have not ended."""
+    """Number of jobs that have not ended, including those that wait."""
     jobs_finished: int
     jobs_cancelled: int
     jobs_failed: int
@@ -39,13 +43,13 @@ class ClusterOverview(Value):
 class QueueOverview(Value):
     name: str
     running: int
-    """Jobs that had their turn and have not ended."""
+    """Number of admitted jobs that have not ended."""
     slots: int
-    """The most that these may use together."""
+    """Largest number of slots that the admitted jobs may use together."""
     max_running: int | None = None
     max_slots: int | None = None
     waiting: tuple[JobId, ...] = ()
-    """In the order of their turn, as it is now."""
+    """Waiting jobs, in the present order of their turn."""
 
 
 class QuarantinedJob(Value):
@@ -54,37 +58,38 @@ class QuarantinedJob(Value):
     job_id: JobId
     reason: str
     since: Millis
-    """When the dispatcher that leads now found it so."""
+    """When the present leader found that the job cannot be loaded."""
     pointer: str | None = None
-    """Where its content is or should be in the storage, if its record can be read."""
+    """Path of the job's content in the storage, if the record of the job can be read."""
     cancel_wanted: bool = False
 
 
 class JobsSince(Value):
-    """What became of the list of jobs: how those that live have changed, and the ended ones."""
+    """The job list as a difference to the revisions that the caller knows."""
 
     leader: SessionId
-    """Whose counting `revision` is; another leader begins anew."""
+    """The leader that counts the revisions. Revisions of another leader mean nothing to it."""
     revision: int
     live: tuple[JobSummary, ...] = ()
-    """Those that changed since the live revision that was asked for; all if `live_whole`."""
+    """Live jobs that changed since the caller's live revision; all of them if `live_whole`."""
     ended: tuple[JobSummary, ...] = ()
-    """Those that were added since the revision that was asked for; all of them if `whole`."""
+    """Ended jobs that were added since the caller's revision; all of them if `whole`."""
     removed: tuple[JobId, ...] = ()
+    """Ended jobs that were forgotten since the caller's revision."""
     whole: bool = False
     live_revision: int = 0
     live_gone: tuple[JobId, ...] = ()
-    """Those that live no more: they have ended, or were put aside."""
+    """Jobs that are no longer live: they ended, or went to quarantine."""
     live_whole: bool = True
 
 
 class SavepointStatus(Value):
-    """Of an operation that was triggered."""
+    """The state of a triggered savepoint."""
 
     done: bool
     taken: SavepointTaken | None = None
     error: str = ""
-    """Type name of the error, when it is done and there is no savepoint."""
+    """Type name of the error, when the operation is done without a savepoint."""
     message: str = ""
 
 
@@ -96,7 +101,10 @@ class DispatcherGateway(Protocol):
     async def jobs_since(
         self, leader: SessionId | None, revision: int, live_revision: int = -1
     ) -> JobsSince:
-        """As `list_jobs`, told as the difference to what the caller knows already."""
+        """Live and ended jobs that have changed since the revisions which the caller knows.
+
+        A job that is just ending may be in both lists; the live entry counts.
+        """
         ...
 
     async def job_status(self, job_id: JobId) -> JobStatus: ...
@@ -106,7 +114,7 @@ class DispatcherGateway(Protocol):
     async def read_attempt_log(
         self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
     ) -> LogPiece:
-        """While the attempt runs and after its end; NotFound for an unknown attempt."""
+        """Works while the attempt runs and after its end. NotFound for an unknown attempt."""
         ...
 
     async def job_result(self, job_id: JobId) -> JobResult | None:
@@ -116,71 +124,72 @@ class DispatcherGateway(Protocol):
     async def wait_for_change(
         self, job_id: JobId, known: tuple[JobStatus, ...], seconds: float
     ) -> JobStatus:
-        """The status, as soon as it is none of the known ones or the time is over."""
+        """Returns the status once it is not a known one, or when the time is over."""
         ...
 
     async def cancel_job(self, job_id: JobId) -> None:
-        """Durable when this returns; again is harmless; JobAlreadyEnded when it ended otherwise.
+        """The cancellation is durable when this returns; a repetition is harmless.
 
-        Also for a job in quarantine, which is cancelled as soon as it can be loaded.
+        JobAlreadyEnded when the job ended in another way. A job in quarantine is cancelled as soon
+        as it can be loaded.
         """
         ...
 
     async def heartbeat_from_client(self, job_id: JobId, seconds: float) -> None:
-        """The client of an attached job is there, and will be missed after so many seconds."""
+        """The client of an attached job is alive; it counts as gone after so many seconds."""
         ...
 
     async def trigger_savepoint(
         self, job_id: JobId, trigger_id: str, request: SavepointRequest
     ) -> None:
-        """Begins; the same id again is the same operation. JobNotFound, CannotTakeSavepoint."""
+        """Begin one; the same id means the same one. JobNotFound, CannotTakeSavepoint."""
         ...
 
     async def savepoint_status(
         self, job_id: JobId, trigger_id: str, seconds: float
     ) -> SavepointStatus:
-        """As soon as it is done, or the time is over; NotFound for an unknown id."""
+        """Returns as soon as it is done, or when the time is over. NotFound for an unknown id."""
         ...
 
     async def savepoints(self, directory: str | None) -> list[SavepointSummary]:
-        """Those of a directory, by default the configured one; newest first."""
+        """The savepoints in a directory, by default the configured one; newest first."""
         ...
 
     async def dispose_savepoint(self, path: str) -> None:
-        """It is gone. UnusableSavepoint when there is none, InvalidInput for a job's own files."""
+        """Delete it. UnusableSavepoint when there is none, InvalidInput for a job's own files."""
         ...
 
     async def trigger_replacement(self, request: ReplacementRequest) -> None:
-        """On record when this returns; the same id again is the same operation.
+        """The replacement is on record when this returns; the same id means the same one.
 
-        JobNotFound, CannotTakeSavepoint, InvalidInput: nothing was stopped.
+        JobNotFound, CannotTakeSavepoint and InvalidInput mean that nothing was stopped.
         """
         ...
 
     async def replacement_status(
         self, job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float
     ) -> Replacement:
-        """When it is over or in another phase than the known one, or the time is over.
+        """Returns as soon as it is over or in another phase, or when the time is over.
 
         NotFound for an unknown id.
         """
         ...
 
     async def quarantined(self) -> list[QuarantinedJob]:
-        """Those that cannot be loaded; every other question about one raises JobQuarantined."""
+        """The jobs that cannot be loaded. Other calls about them raise JobQuarantined."""
         ...
 
     async def retry_quarantined(self, job_id: JobId) -> None:
-        """It could be loaded and was started; JobQuarantined, with the reason, when not.
+        """Load and start the job. JobQuarantined, with the reason, when that fails.
 
-        Again is harmless.
+        A repetition is harmless.
         """
         ...
 
     async def drop_quarantined(self, job_id: JobId) -> None:
-        """It is recorded as FAILED, never runs again, and is cleaned up like any ended job.
+        """Record the job as FAILED. It never runs again and is cleaned up like any ended job.
 
-        Again is harmless.
+        A repetition is harmless.
         """
         ...
 
@@ -191,13 +200,13 @@ class DispatcherGateway(Protocol):
     async def queues(self) -> list[QueueOverview]: ...
 
     async def shut_down_cluster(self, status: ApplicationStatus) -> None:
-        """End it for good: durable when this returns; again is harmless.
+        """End the cluster for good. Durable when this returns; a repetition is harmless.
 
-        Nothing new is accepted from here on. Jobs are cancelled, their end and clean-up waited for;
-        then all masters and task executors end. Results of ended jobs stay on record.
+        The cluster accepts nothing new from here on. It cancels all jobs and waits for their end
+        and clean-up; then all masters and task executors end. Results of ended jobs stay on record.
         """
         ...
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
-        """As the resource manager's call of this name."""
+        """Forwards to the call of the same name of the resource manager."""
         ...

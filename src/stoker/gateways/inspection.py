@@ -1,4 +1,4 @@
-"""What the REST server asks of any process: what it does, uses and logs."""
+"""Calls with which the REST server inspects any process: figures, threads and log files."""
 
 from typing import Protocol
 
@@ -8,13 +8,13 @@ INSPECTION = "inspection"
 
 
 class LogListing(Value):
-    """Names of one process's log files with their sizes."""
+    """The log files of one process."""
 
     files: tuple["LoggedFile", ...] = ()
     main_log: str | None = None
-    """The one that gets what the process logs."""
+    """Name of the file to which the process logs."""
     main_output: str | None = None
-    """The one that gets what the process prints."""
+    """Name of the file to which the process prints."""
 
 
 class LoggedFile(Value):
@@ -25,16 +25,16 @@ class LoggedFile(Value):
 
 
 class InspectionGateway(Protocol):
-    """Not fenced: it changes nothing."""
+    """Not fenced, because it changes nothing."""
 
     async def figures(self) -> dict[str, float]: ...
 
     async def threads(self) -> dict[str, str]:
-        """By the name of each thread, what it does."""
+        """The stack of each thread, by the name of the thread."""
         ...
 
     async def logs(self) -> LogListing: ...
 
     async def read_log(self, name: str, offset: int, length: int) -> bytes:
-        """A piece from there on, empty at the end; NotFound for a file that is not listed."""
+        """Bytes from the offset on, empty at the end. NotFound for a file that is not listed."""
         ...

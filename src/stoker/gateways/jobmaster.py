@@ -1,4 +1,4 @@
-"""What task executors and the resource manager ask of a job's master."""
+"""The calls of a job master, which task executors and the resource manager use."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from stoker.gateways.resourcemanager import Declined
 
 
 def job_component(job_id: JobId) -> str:
-    """The name under which a job's master stands for election and publishes its address."""
+    """Name under which the master of a job contends for leadership and publishes its address."""
     return f"job-{job_id}"
 
 
@@ -35,12 +35,12 @@ class TaskExecutorIntroduction(Value):
     address: str
     attempts: tuple[HeldAttempt, ...] = ()
     offered: tuple[AllocationId, ...] = ()
-    """As by `offer_slots`: most task executors register since they have a slot for the job."""
+    """Offered as by `offer_slots`, because most executors register to offer a slot."""
 
 
 class Admitted(Value, tag=True):
     accepted: tuple[AllocationId, ...] = ()
-    """Of the slots offered; the others are to be freed."""
+    """The accepted ones of the offered slots. The task executor frees the others."""
 
 
 AdmissionAnswer = Admitted | Declined
@@ -64,25 +64,25 @@ class JobMasterGateway(Protocol):
     async def register_task_executor(
         self, introduction: TaskExecutorIntroduction
     ) -> AdmissionAnswer:
-        """A task may be on its way before the answer is."""
+        """A task may arrive at the task executor before the answer does."""
         ...
 
     async def offer_slots(
         self, instance: InstanceId, allocations: tuple[AllocationId, ...]
     ) -> tuple[AllocationId, ...]:
-        """The accepted ones; the others are to be freed."""
+        """Returns the accepted ones. The task executor frees the others."""
         ...
 
     async def attempt_changed(self, report: AttemptReport) -> bool:
-        """False: the attempt is unknown here, or no longer the current one."""
+        """False when the attempt is unknown here or no longer the current one."""
         ...
 
     async def attempt_ended(
         self, instance: InstanceId, outcome: AttemptOutcome, before: AttemptReport | None
     ) -> tuple[AllocationId, ...]:
-        """Repeated until answered. Gives slots back that the job needs no longer.
+        """Repeated until it is answered. Returns slots that the job no longer needs.
 
-        `before` is the state before the end, of an attempt that was over before it was told.
+        `before` is the last state before the end, if the attempt ended before that was reported.
         """
         ...
 
@@ -93,13 +93,13 @@ class JobMasterGateway(Protocol):
     async def renew_leases(
         self, instance: InstanceId, attempts: tuple[AttemptId, ...]
     ) -> tuple[AttemptId, ...]:
-        """Those that may go on. The lease counts from when the question was sent."""
+        """Returns the attempts that may continue. Their lease counts from when this was sent."""
         ...
 
     async def task_executor_lost(
         self, resource_id: ResourceId, instance: InstanceId, reason: str
     ) -> None:
-        """The resource manager's word that this life of the task executor is over."""
+        """The resource manager declares this instance of the task executor dead."""
         ...
 
     async def heartbeat_from_resource_manager(self) -> None: ...

@@ -1,4 +1,8 @@
-"""The lease under which attempts run: one option, known to both sides of it."""
+"""Options of leases, which task executors and job masters share.
+
+Both sides must use the same values: a task executor ends its attempts when their lease is over,
+and the job master starts others only when that has surely happened.
+"""
 
 import math
 from dataclasses import dataclass
@@ -12,14 +16,14 @@ from stoker.core.options import option
 class LeaseOptions:
     duration: timedelta = option(
         "task.lease.duration",
-        "How long an attempt may go on without a renewal; its task executor, or its own process, "
-        "ends it then. The same for all processes of a cluster.",
+        "How long an attempt may continue without a renewal; then its task executor, or its own "
+        "process, ends it. Must be the same in all processes of a cluster.",
         timedelta(seconds=60),
     )
     margin: timedelta = option(
         "task.lease.margin",
-        "Added to the lease before an attempt on a silent task executor is replaced: for clocks "
-        "that drift.",
+        "Added to the lease before an attempt on a silent task executor is replaced, to allow for "
+        "clock drift.",
         timedelta(seconds=5),
     )
 
@@ -31,7 +35,7 @@ class LeaseOptions:
             )
 
     def check_session_timeout(self, seconds: float) -> None:
-        """Half a lease must be enough to see that a leader is gone, and to ask for a renewal."""
+        """Half a lease must be enough to notice that a leader is gone and to renew elsewhere."""
         longest = (self.duration / 2 - self.margin).total_seconds()
         if math.isfinite(seconds) and seconds > longest:
             raise InvalidOption(

@@ -1,4 +1,7 @@
-"""What processes ask of a master as such, whether it leads or not: to outlive the coordinator."""
+"""The calls of a master as such, whether it leads or not.
+
+Attempts outlive an outage of the coordinator with their help (see `processes/failsafe.py`).
+"""
 
 from typing import Protocol
 
@@ -8,18 +11,24 @@ MASTER = "master"
 
 
 class MasterGateway(Protocol):
-    """Not fenced: it is asked just when nobody can prove leadership."""
+    """Not fenced: it is called just when nobody can prove leadership."""
 
     async def neither_leads_nor_knows_later_than(self, epoch: int) -> bool:
         """Whether this master does not lead and knows of no epoch after this one."""
         ...
 
     async def attempts_may_go_on(self, epoch: int) -> bool:
-        """Failsafe: whether this master led in that epoch or a later one, lost the coordinator, and
-        every other master that it knows confirms that it neither leads nor knows a later epoch."""
+        """Whether the failsafe holds for attempts of that epoch.
+
+        True when this master led in that epoch or a later one, has lost the coordinator, and every
+        other master that it knows confirms that it neither leads nor knows a later epoch.
+        """
         ...
 
     async def undriven_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
-        """Those of them that this master vouches for: it leads for sure, and no master of the job
-        has begun under it, so that nobody can replace the job's attempts."""
+        """Those of the jobs whose attempts this master vouches for.
+
+        It is certain to lead, and no job master of the job has started under it, so nobody can
+        replace the attempts of the job.
+        """
         ...

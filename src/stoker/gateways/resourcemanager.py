@@ -1,4 +1,4 @@
-"""What task executors and job masters ask of the leading resource manager."""
+"""The calls of the leading resource manager, which task executors and job masters use."""
 
 from typing import Protocol
 
@@ -19,7 +19,7 @@ class Registered(Value, tag=True):
 class Declined(Value, tag=True):
     reason: str
     final: bool = False
-    """True: asking again cannot help."""
+    """Whether another request would be declined for the same reason."""
 
 
 RegistrationAnswer = Registered | Declined
@@ -46,21 +46,21 @@ class TaskExecutorRegistration(Value):
     memory_bytes: int = 0
     engine: dict[str, str] = {}
     on_demand: bool = False
-    """Started by a provider, and released again when nothing needs it."""
+    """Whether a provider started the executor; it is released when no job needs it."""
     draining: bool = False
-    """It leaves when its tasks are over, and takes no others."""
+    """Whether the executor takes no new task and ends after those that it has."""
 
 
 class ResourceRequirements(Value):
-    """All that a job needs now; each declaration replaces the one before."""
+    """Everything that a job needs now. Each declaration replaces the previous one."""
 
     job_id: JobId
     token: FencingToken
     slots: int
     held: int = 0
-    """Those of them that the master has; some may be where the resource manager sees nobody."""
+    """Slots that the job master has, perhaps on executors that the resource manager has lost."""
     together: int = 0
-    """With fewer in all nothing of the job starts: what is missing to that many comes at once."""
+    """With fewer slots in total no part of the job can start, so these are assigned together."""
     priority: int = 0
     profile: ResourceProfile = ResourceProfile()
 
@@ -70,7 +70,7 @@ class JobMasterRegistration(Value):
     token: FencingToken
     address: str
     requirements: ResourceRequirements | None = None
-    """The first ones."""
+    """The first declaration, which saves a call."""
 
 
 class WaitReason(Value):
@@ -86,7 +86,7 @@ class ResourceOverview(Value):
     slots_total: int = 0
     slots_free: int = 0
     starting: int = 0
-    """Task executors that a provider has started and that are not registered yet."""
+    """Task executors that a provider has started and that have not registered yet."""
 
 
 class TaskExecutorDetails(Value):
@@ -117,7 +117,7 @@ class ResourceManagerGateway(Protocol):
     async def task_executor_leaves(self, instance: InstanceId, reason: str) -> None: ...
 
     async def slot_freed(self, instance: InstanceId, report: SlotReport) -> None:
-        """A slot became free; the report is the whole state afterwards."""
+        """A slot became free. The report is the complete state afterwards."""
         ...
 
     async def register_job_master(
@@ -129,7 +129,7 @@ class ResourceManagerGateway(Protocol):
     async def job_master_leaves(
         self, job_id: JobId, token: FencingToken, status: JobStatus
     ) -> None:
-        """Globally terminal: the job is forgotten. Otherwise its requirements are retained."""
+        """Forget the job if the status is globally terminal; otherwise retain its requirements."""
         ...
 
     async def wait_reason(self, job_id: JobId) -> WaitReason | None:
@@ -137,11 +137,11 @@ class ResourceManagerGateway(Protocol):
         ...
 
     async def drain_task_executor(self, resource_id: ResourceId, seconds: float | None) -> None:
-        """No new tasks there; it ends when those it has are over.
+        """The executor takes no new task and ends when its tasks are over.
 
-        Streaming tasks begin again elsewhere from their checkpoint. Others finish; those that
-        have not within the given seconds begin anew elsewhere. Again is harmless, and a shorter
-        time counts. NotFound for an unknown one.
+        Streaming tasks restart elsewhere from their checkpoint. Other tasks may finish; those that
+        have not finished within the given seconds restart elsewhere from the beginning. A
+        repetition is harmless and may shorten the time. NotFound for an unknown executor.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What the resource manager and job masters ask of a task executor."""
+"""The calls of a task executor, which the resource manager and job masters use."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.resourcemanager import SlotReport
 
 MOVED = "moved"
-"""Cause of the end of an attempt that is begun again elsewhere, through no fault of its job."""
+"""Cause of an attempt that ended, through no fault of its job, to restart elsewhere."""
 
 
 class SlotRequest(Value):
@@ -27,16 +27,18 @@ class TaskDeployment(Value):
     number: int
     allocation: AllocationId
     stopped: bool = False
-    """The job was stopped with a savepoint: there is nothing to run any more."""
+    """The job was stopped with a savepoint, so there is nothing left to run."""
 
 
 class Suspension(Value):
-    """Whether a streaming task has ended at a batch boundary and waits for a decision."""
+    """State of the suspension of a streaming task at a batch boundary."""
 
     asked: bool
+    """Whether the task was asked to suspend under this order."""
     reached: bool = False
+    """Whether the task has ended at a boundary and waits for the decision."""
     refused: str | None = None
-    """Why there was no boundary in time; the task goes on."""
+    """Why no boundary came in time; the task continues."""
     batch_id: int | None = None
 
 
@@ -44,31 +46,32 @@ class TaskExecutorGateway(Protocol):
     """Not fenced as a whole: each call names the leadership that commands it."""
 
     async def request_slot(self, token: FencingToken, request: SlotRequest) -> None:
-        """Reserve the slot and offer it to the job's master. Conflict names the occupant."""
+        """Reserve the slot and offer it to the master of the job. Conflict names the occupant."""
         ...
 
     async def heartbeat_from_resource_manager(self, token: FencingToken) -> SlotReport: ...
 
     async def drain(self, token: FencingToken, seconds: float | None) -> None:
-        """Take no new task, and end when those that are here are over.
+        """Take no new task, and end when the present ones are over.
 
-        Streaming tasks are ended for their master to begin again elsewhere; so are others that
-        have not ended within the given seconds. Again is harmless; the shorter time counts.
+        Streaming tasks end at once, for their job master to restart elsewhere; so do other tasks
+        that have not ended within the given seconds. A repetition is harmless; the shorter time
+        counts.
         """
         ...
 
     async def disconnect_resource_manager(self, token: FencingToken, reason: str) -> None: ...
 
     async def free_inactive_slots(self, token: FencingToken, job_id: JobId) -> None:
-        """The resource manager reclaims what no master of the job has taken; again is harmless."""
+        """Free the slots that no master of the job has accepted. A repetition is harmless."""
         ...
 
     async def submit_task(self, token: FencingToken, deployment: TaskDeployment) -> None:
-        """Refused for a wrong job master or an unknown slot; again with the same id is harmless."""
+        """Refused for a wrong job master or an unknown slot. A repetition is harmless."""
         ...
 
     async def cancel_task(self, token: FencingToken, job_id: JobId, attempt: AttemptId) -> None:
-        """Begin to cancel; the outcome tells when it is done. Again is harmless."""
+        """Begin to cancel; the outcome reports the end. A repetition is harmless."""
         ...
 
     async def suspend_task(
@@ -80,23 +83,23 @@ class TaskExecutorGateway(Protocol):
         limit_seconds: float,
         hold_seconds: float,
     ) -> None:
-        """Let the stream end at a batch boundary, and keep it so until it is decided about.
+        """Suspend the stream at a batch boundary until `decide_suspended`.
 
-        It goes on by itself when there is no boundary within the limit, or no decision within
-        the time that it is held. Again with the same order is harmless.
+        The stream continues on its own when there is no boundary within the limit, or no decision
+        within the hold time. A repetition under the same order is harmless.
         """
         ...
 
     async def suspension(
         self, token: FencingToken, job_id: JobId, attempt: AttemptId, order: str
     ) -> Suspension:
-        """NotFound when the attempt is not here, or over."""
+        """NotFound when the attempt is not here or has ended."""
         ...
 
     async def decide_suspended(
         self, token: FencingToken, job_id: JobId, attempt: AttemptId, order: str, finish: bool
     ) -> None:
-        """The stream that this order ended is over, or goes on."""
+        """Finish the stream that was suspended under this order, or let it continue."""
         ...
 
     async def free_slots(
@@ -106,11 +109,11 @@ class TaskExecutorGateway(Protocol):
     async def heartbeat_from_job_master(
         self, token: FencingToken, job_id: JobId, allocations: tuple[AllocationId, ...]
     ) -> tuple[AttemptId, ...]:
-        """The master says which slots it believes to hold here; the answer lists the attempts."""
+        """The job master names the slots that it holds here; returns the attempts."""
         ...
 
     async def read_attempt_log(
         self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int
     ) -> LogPiece:
-        """Not fenced: it changes nothing. NotFound when nothing of the attempt is here."""
+        """Not fenced, because it changes nothing. NotFound when the attempt has no log here."""
         ...
