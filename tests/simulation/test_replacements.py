@@ -122,7 +122,7 @@ def test_a_good_version_takes_the_place_of_the_old_one(tmp_path: Path):
         await begun(cluster, upgrade(old, new))
         with pytest.raises(Conflict, match="used for another replacement"):
             await begun(cluster, upgrade(old, version(cluster, GOOD)))
-        with pytest.raises(Conflict, match="is being replaced already"):
+        with pytest.raises(Conflict, match="is already being replaced"):
             await begun(cluster, upgrade(old, version(cluster, GOOD), "6" * 32))
         over = await until_over(cluster, old)
         assert (over.phase, over.running_id) == (ReplacementPhase.DONE, new.job_id)
