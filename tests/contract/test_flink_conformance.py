@@ -60,9 +60,9 @@ def test_the_table_has_every_operation_of_flinks_document() -> None:
 
 def test_every_operation_of_flink_is_classed_and_has_a_handler() -> None:
     served = {
-        (str(method), path.replace(":str", ""))
+        (method, path)
         for handler in HANDLERS
-        for method in handler.http_methods
+        for method in handler.methods
         for path in handler.paths
     }
     classed = {(each.method, each.path) for each in OPERATIONS}

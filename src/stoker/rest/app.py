@@ -3,9 +3,6 @@
 import asyncio
 from functools import cache
 
-from litestar import Litestar, MediaType, Response, get
-from litestar.di import Provide
-
 from stoker.rest.control.cluster_handlers import CLUSTER_HANDLERS
 from stoker.rest.control.event_handlers import EVENT_HANDLERS
 from stoker.rest.control.process_handlers import PROCESS_HANDLERS
@@ -16,9 +13,9 @@ from stoker.rest.control.upgrade_handlers import UPGRADE_HANDLERS
 from stoker.rest.flink.absent_handlers import ABSENT_HANDLERS
 from stoker.rest.flink.application_handlers import APPLICATION_HANDLERS
 from stoker.rest.flink.resource_requirements import RESOURCE_HANDLERS
-from stoker.rest.http.errors import error_handlers
+from stoker.rest.http.asgi import Response
 from stoker.rest.http.middleware import Border
-from stoker.rest.job_list.fast_paths import ShortWays
+from stoker.rest.http.routing import Router, get
 from stoker.rest.jobs.checkpoint_handlers import CHECKPOINT_HANDLERS
 from stoker.rest.jobs.job_handlers import JOB_HANDLERS
 from stoker.rest.jobs.log_handlers import LOG_HANDLERS
@@ -26,9 +23,8 @@ from stoker.rest.jobs.metric_handlers import JOB_FIGURE_HANDLERS
 from stoker.rest.jobs.vertex_handlers import VERTEX_HANDLERS
 from stoker.rest.openapi.page import PAGE_HANDLERS
 from stoker.rest.programs.handlers import PROGRAM_HANDLERS
-from stoker.rest.requests.parameters import Services
 from stoker.rest.requests.submission import submit
-from stoker.rest.services import RestServices, services_in
+from stoker.rest.services import RestServices
 
 HANDLERS = (
     submit,
@@ -52,30 +48,20 @@ HANDLERS = (
 
 
 def build_app(services: RestServices) -> Border:
-    return Border(ShortWays(routes()), services)
+    return Border(router(), services)
 
 
 @cache
-def routes() -> Litestar:
-    """Fixed paths win over parameters; two handlers for one path are refused here.
-
-    One for all servers of a process, as it takes long to make: every request brings the services
-    of the server that it reached.
-    """
-    return Litestar(
-        route_handlers=[*HANDLERS, *PAGE_HANDLERS, _openapi],
-        dependencies={"services": Provide(services_in, sync_to_thread=False)},
-        exception_handlers=error_handlers(lambda scope: services_in(scope).ids),
-        openapi_config=None,
-        logging_config=None,
-    )
+def router() -> Router:
+    """One for all servers of a process: a request brings the services of the server it reached."""
+    return Router((*HANDLERS, *PAGE_HANDLERS, _openapi))
 
 
 @get("/openapi.json")
-async def _openapi(services: Services) -> Response[bytes]:
+async def _openapi(services: RestServices) -> Response:
     # Made once, and that takes long: not in the turn in which leases are renewed.
     document = await asyncio.to_thread(_document, services.version)
-    return Response(document, media_type=MediaType.JSON)
+    return Response(document)
 
 
 @cache

@@ -7,11 +7,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol, cast
 
-from litestar.types import Scope
-
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.ids import BlobKey, Ids, JobId
 from stoker.gateways.inspection import InspectionGateway
+from stoker.rest.http.asgi import Scope
 from stoker.rest.job_list.snapshots import FindDispatcher, JobLooks, Look
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
@@ -77,4 +76,4 @@ SERVICES = "stoker.services"
 
 def services_in(scope: Scope) -> RestServices:
     """Of the server that a request has reached."""
-    return cast("dict[str, RestServices]", scope)[SERVICES]
+    return cast("RestServices", scope[SERVICES])

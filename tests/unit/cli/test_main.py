@@ -11,7 +11,7 @@ from stoker import __version__
 from stoker.cli import main
 from stoker.cli.main import cli
 
-HEAVY = {"asyncio", "grpc", "httpx", "litestar", "pyspark", "rich", "uvicorn", "yaml"}
+HEAVY = {"asyncio", "grpc", "httpx", "pyspark", "rich", "uvicorn", "yaml"}
 
 
 def test_the_version_is_told(stoker) -> None:
@@ -37,7 +37,7 @@ def test_no_client_command_loads_spark_or_a_server() -> None:
     code = f"import sys, {', '.join(sorted(places))}; print(*sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in run.stdout.split()}
-    assert loaded.isdisjoint({"grpc", "httpx", "kazoo", "litestar", "pandas", "pyspark", "uvicorn"})
+    assert loaded.isdisjoint({"grpc", "httpx", "kazoo", "pandas", "pyspark", "uvicorn"})
 
 
 def test_help_is_one_screen_with_every_command_and_what_it_does(stoker) -> None:

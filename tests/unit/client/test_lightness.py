@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("asyncio", "click", "grpc", "httpx", "litestar", "pyspark", "uvicorn", "yaml")
+HEAVY = ("asyncio", "click", "grpc", "httpx", "pyspark", "uvicorn", "yaml")
 
 
 def loaded_by(module: str) -> set[str]:

@@ -2,36 +2,34 @@
 
 from datetime import UTC, datetime
 
-from litestar import get
-from litestar.params import FromPath
-
 from stoker.api.cluster import DashboardConfig, Overview, TaskManagerAnswer, TaskManagers
 from stoker.core.errors import StokerError
 from stoker.rest.control import cluster_views
 from stoker.rest.control.process_handlers import inspection_of
-from stoker.rest.requests.parameters import Services
+from stoker.rest.http.routing import get
+from stoker.rest.services import RestServices
 
 
 @get("/overview", summary="Task executors, slots and jobs in numbers")
-async def overview(services: Services) -> Overview:
+async def overview(services: RestServices) -> Overview:
     dispatcher = await services.dispatcher()
     return cluster_views.overview(await dispatcher.cluster_overview(), services.version)
 
 
 @get("/config", summary="What a web page needs to know of this cluster")
-async def config(services: Services) -> DashboardConfig:
+async def config(services: RestServices) -> DashboardConfig:
     now = datetime.fromtimestamp(services.clock() / 1000, UTC).astimezone()
     return cluster_views.dashboard_config(services.options, now, services.version)
 
 
 @get("/taskmanagers", summary="All task executors")
-async def task_managers(services: Services) -> TaskManagers:
+async def task_managers(services: RestServices) -> TaskManagers:
     dispatcher = await services.dispatcher()
     return cluster_views.task_managers(await dispatcher.task_executors())
 
 
-@get("/taskmanagers/{taskmanagerid:str}", summary="One task executor")
-async def task_manager(taskmanagerid: FromPath[str], services: Services) -> TaskManagerAnswer:
+@get("/taskmanagers/{taskmanagerid}", summary="One task executor")
+async def task_manager(taskmanagerid: str, services: RestServices) -> TaskManagerAnswer:
     dispatcher = await services.dispatcher()
     answer = cluster_views.task_manager(await dispatcher.task_executors(), taskmanagerid)
     try:

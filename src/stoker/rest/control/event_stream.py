@@ -1,7 +1,7 @@
 """Server-sent events: what changes is told as it happens."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 import msgspec
@@ -30,7 +30,7 @@ def changes(before: dict[JobId, JobSummary], jobs: Iterable[JobSummary]) -> list
     return sorted(found, key=lambda job: job.last_change)
 
 
-async def cluster_events(services: RestServices) -> AsyncIterator[bytes]:
+async def cluster_events(services: RestServices) -> AsyncGenerator[bytes, None]:
     """Until the client leaves, or nobody leads: then it connects again and finds the leader."""
     yield _RETRY
     loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ def _job_events(jobs: JobList, known: dict[JobId, JobSummary] | None) -> list[by
     return pieces + [event("removed", {"jid": job_id}) for job_id in sorted(gone)]
 
 
-async def job_events(services: RestServices, first: JobDetails) -> AsyncIterator[bytes]:
+async def job_events(services: RestServices, first: JobDetails) -> AsyncGenerator[bytes, None]:
     """States and progress of one job, up to its end."""
     yield _RETRY
     loop = asyncio.get_running_loop()

@@ -1,11 +1,7 @@
 """Requests about processes: the leading master that answers, and any task executor."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
-
-from litestar import delete, get
-from litestar.params import FromPath, FromQuery, QueryParameter
-from litestar.response import Stream
 
 from stoker.api.metrics import AggregatedMetric, Metric
 from stoker.api.processes import (
@@ -21,8 +17,10 @@ from stoker.core.states import ApplicationStatus
 from stoker.gateways.inspection import InspectionGateway
 from stoker.gateways.resourcemanager import TaskExecutorDetails
 from stoker.rest.control import process_views as views
+from stoker.rest.http.asgi import Stream
+from stoker.rest.http.routing import QueryParameter, delete, get
 from stoker.rest.jobs.aggregation import aggregated, parse_modes, parse_names, selected
-from stoker.rest.requests.parameters import JobIdText, Services, TaskManagerIdText, parse_job_id
+from stoker.rest.requests.parameters import JobIdText, TaskManagerIdText, parse_job_id
 from stoker.rest.services import RestServices
 
 _PIECE = 256 * 1024
@@ -57,39 +55,39 @@ async def _inspect(services: RestServices, executor: TaskExecutorDetails) -> Ins
 
 
 @get("/jobmanager/config", summary="Configuration of the master, without secrets")
-async def master_config(services: Services) -> list[ConfigurationEntry]:
+async def master_config(services: RestServices) -> list[ConfigurationEntry]:
     return views.configuration_entries(services.configuration)
 
 
 @get("/jobmanager/environment", summary="Python and its path in the master")
-async def master_environment(services: Services) -> Environment:
+async def master_environment(services: RestServices) -> Environment:
     return views.environment()
 
 
 @get("/jobmanager/logs", summary="Log files of the master")
-async def master_logs(services: Services) -> LogList:
+async def master_logs(services: RestServices) -> LogList:
     return views.log_list(await own_inspection(services).logs())
 
 
 @get("/jobmanager/log", summary="What the master logs")
-async def master_log(services: Services) -> Stream:
+async def master_log(services: RestServices) -> Stream:
     inspection = own_inspection(services)
     return await _log(inspection, (await inspection.logs()).main_log)
 
 
 @get("/jobmanager/stdout", summary="What the master prints")
-async def master_stdout(services: Services) -> Stream:
+async def master_stdout(services: RestServices) -> Stream:
     inspection = own_inspection(services)
     return await _log(inspection, (await inspection.logs()).main_output)
 
 
-@get("/jobmanager/logs/{file:str}", summary="A log file of the master")
-async def master_log_file(file: FromPath[str], services: Services) -> Stream:
+@get("/jobmanager/logs/{file}", summary="A log file of the master")
+async def master_log_file(file: str, services: RestServices) -> Stream:
     return await _log(own_inspection(services), file)
 
 
 @get("/jobmanager/metrics", summary="Figures of the master and of the cluster")
-async def master_metrics(services: Services, names: Names = None) -> list[Metric]:
+async def master_metrics(services: RestServices, names: Names = None) -> list[Metric]:
     dispatcher = await services.dispatcher()
     cluster = await dispatcher.cluster_overview()
     figures = views.figures_as_text(await own_inspection(services).figures()) | {
@@ -102,34 +100,34 @@ async def master_metrics(services: Services, names: Names = None) -> list[Metric
 
 
 @get("/jobmanager/thread-dump", summary="What the threads of the master do")
-async def master_threads(services: Services) -> ThreadDump:
+async def master_threads(services: RestServices) -> ThreadDump:
     return views.thread_dump(await own_inspection(services).threads())
 
 
-@get("/jobs/{jobid:str}/jobmanager/config", summary="Configuration of the job's master")
-async def job_master_config(jobid: JobIdText, services: Services) -> list[ConfigurationEntry]:
+@get("/jobs/{jobid}/jobmanager/config", summary="Configuration of the job's master")
+async def job_master_config(jobid: JobIdText, services: RestServices) -> list[ConfigurationEntry]:
     await _check_job(services, jobid)
     return views.configuration_entries(services.configuration)
 
 
-@get("/jobs/{jobid:str}/jobmanager/environment", summary="Python in the job's master")
-async def job_master_environment(jobid: JobIdText, services: Services) -> Environment:
+@get("/jobs/{jobid}/jobmanager/environment", summary="Python in the job's master")
+async def job_master_environment(jobid: JobIdText, services: RestServices) -> Environment:
     await _check_job(services, jobid)
     return views.environment()
 
 
-@get("/jobs/{jobid:str}/jobmanager/log-url", summary="Where the log of the job's master is")
-async def job_master_log_url(jobid: JobIdText, services: Services) -> LogUrl:
+@get("/jobs/{jobid}/jobmanager/log-url", summary="Where the log of the job's master is")
+async def job_master_log_url(jobid: JobIdText, services: RestServices) -> LogUrl:
     await _check_job(services, jobid)
     return LogUrl(url=f"{services.leader_url() or ''}/jobmanager/log")
 
 
 @get(
-    "/jobs/{jobid:str}/taskmanagers/{taskmanagerid:str}/log-url",
+    "/jobs/{jobid}/taskmanagers/{taskmanagerid}/log-url",
     summary="Where the log of a task executor is",
 )
 async def job_executor_log_url(
-    jobid: JobIdText, taskmanagerid: TaskManagerIdText, services: Services
+    jobid: JobIdText, taskmanagerid: TaskManagerIdText, services: RestServices
 ) -> LogUrl:
     await _check_job(services, jobid)
     return LogUrl(url=f"{services.leader_url() or ''}/taskmanagers/{taskmanagerid}/log")
@@ -141,8 +139,8 @@ async def _check_job(services: RestServices, jobid: str) -> None:
     await dispatcher.job_status(job_id)
 
 
-@delete("/cluster", status_code=200, summary="End the whole cluster for good")
-async def shut_down(services: Services) -> Nothing:
+@delete("/cluster", status=200, summary="End the whole cluster for good")
+async def shut_down(services: RestServices) -> Nothing:
     dispatcher = await services.dispatcher()
     await dispatcher.shut_down_cluster(ApplicationStatus.SUCCEEDED)
     return Nothing()
@@ -151,49 +149,49 @@ async def shut_down(services: Services) -> Nothing:
 # Task executors
 
 
-@get("/taskmanagers/{taskmanagerid:str}/logs", summary="Log files of a task executor")
-async def executor_logs(taskmanagerid: TaskManagerIdText, services: Services) -> LogList:
+@get("/taskmanagers/{taskmanagerid}/logs", summary="Log files of a task executor")
+async def executor_logs(taskmanagerid: TaskManagerIdText, services: RestServices) -> LogList:
     return views.log_list(await (await inspection_of(services, taskmanagerid)).logs())
 
 
-@get("/taskmanagers/{taskmanagerid:str}/log", summary="What a task executor logs")
-async def executor_log(taskmanagerid: TaskManagerIdText, services: Services) -> Stream:
+@get("/taskmanagers/{taskmanagerid}/log", summary="What a task executor logs")
+async def executor_log(taskmanagerid: TaskManagerIdText, services: RestServices) -> Stream:
     inspection = await inspection_of(services, taskmanagerid)
     return await _log(inspection, (await inspection.logs()).main_log)
 
 
-@get("/taskmanagers/{taskmanagerid:str}/stdout", summary="What a task executor prints")
-async def executor_stdout(taskmanagerid: TaskManagerIdText, services: Services) -> Stream:
+@get("/taskmanagers/{taskmanagerid}/stdout", summary="What a task executor prints")
+async def executor_stdout(taskmanagerid: TaskManagerIdText, services: RestServices) -> Stream:
     inspection = await inspection_of(services, taskmanagerid)
     return await _log(inspection, (await inspection.logs()).main_output)
 
 
-@get("/taskmanagers/{taskmanagerid:str}/logs/{file:str}", summary="A log file of it")
+@get("/taskmanagers/{taskmanagerid}/logs/{file}", summary="A log file of it")
 async def executor_log_file(
-    taskmanagerid: TaskManagerIdText, file: FromPath[str], services: Services
+    taskmanagerid: TaskManagerIdText, file: str, services: RestServices
 ) -> Stream:
     return await _log(await inspection_of(services, taskmanagerid), file)
 
 
-@get("/taskmanagers/{taskmanagerid:str}/metrics", summary="Figures of a task executor")
+@get("/taskmanagers/{taskmanagerid}/metrics", summary="Figures of a task executor")
 async def executor_metrics(
-    taskmanagerid: TaskManagerIdText, services: Services, names: Names = None
+    taskmanagerid: TaskManagerIdText, services: RestServices, names: Names = None
 ) -> list[Metric]:
     inspection = await inspection_of(services, taskmanagerid)
     return selected(views.figures_as_text(await inspection.figures()), parse_names(names))
 
 
-@get("/taskmanagers/{taskmanagerid:str}/thread-dump", summary="What its threads do")
-async def executor_threads(taskmanagerid: TaskManagerIdText, services: Services) -> ThreadDump:
+@get("/taskmanagers/{taskmanagerid}/thread-dump", summary="What its threads do")
+async def executor_threads(taskmanagerid: TaskManagerIdText, services: RestServices) -> ThreadDump:
     return views.thread_dump(await (await inspection_of(services, taskmanagerid)).threads())
 
 
 @get("/taskmanagers/metrics", summary="Figures of task executors, joined")
 async def executors_metrics(
-    services: Services,
+    services: RestServices,
     names: Names = None,
-    agg: FromQuery[str | None] = None,
-    taskmanagers: FromQuery[str | None] = None,
+    agg: str | None = None,
+    taskmanagers: str | None = None,
 ) -> list[AggregatedMetric]:
     modes, wanted = parse_modes(agg), parse_names(taskmanagers)
     dispatcher = await services.dispatcher()
@@ -215,7 +213,7 @@ async def _log(inspection: InspectionGateway, name: str | None) -> Stream:
         raise NotFound("this process does not write its output to a file")
     first = await inspection.read_log(name, 0, _PIECE)
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncGenerator[bytes, None]:
         piece, offset = first, 0
         while piece:
             yield piece

@@ -1,25 +1,25 @@
 """Requests about jobs that cannot be loaded: each decodes, asks the dispatcher once, encodes."""
 
-from litestar import delete, get, post
-
 from stoker.api.quarantine import Quarantined, QuarantinedJobs
 from stoker.api.shape import Nothing
 from stoker.gateways.dispatcher import QuarantinedJob
-from stoker.rest.requests.parameters import JobIdText, Services, parse_job_id
+from stoker.rest.http.routing import delete, get, post
+from stoker.rest.requests.parameters import JobIdText, parse_job_id
+from stoker.rest.services import RestServices
 
 
 @get("/quarantine", summary="Accepted jobs that cannot be loaded, with the reasons")
-async def quarantined_jobs(services: Services) -> QuarantinedJobs:
+async def quarantined_jobs(services: RestServices) -> QuarantinedJobs:
     dispatcher = await services.dispatcher()
     return QuarantinedJobs(jobs=[_view(job) for job in await dispatcher.quarantined()])
 
 
 @post(
-    "/quarantine/{jobid:str}/retry",
-    status_code=202,
+    "/quarantine/{jobid}/retry",
+    status=202,
     summary="Load and start the job; 409 with the reason when it still cannot be loaded",
 )
-async def retry_quarantined(jobid: JobIdText, services: Services) -> Nothing:
+async def retry_quarantined(jobid: JobIdText, services: RestServices) -> Nothing:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     await dispatcher.retry_quarantined(job_id)
@@ -27,11 +27,11 @@ async def retry_quarantined(jobid: JobIdText, services: Services) -> Nothing:
 
 
 @delete(
-    "/quarantine/{jobid:str}",
-    status_code=202,
+    "/quarantine/{jobid}",
+    status=202,
     summary="Give the job up: it is recorded as FAILED and what it left is removed",
 )
-async def drop_quarantined(jobid: JobIdText, services: Services) -> Nothing:
+async def drop_quarantined(jobid: JobIdText, services: RestServices) -> Nothing:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     await dispatcher.drop_quarantined(job_id)

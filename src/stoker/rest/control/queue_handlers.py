@@ -2,14 +2,13 @@
 
 from typing import Annotated
 
-from litestar import get, post
-from litestar.params import QueryParameter
-
 from stoker.api.queues import Queue, Queues
 from stoker.api.shape import Nothing
 from stoker.core.ids import ResourceId
 from stoker.gateways.dispatcher import QueueOverview
-from stoker.rest.requests.parameters import Services, TaskManagerIdText
+from stoker.rest.http.routing import QueryParameter, get, post
+from stoker.rest.requests.parameters import TaskManagerIdText
+from stoker.rest.services import RestServices
 
 Limit = Annotated[
     float | None,
@@ -22,18 +21,18 @@ Limit = Annotated[
 
 
 @get("/queues", summary="The queues, their limits, and who waits in them")
-async def queues(services: Services) -> Queues:
+async def queues(services: RestServices) -> Queues:
     dispatcher = await services.dispatcher()
     return Queues(queues=[_view(queue) for queue in await dispatcher.queues()])
 
 
 @post(
-    "/taskmanagers/{taskmanagerid:str}/drain",
-    status_code=202,
+    "/taskmanagers/{taskmanagerid}/drain",
+    status=202,
     summary="No new tasks there; it ends when those it has have finished or moved",
 )
 async def drain(
-    taskmanagerid: TaskManagerIdText, services: Services, limit: Limit = None
+    taskmanagerid: TaskManagerIdText, services: RestServices, limit: Limit = None
 ) -> Nothing:
     dispatcher = await services.dispatcher()
     await dispatcher.drain_task_executor(ResourceId(taskmanagerid), limit)

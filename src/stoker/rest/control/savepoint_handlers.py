@@ -6,15 +6,15 @@ A parameter may stand in the JSON body, as Flink's clients send it, or in the qu
 from collections.abc import Mapping
 from typing import Any
 
-from litestar import Request, get, post
-from litestar.params import FromPath, FromQuery
-
 from stoker.api.operations import OperationAnswer, Triggered
 from stoker.api.savepoints import Savepoints
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import InvalidInput, NotFound, SavepointFailed
 from stoker.core.ids import JobId
 from stoker.gateways.dispatcher import SavepointStatus
+from stoker.rest.http.asgi import Request
+from stoker.rest.http.routing import get, post
+from stoker.rest.openapi.bodies import FLAG, TEXT, TRIGGER_ID, json_object
 from stoker.rest.requests.body import read_json
 from stoker.rest.requests.operations import (
     OperationKey,
@@ -22,7 +22,7 @@ from stoker.rest.requests.operations import (
     chosen_trigger_id,
     parse_trigger_id,
 )
-from stoker.rest.requests.parameters import JobIdText, Services, parse_job_id
+from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.manifest import SavepointView
@@ -33,9 +33,14 @@ _LOOK_SECONDS = 5.0
 _TRUE = ("true", "1", "yes")
 
 
-@post("/jobs/{jobid:str}/savepoints", status_code=202, summary="Take a savepoint of a job")
+@post(
+    "/jobs/{jobid}/savepoints",
+    status=202,
+    summary="Take a savepoint of a job",
+    body=json_object(target_directory=TEXT, cancel_job=FLAG, triggerId=TRIGGER_ID),
+)
 async def trigger_savepoint(
-    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+    jobid: JobIdText, request: Request, services: RestServices
 ) -> Triggered:
     given = await _given(request)
     wanted = SavepointRequest(
@@ -45,12 +50,13 @@ async def trigger_savepoint(
 
 
 @post(
-    "/jobs/{jobid:str}/stop",
-    status_code=202,
+    "/jobs/{jobid}/stop",
+    status=202,
     summary="End a job at batch boundaries, with a savepoint of where it ended",
+    body=json_object(targetDirectory=TEXT, drain=FLAG, triggerId=TRIGGER_ID),
 )
 async def stop_with_savepoint(
-    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+    jobid: JobIdText, request: Request, services: RestServices
 ) -> Triggered:
     given = await _given(request)
     if _flag(given, "drain"):
@@ -62,9 +68,9 @@ async def stop_with_savepoint(
     return await _trigger(parse_job_id(jobid), wanted, given, services)
 
 
-@get("/jobs/{jobid:str}/savepoints/{triggerid:str}", summary="How a savepoint went")
+@get("/jobs/{jobid}/savepoints/{triggerid}", summary="How a savepoint went")
 async def savepoint_status(
-    jobid: JobIdText, triggerid: FromPath[str], services: Services
+    jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:
     key = OperationKey(
         kind=SAVEPOINT, trigger_id=parse_trigger_id(triggerid), job_id=parse_job_id(jobid)
@@ -73,22 +79,25 @@ async def savepoint_status(
 
 
 @get("/savepoints", summary="Savepoints of a directory, newest first")
-async def list_savepoints(
-    services: Services, directory: FromQuery[str | None] = None
-) -> Savepoints:
+async def list_savepoints(services: RestServices, directory: str | None = None) -> Savepoints:
     dispatcher = await services.dispatcher()
     return Savepoints(savepoints=await dispatcher.savepoints(directory))
 
 
 @get("/savepoints/show", summary="What is in a savepoint: queries, batches, positions, files")
-async def show_savepoint(services: Services, path: FromQuery[str]) -> SavepointView:
+async def show_savepoint(services: RestServices, path: str) -> SavepointView:
     location = locate(path, services.open_storage)
     manifest = await read_manifest(location)
     return SavepointView(path=location.url, size_bytes=manifest.size, manifest=manifest)
 
 
-@post("/savepoint-disposal", status_code=200, summary="Remove a savepoint")
-async def dispose_savepoint(request: Request[Any, Any, Any], services: Services) -> Triggered:
+@post(
+    "/savepoint-disposal",
+    status=200,
+    summary="Remove a savepoint",
+    body=json_object(savepoint_path=TEXT, triggerId=TRIGGER_ID),
+)
+async def dispose_savepoint(request: Request, services: RestServices) -> Triggered:
     given = await _given(request)
     path = _text(given, "savepoint-path")
     if path is None:
@@ -104,8 +113,8 @@ async def dispose_savepoint(request: Request[Any, Any, Any], services: Services)
     return Triggered(request_id=trigger_id)
 
 
-@get("/savepoint-disposal/{triggerid:str}", summary="Whether a savepoint is gone")
-async def disposal_status(triggerid: FromPath[str], services: Services) -> OperationAnswer:
+@get("/savepoint-disposal/{triggerid}", summary="Whether a savepoint is gone")
+async def disposal_status(triggerid: str, services: RestServices) -> OperationAnswer:
     key = OperationKey(kind=DISPOSAL, trigger_id=parse_trigger_id(triggerid))
     return services.operations.status(key)
 
@@ -143,8 +152,8 @@ async def _location(services: RestServices, job_id: JobId, trigger_id: TriggerId
     return status.taken.path
 
 
-async def _given(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    return {**await read_json(request), **dict(request.query_params.items())}
+async def _given(request: Request) -> dict[str, Any]:
+    return {**await read_json(request), **request.query}
 
 
 def _text(given: Mapping[str, Any], key: str) -> str | None:

@@ -7,24 +7,24 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from litestar import Request, get, post
-from litestar.params import FromPath, FromQuery
-
 from stoker.api.operations import Triggered
 from stoker.api.replacements import ReplacementAnswer, answer_of
 from stoker.core.errors import InvalidInput
 from stoker.core.replacements import ReplacementKind, ReplacementPhase, ReplacementRequest
+from stoker.rest.http.asgi import Request
+from stoker.rest.http.routing import get, post
+from stoker.rest.openapi.bodies import TEXT, TRIGGER_ID, WHOLE_NUMBER, json_object, submission
 from stoker.rest.requests.body import read_json
 from stoker.rest.requests.operations import chosen_trigger_id, parse_trigger_id
-from stoker.rest.requests.parameters import JobIdText, Services, parse_count, parse_job_id
+from stoker.rest.requests.parameters import JobIdText, parse_count, parse_job_id
 from stoker.rest.requests.submission import (
     decode_graph,
     draining,
-    length_of,
     refused_leaves_nothing,
     store_files,
 )
 from stoker.rest.requests.uploads import received_upload
+from stoker.rest.services import RestServices
 
 _MOST_SECONDS = 20.0
 """For which a question is held."""
@@ -33,23 +33,24 @@ _TRUE = ("true", "1", "yes")
 
 
 @post(
-    "/jobs/{jobid:str}/upgrade",
-    status_code=202,
-    request_max_body_size=None,
+    "/jobs/{jobid}/upgrade",
+    status=202,
     summary="Replace a streaming job by another version, with a way back",
+    body=submission(),
 )
-async def upgrade(
-    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
-) -> Triggered:
+async def upgrade(jobid: JobIdText, request: Request, services: RestServices) -> Triggered:
     """The body is that of a submission; everything else stands in the query."""
     job_id = parse_job_id(jobid)
-    given = request.query_params
+    given = request.query
     trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
     window = _seconds(given, "window-seconds", _WINDOW_SECONDS)
     dispatcher = await services.dispatcher()
     async with draining(request) as chunks:
         async with received_upload(
-            chunks, request.headers.get("content-type", ""), length_of(request), services.options
+            chunks,
+            request.headers.get("content-type", ""),
+            request.content_length,
+            services.options,
         ) as upload:
             graph = decode_graph(upload.graph, None)
             graph = await store_files(graph, upload, services.blobs)
@@ -69,15 +70,14 @@ async def upgrade(
 
 
 @post(
-    "/jobs/{jobid:str}/rescale",
-    status_code=202,
+    "/jobs/{jobid}/rescale",
+    status=202,
     summary="Replace a streaming job by itself with another number of state partitions",
+    body=json_object(partitions=WHOLE_NUMBER, target_directory=TEXT, triggerId=TRIGGER_ID),
 )
-async def rescale(
-    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
-) -> Triggered:
+async def rescale(jobid: JobIdText, request: Request, services: RestServices) -> Triggered:
     job_id = parse_job_id(jobid)
-    given = {**await read_json(request), **dict(request.query_params.items())}
+    given = {**await read_json(request), **request.query}
     trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
     dispatcher = await services.dispatcher()
     await dispatcher.trigger_replacement(
@@ -94,15 +94,15 @@ async def rescale(
 
 
 @get(
-    "/jobs/{jobid:str}/replacements/{triggerid:str}",
+    "/jobs/{jobid}/replacements/{triggerid}",
     summary="How far an upgrade or a rescale is, and which job runs",
 )
 async def replacement(
     jobid: JobIdText,
-    triggerid: FromPath[str],
-    services: Services,
-    known: FromQuery[str | None] = None,
-    wait: FromQuery[str | None] = None,
+    triggerid: str,
+    services: RestServices,
+    known: str | None = None,
+    wait: str | None = None,
 ) -> ReplacementAnswer:
     """With `wait` held for so many seconds, until the phase is another than `known`."""
     job_id, trigger_id = parse_job_id(jobid), parse_trigger_id(triggerid)

@@ -1,14 +1,12 @@
 """Requests for what Spark has no notion of: answered as Flink does where it is switched off."""
 
-from litestar import delete, get
-from litestar.params import FromPath
-
 from stoker.api.datasets import DataSets
 from stoker.api.shape import Nothing
 from stoker.core.errors import InvalidInput, NotFound, Unavailable
 from stoker.core.ids import is_hex_id
+from stoker.rest.http.routing import delete, get
 from stoker.rest.requests.operations import OperationKey, parse_trigger_id
-from stoker.rest.requests.parameters import JobIdText, Services, parse_job_id
+from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
 
 NO_RESCALES = (
@@ -28,44 +26,42 @@ async def data_sets() -> DataSets:
     return DataSets()
 
 
-@delete("/datasets/{datasetid:str}", status_code=202, summary="Forget a data set")
-async def delete_data_set(datasetid: FromPath[str]) -> Nothing:
+@delete("/datasets/{datasetid}", status=202, summary="Forget a data set")
+async def delete_data_set(datasetid: str) -> Nothing:
     if not is_hex_id(datasetid.lower()):
         raise InvalidInput(f"a data set id is 32 hexadecimal digits, found {datasetid!r}")
     raise NotFound(f"no data set {datasetid}: Spark keeps none for later jobs")
 
 
-@get("/datasets/delete/{triggerid:str}", summary="Whether a data set is forgotten")
-async def data_set_deletion(triggerid: FromPath[str], services: Services) -> Nothing:
+@get("/datasets/delete/{triggerid}", summary="Whether a data set is forgotten")
+async def data_set_deletion(triggerid: str, services: RestServices) -> Nothing:
     key = OperationKey(kind="data set", trigger_id=parse_trigger_id(triggerid))
     services.operations.status(key)
     return Nothing()
 
 
 @get(
-    [
-        "/jobs/{jobid:str}/rescales/config",
-        "/jobs/{jobid:str}/rescales/history",
-        "/jobs/{jobid:str}/rescales/overview",
-        "/jobs/{jobid:str}/rescales/summary",
+    *[
+        "/jobs/{jobid}/rescales/config",
+        "/jobs/{jobid}/rescales/history",
+        "/jobs/{jobid}/rescales/overview",
+        "/jobs/{jobid}/rescales/summary",
     ],
     summary="Former rescales, of which no history is kept",
 )
-async def rescales(jobid: JobIdText, services: Services) -> Nothing:
+async def rescales(jobid: JobIdText, services: RestServices) -> Nothing:
     await _check_job(services, jobid)
     raise NotFound(NO_RESCALES)
 
 
-@get("/jobs/{jobid:str}/rescales/details/{rescaleuuid:str}", summary="One former rescale")
-async def rescale_details(
-    jobid: JobIdText, rescaleuuid: FromPath[str], services: Services
-) -> Nothing:
+@get("/jobs/{jobid}/rescales/details/{rescaleuuid}", summary="One former rescale")
+async def rescale_details(jobid: JobIdText, rescaleuuid: str, services: RestServices) -> Nothing:
     await _check_job(services, jobid)
     raise NotFound(f"nothing is known of rescale {rescaleuuid}: {NO_RESCALES}")
 
 
 @get(
-    ["/jobmanager/profiler", "/taskmanagers/{taskmanagerid:str}/profiler"],
+    *["/jobmanager/profiler", "/taskmanagers/{taskmanagerid}/profiler"],
     summary="Profiles of processes, which are switched off",
 )
 async def profiler() -> Nothing:

@@ -1,8 +1,5 @@
 """Requests about applications: each decodes, asks the dispatcher once, and encodes."""
 
-from litestar import get, post
-from litestar.params import FromPath
-
 from stoker.api.applications import ApplicationAnswer, ApplicationExceptions, Applications
 from stoker.api.processes import ConfigurationEntry
 from stoker.api.shape import Nothing
@@ -10,11 +7,12 @@ from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.rest.control.process_views import configuration_entries
 from stoker.rest.flink import application_views as views
-from stoker.rest.requests.parameters import Services, parse_application_id
+from stoker.rest.http.routing import get, post
+from stoker.rest.requests.parameters import parse_application_id
 from stoker.rest.services import RestServices
 from stoker.security.redaction import without_secrets
 
-_APPLICATION = "/applications/{applicationid:str}"
+_APPLICATION = "/applications/{applicationid}"
 
 
 async def _job(services: RestServices, application_id: JobId) -> JobDetails:
@@ -23,20 +21,20 @@ async def _job(services: RestServices, application_id: JobId) -> JobDetails:
 
 
 @get("/applications/overview", summary="All applications: one for every job")
-async def overview_of_applications(services: Services) -> Applications:
+async def overview_of_applications(services: RestServices) -> Applications:
     look = await services.look()
     return views.applications(look.jobs.all(), services.clock())
 
 
 @get(_APPLICATION, summary="One application with its job")
-async def application(applicationid: FromPath[str], services: Services) -> ApplicationAnswer:
+async def application(applicationid: str, services: RestServices) -> ApplicationAnswer:
     job = await _job(services, parse_application_id(applicationid))
     return views.application(job, services.clock())
 
 
 @get(f"{_APPLICATION}/exceptions", summary="What an application failed of")
 async def application_exceptions(
-    applicationid: FromPath[str], services: Services
+    applicationid: str, services: RestServices
 ) -> ApplicationExceptions:
     job = await _job(services, parse_application_id(applicationid))
     return views.application_exceptions(without_secrets(job))
@@ -44,14 +42,14 @@ async def application_exceptions(
 
 @get(f"{_APPLICATION}/jobmanager/config", summary="Configuration of its master")
 async def application_config(
-    applicationid: FromPath[str], services: Services
+    applicationid: str, services: RestServices
 ) -> list[ConfigurationEntry]:
     await _job(services, parse_application_id(applicationid))
     return configuration_entries(services.configuration)
 
 
-@post(f"{_APPLICATION}/cancel", status_code=202, summary="Cancel the job of an application")
-async def cancel_application(applicationid: FromPath[str], services: Services) -> Nothing:
+@post(f"{_APPLICATION}/cancel", status=202, summary="Cancel the job of an application")
+async def cancel_application(applicationid: str, services: RestServices) -> Nothing:
     job_id = parse_application_id(applicationid)
     dispatcher = await services.dispatcher()
     await dispatcher.cancel_job(job_id)

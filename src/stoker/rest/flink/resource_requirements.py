@@ -6,9 +6,6 @@ with a savepoint, divide, start under another id.
 
 from typing import Annotated, Any
 
-from litestar import Request, Response, get, patch, put
-from litestar.params import FromPath, QueryParameter
-
 from stoker.api.operations import COMPLETED, OperationAnswer, OperationStatus, Triggered
 from stoker.api.replacements import answer_of
 from stoker.api.shape import Nothing
@@ -26,9 +23,11 @@ from stoker.core.replacements import ReplacementKind, ReplacementPhase, Replacem
 from stoker.core.results import JobDetails
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest.flink.java_throwable import failure_cause
+from stoker.rest.http.asgi import Request, Response
+from stoker.rest.http.routing import QueryParameter, get, patch, put
 from stoker.rest.requests.body import read_body
 from stoker.rest.requests.operations import TriggerId, parse_trigger_id
-from stoker.rest.requests.parameters import JobIdText, Services, parse_job_id
+from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
 
 SPARKS_OWN = 200
@@ -40,10 +39,10 @@ Requirements = dict[str, VertexRequirements]
 
 
 @get(
-    "/jobs/{jobid:str}/resource-requirements",
+    "/jobs/{jobid}/resource-requirements",
     summary="Into how many parts each vertex is divided at most",
 )
-async def requirements(jobid: JobIdText, services: Services) -> Requirements:
+async def requirements(jobid: JobIdText, services: RestServices) -> Requirements:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     return _requirements(await dispatcher.job_details(job_id))
@@ -66,12 +65,14 @@ def _partitions(job: JobDetails, vertices: tuple[str, ...]) -> int:
 
 
 @put(
-    "/jobs/{jobid:str}/resource-requirements",
+    "/jobs/{jobid}/resource-requirements",
     summary="Divide a streaming job into another number of parts",
+    answer=Nothing,
+    body=Requirements,
 )
 async def change_requirements(
-    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
-) -> Response[Nothing]:
+    jobid: JobIdText, request: Request, services: RestServices
+) -> Nothing | Response:
     """What would change nothing is accepted, which is what a repeated request asks for."""
     job_id = parse_job_id(jobid)
     wanted: Requirements = await read_body(request, Requirements, dict)
@@ -79,9 +80,10 @@ async def change_requirements(
     job = await dispatcher.job_details(job_id)
     parts = _wanted_parts(wanted, _requirements(job))
     if parts is None:
-        return Response(Nothing())
+        return Nothing()
     trigger_id = await _rescale(services, dispatcher, job, parts)
-    return Response(Nothing(), headers={"Location": f"/jobs/{job_id}/replacements/{trigger_id}"})
+    location = f"/jobs/{job_id}/replacements/{trigger_id}"
+    return Response(b"{}", headers=[("Location", location)])
 
 
 def _wanted_parts(wanted: Requirements, known: Requirements) -> int | None:
@@ -143,17 +145,17 @@ def _check_can_change(job: JobDetails) -> None:
         )
 
 
-@patch("/jobs/{jobid:str}/rescaling", summary="Divide a streaming job into another number of parts")
-async def rescale(jobid: JobIdText, services: Services, parallelism: Parallelism) -> Triggered:
+@patch("/jobs/{jobid}/rescaling", summary="Divide a streaming job into another number of parts")
+async def rescale(jobid: JobIdText, services: RestServices, parallelism: Parallelism) -> Triggered:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     job = await dispatcher.job_details(job_id)
     return Triggered(request_id=await _rescale(services, dispatcher, job, parallelism))
 
 
-@get("/jobs/{jobid:str}/rescaling/{triggerid:str}", summary="How a rescale went")
+@get("/jobs/{jobid}/rescaling/{triggerid}", summary="How a rescale went")
 async def rescale_status(
-    jobid: JobIdText, triggerid: FromPath[str], services: Services
+    jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:
     job_id: JobId = parse_job_id(jobid)
     trigger_id = parse_trigger_id(triggerid)

@@ -3,7 +3,7 @@
 import asyncio
 import zlib
 
-from litestar.types import HTTPResponseStartEvent, Message, Send
+from stoker.rest.http.asgi import Message, Send
 
 MINIMUM = 1024
 MAXIMUM = 1024 * 1024
@@ -47,7 +47,7 @@ class Compressing:
     def __init__(self, send: Send, compressor: Compressor) -> None:
         self._send = send
         self._compressor = compressor
-        self._start: HTTPResponseStartEvent | None = None
+        self._start: Message | None = None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start" and _is_compressible(message):
@@ -70,7 +70,7 @@ class Compressing:
         await self._send(message)
 
 
-def _is_compressible(start: HTTPResponseStartEvent) -> bool:
+def _is_compressible(start: Message) -> bool:
     headers = dict(start["headers"])
     kind = headers.get(b"content-type", b"")
     return b"content-encoding" not in headers and kind.startswith(_TYPES)

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 
 import httpx
-from litestar.types import HTTPScope, Receive, Send
 
 from stoker.core.errors import RecipientUnreachable
+from stoker.rest.http.asgi import Receive, Scope, Send
 from stoker.rest.http.leader_pulse import LeaderPulse
 from stoker.rest.http.middleware import FORWARDED
 
@@ -48,9 +48,7 @@ class Forwarder:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def forward(
-        self, leader_url: str, scope: HTTPScope, receive: Receive, send: Send
-    ) -> None:
+    async def forward(self, leader_url: str, scope: Scope, receive: Receive, send: Send) -> None:
         """RecipientUnreachable while nothing has been answered; later the connection breaks."""
         request = self._client.build_request(
             scope["method"],
@@ -111,13 +109,13 @@ async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
         return await anext(chunks, None)
 
 
-def _url(leader_url: str, scope: HTTPScope) -> httpx.URL:
+def _url(leader_url: str, scope: Scope) -> httpx.URL:
     target = scope["raw_path"] or scope["path"].encode()
     query = scope["query_string"]
     return httpx.URL(leader_url).copy_with(raw_path=target + (b"?" + query if query else b""))
 
 
-def _request_headers(scope: HTTPScope) -> list[tuple[bytes, bytes]]:
+def _request_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
     kept = _without(scope["headers"], _OF_ONE_CONNECTION | _MADE_ANEW)
     client = scope["client"]
     return [*kept, (FORWARDED, (client[0] if client else "unknown").encode())]
@@ -129,7 +127,7 @@ def _without(
     return [(name, value) for name, value in headers if name.lower() not in names]
 
 
-def _has_body(scope: HTTPScope) -> bool:
+def _has_body(scope: Scope) -> bool:
     names = {name for name, value in scope["headers"] if value != b"0"}
     return bool(names & {b"content-length", b"transfer-encoding"})
 

@@ -4,13 +4,12 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
-
-from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from typing import TYPE_CHECKING
 
 from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, refused_client, told
 from stoker.core.errors import Unavailable
 from stoker.rest.http.access import Access, RateLimit, Uploads
+from stoker.rest.http.asgi import ASGIApp, Message, Receive, Scope, Send
 from stoker.rest.http.compression import Compressing, Compressor, accepts_gzip
 from stoker.rest.http.errors import ErrorAnswer, answer_to, send_error, unavailable
 from stoker.rest.http.origin import access_headers, is_allowed, preflight_headers, refusal
@@ -68,10 +67,9 @@ class Border:
                 task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind: str = scope["type"]
+        kind = scope["type"]
         if kind == "http":
-            http = cast("HTTPScope", scope)
-            await self._http(http, receive, _Answering(send, self._headers))
+            await self._http(scope, receive, _Answering(send, self._headers))
             return
         await self._app(scope, receive, send)
         if kind == "lifespan":
@@ -79,7 +77,7 @@ class Border:
             if self._forwarder is not None:
                 await self._forwarder.close()
 
-    async def _http(self, scope: HTTPScope, receive: Receive, send: "_Answering") -> None:
+    async def _http(self, scope: Scope, receive: Receive, send: "_Answering") -> None:
         asked = scope["query_string"]
         waits = b"wait=" in asked or b"follow=" in asked or scope["path"].endswith("/events")
         if waits and self._closing:
@@ -98,7 +96,7 @@ class Border:
         finally:
             self._waiting.discard(task)
 
-    async def _route(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         path = _without_prefix(scope["path"])
         origin = _text(headers.get(b"origin"))
@@ -119,7 +117,7 @@ class Border:
 
     async def _upload(
         self,
-        scope: HTTPScope,
+        scope: Scope,
         headers: dict[bytes, bytes],
         path: str,
         receive: Receive,
@@ -141,21 +139,19 @@ class Border:
 
     async def _admitted(
         self,
-        scope: HTTPScope,
+        scope: Scope,
         headers: dict[bytes, bytes],
         path: str,
         receive: Receive,
         send: Send,
     ) -> None:
         if path in LOCAL_PATHS or self._services.leads():
-            reached = cast("HTTPScope", {**scope, "path": path, SERVICES: self._services})
+            reached = {**scope, "path": path, SERVICES: self._services}
             await self._app(reached, receive, send)
         else:
             await self._ask_leader(scope, headers, receive, send)
 
-    def _refused(
-        self, scope: HTTPScope, headers: dict[bytes, bytes], path: str
-    ) -> ErrorAnswer | None:
+    def _refused(self, scope: Scope, headers: dict[bytes, bytes], path: str) -> ErrorAnswer | None:
         foreign = refusal(
             _text(headers.get(b"host")), _text(headers.get(b"origin")), self._services.options
         )
@@ -177,7 +173,7 @@ class Border:
         return None
 
     async def _ask_leader(
-        self, scope: HTTPScope, headers: dict[bytes, bytes], receive: Receive, send: Send
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send
     ) -> None:
         url = self._services.leader_url()
         if url is None or FORWARDED in headers:
@@ -224,7 +220,7 @@ def _is_upload(headers: dict[bytes, bytes]) -> bool:
     return headers.get(b"content-type", b"").startswith(b"multipart/")
 
 
-def _caller(scope: HTTPScope, headers: dict[bytes, bytes]) -> str:
+def _caller(scope: Scope, headers: dict[bytes, bytes]) -> str:
     """A standby passes the requests of many on, and says of whom."""
     client = scope["client"]
     address = client[0] if client else "unknown"

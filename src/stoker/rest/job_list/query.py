@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from stoker.core.errors import InvalidInput
@@ -47,6 +48,7 @@ class JobQuery:
         return self.states is not None and not any(state.globally_terminal for state in self.states)
 
 
+@lru_cache(maxsize=256)
 def parse_query(
     *,
     state: str | None,

@@ -3,9 +3,6 @@
 import asyncio
 from typing import Any
 
-from litestar import Request, get, post
-from litestar.params import FromPath
-
 from stoker.api.checkpoints import (
     Checkpoint,
     CheckpointConfig,
@@ -16,6 +13,8 @@ from stoker.api.operations import OperationAnswer, Triggered
 from stoker.core.errors import Conflict, InvalidInput
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
+from stoker.rest.http.asgi import Request
+from stoker.rest.http.routing import get, post
 from stoker.rest.jobs.checkpoint_subtasks import vertex_checkpoint
 from stoker.rest.jobs.checkpoint_views import (
     check_has_checkpoints,
@@ -26,11 +25,11 @@ from stoker.rest.jobs.checkpoint_views import (
     last_batch,
 )
 from stoker.rest.jobs.subtask_views import find_vertex
+from stoker.rest.openapi.bodies import TRIGGER_ID, json_object
 from stoker.rest.requests.body import read_json
 from stoker.rest.requests.operations import OperationKey, chosen_trigger_id, parse_trigger_id
 from stoker.rest.requests.parameters import (
     JobIdText,
-    Services,
     parse_count,
     parse_job_id,
     parse_vertex_id,
@@ -48,19 +47,19 @@ async def _job(services: RestServices, jobid: str) -> JobDetails:
     return await dispatcher.job_details(job_id)
 
 
-@get("/jobs/{jobid:str}/checkpoints", summary="Checkpoints of a streaming job")
-async def checkpoints(jobid: JobIdText, services: Services) -> CheckpointStatistics:
+@get("/jobs/{jobid}/checkpoints", summary="Checkpoints of a streaming job")
+async def checkpoints(jobid: JobIdText, services: RestServices) -> CheckpointStatistics:
     return checkpoint_statistics(await _job(services, jobid), services.clock())
 
 
-@get("/jobs/{jobid:str}/checkpoints/config", summary="How a streaming job makes checkpoints")
-async def checkpoints_config(jobid: JobIdText, services: Services) -> CheckpointConfig:
+@get("/jobs/{jobid}/checkpoints/config", summary="How a streaming job makes checkpoints")
+async def checkpoints_config(jobid: JobIdText, services: RestServices) -> CheckpointConfig:
     return checkpoint_config(await _job(services, jobid), services.savepoints)
 
 
-@get("/jobs/{jobid:str}/checkpoints/details/{checkpointid:str}", summary="One checkpoint")
+@get("/jobs/{jobid}/checkpoints/details/{checkpointid}", summary="One checkpoint")
 async def checkpoint_details(
-    jobid: JobIdText, checkpointid: FromPath[str], services: Services
+    jobid: JobIdText, checkpointid: str, services: RestServices
 ) -> Checkpoint:
     number = parse_count(checkpointid, "checkpointid")
     job = await _job(services, jobid)
@@ -68,11 +67,11 @@ async def checkpoint_details(
 
 
 @get(
-    "/jobs/{jobid:str}/checkpoints/details/{checkpointid:str}/subtasks/{vertexid:str}",
+    "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}",
     summary="One checkpoint of one vertex",
 )
 async def checkpoint_subtasks(
-    jobid: JobIdText, checkpointid: FromPath[str], vertexid: FromPath[str], services: Services
+    jobid: JobIdText, checkpointid: str, vertexid: str, services: RestServices
 ) -> VertexCheckpoint:
     number, vertex_id = parse_count(checkpointid, "checkpointid"), parse_vertex_id(vertexid)
     job = await _job(services, jobid)
@@ -81,16 +80,17 @@ async def checkpoint_subtasks(
 
 
 @post(
-    "/jobs/{jobid:str}/checkpoints",
-    status_code=202,
+    "/jobs/{jobid}/checkpoints",
+    status=202,
     summary="Wait for the next checkpoint, which Spark makes with the next batch",
+    body=json_object(checkpointType={"enum": list(TYPES)}, triggerId=TRIGGER_ID),
 )
 async def trigger_checkpoint(
-    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
+    jobid: JobIdText, request: Request, services: RestServices
 ) -> Triggered:
     """REST-18, REST-21"""
     job_id = parse_job_id(jobid)
-    body = {**await read_json(request), **dict(request.query_params.items())}
+    body = {**await read_json(request), **request.query}
     kind, chosen = body.get("checkpointType") or "CONFIGURED", body.get("triggerId")
     if not isinstance(kind, str) or kind.upper() not in TYPES:
         raise InvalidInput(f"checkpointType must be of {', '.join(TYPES)}, found {kind!r}")
@@ -117,9 +117,9 @@ async def _next_checkpoint(services: RestServices, job: JobDetails) -> dict[str,
     return {"checkpointId": last_batch(job) if latest is None else latest.id}
 
 
-@get("/jobs/{jobid:str}/checkpoints/{triggerid:str}", summary="Whether a checkpoint was made")
+@get("/jobs/{jobid}/checkpoints/{triggerid}", summary="Whether a checkpoint was made")
 async def checkpoint_status(
-    jobid: JobIdText, triggerid: FromPath[str], services: Services
+    jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:
     key = OperationKey(
         kind=CHECKPOINT, trigger_id=parse_trigger_id(triggerid), job_id=parse_job_id(jobid)

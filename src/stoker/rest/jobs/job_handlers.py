@@ -1,11 +1,8 @@
 """Requests about jobs: each decodes, asks the dispatcher once, and encodes."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import MediaType, Request, Response, get, patch
-from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import FromQuery, QueryParameter
 
 from stoker.api.jobs import (
     ExecutionResultAnswer,
@@ -21,17 +18,20 @@ from stoker.api.shape import Errors, Nothing
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import CallTimedOut, Forbidden, InvalidInput
 from stoker.core.results import JobDetails
+from stoker.rest.http.asgi import Request, Response
+from stoker.rest.http.routing import QueryParameter, get, patch
 from stoker.rest.job_list.query import MAX_LIMIT, parse_query
 from stoker.rest.jobs import job_views
 from stoker.rest.jobs.exception_views import DEFAULT_EXCEPTIONS, job_exceptions, parse_labels
 from stoker.rest.jobs.plan_views import plan_answer
+from stoker.rest.openapi.bodies import WHOLE_NUMBER, json_object
 from stoker.rest.requests.parameters import (
     JobIdText,
-    Services,
     parse_expiry,
     parse_job_id,
     parse_statuses,
 )
+from stoker.rest.services import RestServices
 from stoker.security.redaction import secret_values, shown_failure, without_secrets
 
 STOP_MOVED = "mode=stop is gone; use mode=cancel to end the job without a savepoint"
@@ -48,56 +48,54 @@ PageSize = Annotated[int | None, QueryParameter(ge=0, le=MAX_LIMIT)]
 LabelFilter = Annotated[str | None, QueryParameter(name="failureLabelFilter")]
 
 
-@get("/jobs", summary="Ids and states of all jobs")
-async def list_jobs(services: Services) -> JobIds:
-    look = await services.look()
-    return job_views.job_ids(look.jobs.all())
+@get("/jobs", summary="Ids and states of all jobs", answer=JobIds)
+async def list_jobs(services: RestServices) -> Response:
+    return Response((await services.look()).ids())
 
 
 @get(
     "/jobs/overview",
     summary="All jobs, newest first; a page of them when something is asked for",
-    responses={200: ResponseSpec(JobsOverview, generate_examples=False, description="The jobs")},
+    answer=JobsOverview,
 )
 async def overview_of_jobs(
-    services: Services,
+    services: RestServices,
     states: StateFilter = None,
     job_type: TypeFilter = None,
-    name: FromQuery[str | None] = None,
-    sort: FromQuery[str | None] = None,
+    name: str | None = None,
+    sort: str | None = None,
     offset: Offset = None,
     limit: PageSize = None,
-) -> Response[bytes]:
+) -> Response:
     query = parse_query(
         state=states, type_=job_type, name=name, sort=sort, offset=offset, limit=limit
     )
-    look = await services.look()
-    return Response(b"".join(look.body(query)), media_type=MediaType.JSON)
+    return Response((await services.look()).body(query))
 
 
-@get("/jobs/{jobid:str}", summary="One job with its vertices and its plan")
-async def job(jobid: JobIdText, services: Services) -> JobAnswer:
+@get("/jobs/{jobid}", summary="One job with its vertices and its plan")
+async def job(jobid: JobIdText, services: RestServices) -> JobAnswer:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     return job_views.job_answer(await dispatcher.job_details(job_id), services.clock())
 
 
-@get("/jobs/{jobid:str}/details", summary="All that Stoker knows of a job, in its own words")
-async def details(jobid: JobIdText, services: Services) -> JobDetails:
+@get("/jobs/{jobid}/details", summary="All that Stoker knows of a job, in its own words")
+async def details(jobid: JobIdText, services: RestServices) -> JobDetails:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     return without_secrets(await dispatcher.job_details(job_id))
 
 
 @get(
-    "/jobs/{jobid:str}/status",
+    "/jobs/{jobid}/status",
     summary="State of a job; with wait and known, as soon as it is none of the known ones",
 )
 async def status(
     jobid: JobIdText,
-    services: Services,
+    services: RestServices,
     wait: Seconds = None,
-    known: FromQuery[str | None] = None,
+    known: str | None = None,
 ) -> JobStatusAnswer:
     job_id = parse_job_id(jobid)
     if (wait is None) != (known is None):
@@ -111,8 +109,8 @@ async def status(
     return JobStatusAnswer(status=await dispatcher.wait_for_change(job_id, states, seconds))
 
 
-@get("/jobs/{jobid:str}/execution-result", summary="How a job ended")
-async def execution_result(jobid: JobIdText, services: Services) -> ExecutionResultAnswer:
+@get("/jobs/{jobid}/execution-result", summary="How a job ended")
+async def execution_result(jobid: JobIdText, services: RestServices) -> ExecutionResultAnswer:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     result = await dispatcher.job_result(job_id)
@@ -123,17 +121,17 @@ async def execution_result(jobid: JobIdText, services: Services) -> ExecutionRes
     return job_views.execution_result(result)
 
 
-@get("/jobs/{jobid:str}/plan", summary="Vertices and edges of a job")
-async def plan(jobid: JobIdText, services: Services) -> PlanAnswer:
+@get("/jobs/{jobid}/plan", summary="Vertices and edges of a job")
+async def plan(jobid: JobIdText, services: RestServices) -> PlanAnswer:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     return plan_answer(await dispatcher.job_details(job_id))
 
 
-@get("/jobs/{jobid:str}/exceptions", summary="Failures of a job, newest first")
+@get("/jobs/{jobid}/exceptions", summary="Failures of a job, newest first")
 async def exceptions(
     jobid: JobIdText,
-    services: Services,
+    services: RestServices,
     max_exceptions: Limit = DEFAULT_EXCEPTIONS,
     failure_label_filter: LabelFilter = None,
 ) -> JobExceptions:
@@ -144,34 +142,45 @@ async def exceptions(
     return job_exceptions(job, max_exceptions, labels)
 
 
-@get("/jobs/{jobid:str}/config", summary="Configuration of a job, without secrets")
-async def config(jobid: JobIdText, services: Services) -> JobConfig:
+@get("/jobs/{jobid}/config", summary="Configuration of a job, without secrets")
+async def config(jobid: JobIdText, services: RestServices) -> JobConfig:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
     return job_views.job_config(await dispatcher.job_details(job_id))
 
 
-@patch("/jobs/{jobid:str}", status_code=202, summary="Cancel a job; mode is cancel")
+@patch(
+    "/jobs/{jobid}",
+    status=202,
+    summary="Cancel a job; mode is cancel",
+    answer=Nothing,
+    other_statuses={
+        308: "The job is ended in another way: mode=stop is gone",
+        408: "The job is not cancelled yet; ask again",
+    },
+)
 async def cancel(
-    jobid: JobIdText, services: Services, mode: FromQuery[str] = "cancel"
-) -> Response[Nothing | Errors]:
+    jobid: JobIdText, services: RestServices, mode: str = "cancel"
+) -> Nothing | Response:
     job_id = parse_job_id(jobid)
     if mode.lower() == "stop":
-        return Response(Errors(errors=[STOP_MOVED]), status_code=308, media_type=MediaType.JSON)
+        return _error(308, STOP_MOVED)
     if mode.lower() != "cancel":
         raise InvalidInput(f"mode must be cancel, found {mode!r}")
     dispatcher = await services.dispatcher()
     try:
         await dispatcher.cancel_job(job_id)
     except CallTimedOut as late:
-        return Response(Errors(errors=[late.message]), status_code=408, media_type=MediaType.JSON)
-    return Response(Nothing(), status_code=202, media_type=MediaType.JSON)
+        return _error(408, late.message)
+    return Nothing()
 
 
-@get("/jobs/{jobid:str}/yarn-cancel", status_code=202, summary="Cancel a job, by a GET")
-async def cancel_by_get(
-    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
-) -> Nothing:
+def _error(status: int, message: str) -> Response:
+    return Response(msgspec.json.encode(Errors(errors=[message])), status=status)
+
+
+@get("/jobs/{jobid}/yarn-cancel", status=202, summary="Cancel a job, by a GET")
+async def cancel_by_get(jobid: JobIdText, request: Request, services: RestServices) -> Nothing:
     """Where a proxy lets only GET pass; Flink's dashboard does it in this way."""
     _refuse_links(request)
     job_id = parse_job_id(jobid)
@@ -180,10 +189,8 @@ async def cancel_by_get(
     return Nothing()
 
 
-@get("/jobs/{jobid:str}/yarn-stop", status_code=202, summary="Stop a job, by a GET")
-async def stop_by_get(
-    jobid: JobIdText, request: Request[Any, Any, Any], services: Services
-) -> Nothing:
+@get("/jobs/{jobid}/yarn-stop", status=202, summary="Stop a job, by a GET")
+async def stop_by_get(jobid: JobIdText, request: Request, services: RestServices) -> Nothing:
     """With a savepoint in the configured place."""
     _refuse_links(request)
     job_id = parse_job_id(jobid)
@@ -192,21 +199,22 @@ async def stop_by_get(
     return Nothing()
 
 
-def _refuse_links(request: Request[Any, Any, Any]) -> None:
+def _refuse_links(request: Request) -> None:
     """A page of another site can make a browser send a GET without asking anybody."""
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         raise Forbidden("a job is not ended by a link of another site")
 
 
 @patch(
-    "/jobs/{jobid:str}/clientHeartbeat",
-    status_code=202,
+    "/jobs/{jobid}/clientHeartbeat",
+    status=202,
     summary="The client of an attached job shows that it is there",
+    body=json_object(expiredTimestamp=WHOLE_NUMBER),
 )
 async def client_heartbeat(
     jobid: JobIdText,
-    request: Request[Any, Any, Any],
-    services: Services,
+    request: Request,
+    services: RestServices,
     seconds: HeartbeatSeconds = None,
 ) -> Nothing:
     """Flink's clients say by their clock until when; ours how long, which needs no clock."""

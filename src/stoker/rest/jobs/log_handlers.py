@@ -1,22 +1,20 @@
 """Requests about what attempts write to their two streams."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
-from litestar import get
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import PathParameter, QueryParameter
-from litestar.response import Stream
 
 from stoker.api.logs import LogAnswer
 from stoker.core.errors import InvalidInput, StokerError
 from stoker.core.ids import AttemptId, JobId
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import DispatcherGateway
-from stoker.rest.requests.parameters import JobIdText, Services, parse_job_id
+from stoker.rest.http.asgi import Stream
+from stoker.rest.http.routing import PathParameter, QueryParameter, Route, get
+from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
 
 AttemptText = Annotated[str, PathParameter(description="names an attempt, as the details do")]
@@ -53,13 +51,13 @@ class Wanted:
 
 
 @get(
-    "/jobs/{jobid:str}/attempts/{attempt:str}/log",
+    "/jobs/{jobid}/attempts/{attempt}/log",
     summary="What an attempt wrote from an offset on, while it runs and afterwards",
 )
 async def attempt_log(
     jobid: JobIdText,
     attempt: AttemptText,
-    services: Services,
+    services: RestServices,
     stream_name: StreamName = "stdout",
     offset: Offset = 0,
     limit: Limit = None,
@@ -75,16 +73,14 @@ async def attempt_log(
     return LogAnswer(data=piece.data, next_offset=offset + len(piece.data), complete=piece.complete)
 
 
-def _whole(stream: LogStream, summary: str) -> HTTPRouteHandler:
+def _whole(stream: LogStream, summary: str) -> Route:
     """What answers with all of a stream."""
 
-    @get(
-        f"/jobs/{{jobid:str}}/attempts/{{attempt:str}}/{stream}", summary=summary, media_type=_TYPE
-    )
+    @get(f"/jobs/{{jobid}}/attempts/{{attempt}}/{stream}", summary=summary, media_type=_TYPE)
     async def attempt_stream(
         jobid: JobIdText,
         attempt: AttemptText,
-        services: Services,
+        services: RestServices,
         offset: Offset = 0,
         limit: Limit = None,
         follow: Follow = False,
@@ -115,7 +111,9 @@ async def _streamed(services: RestServices, wanted: Wanted) -> Stream:
     return Stream(_pieces(services, wanted, first), media_type=_TYPE)
 
 
-async def _pieces(services: RestServices, wanted: Wanted, piece: LogPiece) -> AsyncIterator[bytes]:
+async def _pieces(
+    services: RestServices, wanted: Wanted, piece: LogPiece
+) -> AsyncGenerator[bytes, None]:
     at = wanted.offset
     while True:
         if piece.data:

@@ -2,9 +2,6 @@
 
 from typing import Annotated
 
-from litestar import get
-from litestar.params import FromPath, FromQuery, QueryParameter
-
 from stoker.api.metrics import AggregatedMetric, Metric
 from stoker.api.vertices import (
     AttemptAccumulators,
@@ -18,6 +15,7 @@ from stoker.api.vertices import (
     VertexTaskManagers,
 )
 from stoker.core.results import RegionDetails
+from stoker.rest.http.routing import QueryParameter, get
 from stoker.rest.jobs import subtask_views as views
 from stoker.rest.jobs.aggregation import (
     aggregated,
@@ -31,7 +29,6 @@ from stoker.rest.jobs.stream_metrics import watermark_of
 from stoker.rest.jobs.vertex_views import reads_alone
 from stoker.rest.requests.parameters import (
     JobIdText,
-    Services,
     VertexIdText,
     parse_count,
     parse_job_id,
@@ -39,7 +36,7 @@ from stoker.rest.requests.parameters import (
 )
 from stoker.rest.services import RestServices
 
-_VERTEX = "/jobs/{jobid:str}/vertices/{vertexid:str}"
+_VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 Names = Annotated[str | None, QueryParameter(name="get", description="names of metrics")]
 
 
@@ -50,55 +47,57 @@ async def _find(services: RestServices, jobid: str, vertexid: str) -> views.Foun
 
 
 @get(_VERTEX, summary="A vertex with its subtasks")
-async def vertex(jobid: JobIdText, vertexid: VertexIdText, services: Services) -> VertexAnswer:
+async def vertex(jobid: JobIdText, vertexid: VertexIdText, services: RestServices) -> VertexAnswer:
     return views.vertex_answer(await _find(services, jobid, vertexid), services.clock())
 
 
 @get(f"{_VERTEX}/subtasktimes", summary="When each subtask entered which state")
 async def subtask_times(
-    jobid: JobIdText, vertexid: VertexIdText, services: Services
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> SubtaskTimes:
     return views.subtask_times(await _find(services, jobid, vertexid), services.clock())
 
 
 @get(f"{_VERTEX}/taskmanagers", summary="Task executors that run the vertex")
 async def vertex_task_managers(
-    jobid: JobIdText, vertexid: VertexIdText, services: Services
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> VertexTaskManagers:
     return views.vertex_task_managers(await _find(services, jobid, vertexid), services.clock())
 
 
 @get(f"{_VERTEX}/accumulators", summary="Counts of the vertex")
 async def vertex_accumulators(
-    jobid: JobIdText, vertexid: VertexIdText, services: Services
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> VertexAccumulators:
     return views.vertex_accumulators(await _find(services, jobid, vertexid))
 
 
 @get(f"{_VERTEX}/subtasks/accumulators", summary="Counts of each subtask")
 async def subtasks_accumulators(
-    jobid: JobIdText, vertexid: VertexIdText, services: Services
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> SubtasksAccumulators:
     return views.subtasks_accumulators(await _find(services, jobid, vertexid))
 
 
 @get(f"{_VERTEX}/backpressure", summary="Back pressure, which Spark has not")
 async def back_pressure(
-    jobid: JobIdText, vertexid: VertexIdText, services: Services
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> BackPressure:
     await _find(services, jobid, vertexid)
     return BackPressure()
 
 
 @get(f"{_VERTEX}/flamegraph", summary="Samples of operators, which are not taken")
-async def flame_graph(jobid: JobIdText, vertexid: VertexIdText, services: Services) -> FlameGraph:
+async def flame_graph(
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
+) -> FlameGraph:
     await _find(services, jobid, vertexid)
     return FlameGraph()
 
 
-@get(f"{_VERTEX}/subtasks/{{subtaskindex:str}}", summary="The current attempt of a subtask")
+@get(f"{_VERTEX}/subtasks/{{subtaskindex}}", summary="The current attempt of a subtask")
 async def subtask(
-    jobid: JobIdText, vertexid: VertexIdText, subtaskindex: FromPath[str], services: Services
+    jobid: JobIdText, vertexid: VertexIdText, subtaskindex: str, services: RestServices
 ) -> SubtaskAttempt:
     index = parse_count(subtaskindex, "subtaskindex")
     found = await _find(services, jobid, vertexid)
@@ -106,15 +105,15 @@ async def subtask(
 
 
 @get(
-    f"{_VERTEX}/subtasks/{{subtaskindex:str}}/attempts/{{attempt:str}}",
+    f"{_VERTEX}/subtasks/{{subtaskindex}}/attempts/{{attempt}}",
     summary="One attempt of a subtask",
 )
 async def attempt(
     jobid: JobIdText,
     vertexid: VertexIdText,
-    subtaskindex: FromPath[str],
-    attempt: FromPath[str],
-    services: Services,
+    subtaskindex: str,
+    attempt: str,
+    services: RestServices,
 ) -> SubtaskAttempt:
     index, number = parse_count(subtaskindex, "subtaskindex"), parse_count(attempt, "attempt")
     found = await _find(services, jobid, vertexid)
@@ -122,15 +121,15 @@ async def attempt(
 
 
 @get(
-    f"{_VERTEX}/subtasks/{{subtaskindex:str}}/attempts/{{attempt:str}}/accumulators",
+    f"{_VERTEX}/subtasks/{{subtaskindex}}/attempts/{{attempt}}/accumulators",
     summary="Counts of one attempt",
 )
 async def attempt_accumulators(
     jobid: JobIdText,
     vertexid: VertexIdText,
-    subtaskindex: FromPath[str],
-    attempt: FromPath[str],
-    services: Services,
+    subtaskindex: str,
+    attempt: str,
+    services: RestServices,
 ) -> AttemptAccumulators:
     index, number = parse_count(subtaskindex, "subtaskindex"), parse_count(attempt, "attempt")
     return views.attempt_accumulators(await _find(services, jobid, vertexid), index, number)
@@ -146,7 +145,7 @@ def _figures(found: views.FoundVertex, region: RegionDetails) -> dict[str, str]:
 
 @get(f"{_VERTEX}/metrics", summary="Figures of the vertex, of all its subtasks")
 async def vertex_metrics(
-    jobid: JobIdText, vertexid: VertexIdText, services: Services, names: Names = None
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices, names: Names = None
 ) -> list[Metric]:
     found = await _find(services, jobid, vertexid)
     figures = numbered(_figures(found, region) for region in found.regions)
@@ -155,14 +154,16 @@ async def vertex_metrics(
 
 @get(f"{_VERTEX}/jm-operator-metrics", summary="Figures of coordinators, which Spark has not")
 async def operator_metrics(
-    jobid: JobIdText, vertexid: VertexIdText, services: Services, names: Names = None
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices, names: Names = None
 ) -> list[Metric]:
     await _find(services, jobid, vertexid)
     return selected({}, parse_names(names))
 
 
 @get(f"{_VERTEX}/watermarks", summary="How far event time has come, in milliseconds since 1970")
-async def watermarks(jobid: JobIdText, vertexid: VertexIdText, services: Services) -> list[Metric]:
+async def watermarks(
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
+) -> list[Metric]:
     found = await _find(services, jobid, vertexid)
     known = [watermark_of(region.current.progress) for region in found.regions]
     return [
@@ -176,10 +177,10 @@ async def watermarks(jobid: JobIdText, vertexid: VertexIdText, services: Service
 async def subtasks_metrics(
     jobid: JobIdText,
     vertexid: VertexIdText,
-    services: Services,
+    services: RestServices,
     names: Names = None,
-    agg: FromQuery[str | None] = None,
-    subtasks: FromQuery[str | None] = None,
+    agg: str | None = None,
+    subtasks: str | None = None,
 ) -> list[AggregatedMetric]:
     chosen, modes = parse_indices(subtasks), parse_modes(agg)
     found = await _find(services, jobid, vertexid)
@@ -191,12 +192,12 @@ async def subtasks_metrics(
     return aggregated(figures, parse_names(names), modes)
 
 
-@get(f"{_VERTEX}/subtasks/{{subtaskindex:str}}/metrics", summary="Figures of one subtask")
+@get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", summary="Figures of one subtask")
 async def subtask_metrics(
     jobid: JobIdText,
     vertexid: VertexIdText,
-    subtaskindex: FromPath[str],
-    services: Services,
+    subtaskindex: str,
+    services: RestServices,
     names: Names = None,
 ) -> list[Metric]:
     index = parse_count(subtaskindex, "subtaskindex")

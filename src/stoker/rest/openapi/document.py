@@ -1,20 +1,17 @@
-"""The OpenAPI document of the whole API."""
+"""The OpenAPI document, made of the routes and of the structs that they answer with."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from litestar import Litestar
-from litestar.di import Provide
-from litestar.handlers import HTTPRouteHandler
-from litestar.openapi import OpenAPIConfig
-from litestar.openapi.spec import Server
 
 from stoker.api.shape import RETRY_AFTER
-from stoker.api.submission import IDEMPOTENCY_KEY
 from stoker.api.versions import SERVER_HEADER
+from stoker.rest.http.asgi import JSON, Response, Stream
 from stoker.rest.http.middleware import SECURITY_HEADERS
-from stoker.rest.openapi.bodies import request_bodies
+from stoker.rest.http.routing import Parameter, Route, path_parameters
+from stoker.rest.openapi.bodies import json_body
 
 _ERROR_SCHEMA = {
     "type": "object",
@@ -36,38 +33,127 @@ _HEADERS = {
     "429": {RETRY_AFTER: "Seconds after which asking again makes sense"},
     "503": {RETRY_AFTER: "Seconds after which asking again makes sense"},
 }
+_SUCCESS = {200: "The answer", 202: "The request is accepted; its work goes on"}
 _PER_ANSWER = (b"content-security-policy", b"cache-control")
 """Pages and files have their own."""
 _BEARER = "token"
 _OPEN = "Without a token: a cluster that has none lets everybody in who reaches it."
 
 
-def openapi_document(handlers: Sequence[HTTPRouteHandler], version: str) -> bytes:
+def openapi_document(routes: Sequence[Route], version: str) -> bytes:
     """Costs some time and memory, so it is made when somebody asks for it."""
-    described = Litestar(
-        route_handlers=list(handlers),
-        dependencies={"services": Provide(_no_services, sync_to_thread=False)},
-        logging_config=None,
-        openapi_config=OpenAPIConfig(
-            title="Stoker",
-            version=version,
-            description="Jobs, task executors and the cluster, in the form of Flink's REST API.",
-            servers=[Server(url="/v1"), Server(url="/")],
-        ),
+    schemas = _Schemas(routes)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        for path in route.paths:
+            for method in route.methods:
+                operation = _operation(route, path, method, schemas)
+                paths.setdefault(path, {})[method.lower()] = operation
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Stoker",
+                "version": version,
+                "description": "Jobs, task executors and the cluster, in the form of Flink's REST "
+                "API.",
+            },
+            "servers": [{"url": "/v1"}, {"url": "/"}],
+            "paths": paths,
+            "components": {
+                "schemas": schemas.components,
+                "securitySchemes": {
+                    _BEARER: {"type": "http", "scheme": "bearer", "description": _OPEN}
+                },
+            },
+            "security": [{_BEARER: []}, {}],
+        }
     )
-    document = described.openapi_schema.to_schema()
-    for (path, method), body in request_bodies().items():
-        document["paths"][path][method]["requestBody"] = body
-    document["paths"]["/jobs"]["post"]["parameters"] = [_idempotency_key()]
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            operation["responses"].update(_error_responses())
-            for answer in operation["responses"].values():
-                answer.setdefault("headers", {}).update(_security_headers())
-    schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
-    schemes[_BEARER] = {"type": "http", "scheme": "bearer", "description": _OPEN}
-    document["security"] = [{_BEARER: []}, {}]
-    return msgspec.json.encode(document)
+
+
+class _Schemas:
+    """The schema of each type that a route answers with or reads as its body."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        answers = [_answer_type(route) for route in routes]
+        bodies = [route.body for route in routes if not isinstance(route.body, dict | None)]
+        types = [each for each in (*answers, *bodies) if each is not None]
+        found, self.components = msgspec.json.schema_components(
+            types, ref_template="#/components/schemas/{name}"
+        )
+        self._schemas = {id(kind): schema for kind, schema in zip(types, found, strict=True)}
+        self._types = types
+
+    def of(self, kind: Any) -> Any:
+        return self._schemas[id(kind)]
+
+
+def _answer_type(route: Route) -> Any:
+    """None for what is no JSON, or is not described."""
+    kind = route.answer_type
+    return None if kind in (Response, Stream) else kind
+
+
+def _operation(route: Route, path: str, method: str, schemas: _Schemas) -> dict[str, Any]:
+    operation = {
+        "summary": route.summary,
+        "operationId": _operation_id(route, path, method),
+        "parameters": [*_path_parameters(route, path), *map(_described, _in_request(route))],
+        "responses": _responses(route, schemas),
+    }
+    if method == "GET":
+        return operation
+    if isinstance(route.body, dict):
+        operation["requestBody"] = route.body
+    elif route.body is not None:
+        operation["requestBody"] = json_body(schemas.of(route.body))
+    return operation
+
+
+def _operation_id(route: Route, path: str, method: str) -> str:
+    words = [*path.replace("{", "").replace("}", "").split("/"), *route.handler.__name__.split("_")]
+    name = "".join(word[:1].upper() + word[1:] for word in words)
+    return name if len(route.methods) == 1 else method.lower() + name
+
+
+def _path_parameters(route: Route, path: str) -> list[dict[str, Any]]:
+    known = {each.name: each for each in route.parameters if each.place == "path"}
+    unread = Parameter(argument="", name="", place="path", type=str, description=None)
+    return [_described(known.get(name, unread)) | {"name": name} for name in path_parameters(path)]
+
+
+def _in_request(route: Route) -> list[Parameter]:
+    return [each for each in route.parameters if each.place != "path"]
+
+
+def _described(parameter: Parameter) -> dict[str, Any]:
+    schema = msgspec.json.schema(parameter.type)
+    if parameter.default not in (None, inspect.Parameter.empty):
+        schema["default"] = parameter.default
+    described = {
+        "name": parameter.name,
+        "in": parameter.place,
+        "required": parameter.is_required,
+        "schema": schema,
+    }
+    return described | ({"description": parameter.description} if parameter.description else {})
+
+
+def _responses(route: Route, schemas: _Schemas) -> dict[str, Any]:
+    kind = _answer_type(route)
+    schema = {} if kind is None else schemas.of(kind)
+    answer = {
+        "description": _SUCCESS[route.status],
+        "content": {route.media_type: {"schema": schema}},
+    }
+    others = {
+        str(status): {"description": meaning, "content": {JSON: {"schema": _ERROR_SCHEMA}}}
+        for status, meaning in route.other_statuses.items()
+    }
+    responses: dict[str, Any] = {str(route.status): answer} | others | _error_responses()
+    for each in responses.values():
+        each.setdefault("headers", {}).update(_security_headers())
+    return responses
 
 
 def _security_headers() -> dict[str, Any]:
@@ -81,20 +167,6 @@ def _security_headers() -> dict[str, Any]:
             "schema": {"type": "string"},
             "description": "Version of the master that answered, and of the API: 0.1.0 api/1",
         }
-    }
-
-
-def _no_services() -> None:
-    return None
-
-
-def _idempotency_key() -> dict[str, Any]:
-    return {
-        "name": IDEMPOTENCY_KEY,
-        "in": "header",
-        "required": False,
-        "schema": {"type": "string"},
-        "description": "A repeated submission with the same key gives the first answer.",
     }
 
 

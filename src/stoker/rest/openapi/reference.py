@@ -4,10 +4,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from litestar.handlers import HTTPRouteHandler
-
 from stoker.rest.app import HANDLERS
 from stoker.rest.flink.operations_table import OPERATIONS, Class, FlinkOperation
+from stoker.rest.http.routing import Route
 
 _HEAD = """# REST API
 
@@ -95,7 +94,7 @@ the job has ended. Both end when the leader changes; connect again.
 """
 
 
-def reference_page(handlers: Iterable[HTTPRouteHandler] = HANDLERS) -> str:
+def reference_page(handlers: Iterable[Route] = HANDLERS) -> str:
     summaries = dict(_summaries(handlers))
     lines = [_HEAD, *_table(OPERATIONS, summaries), _MEANING, _OWN]
     flinks = {(each.method, each.path) for each in OPERATIONS}
@@ -108,11 +107,11 @@ def reference_page(handlers: Iterable[HTTPRouteHandler] = HANDLERS) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _summaries(handlers: Iterable[HTTPRouteHandler]) -> Iterator[tuple[tuple[str, str], str]]:
+def _summaries(handlers: Iterable[Route]) -> Iterator[tuple[tuple[str, str], str]]:
     for handler in handlers:
         for path in handler.paths:
-            for method in handler.http_methods:
-                yield (str(method), path.replace(":str", "")), str(handler.summary or "")
+            for method in handler.methods:
+                yield (method, path), handler.summary
 
 
 def _table(

@@ -4,8 +4,6 @@ import shlex
 from typing import Annotated, Any
 
 import msgspec
-from litestar import HttpMethod, Request, delete, get, post, route
-from litestar.params import FromPath, FromQuery, QueryParameter
 
 from stoker.api.jobs import PlanAnswer
 from stoker.api.programs import (
@@ -21,23 +19,24 @@ from stoker.api.shape import Nothing
 from stoker.core.errors import InvalidInput, NotFound, Unavailable
 from stoker.core.graph import Restore
 from stoker.core.ids import JobId, is_hex_id
+from stoker.rest.http.asgi import Request
+from stoker.rest.http.routing import QueryParameter, delete, get, post, route
 from stoker.rest.jobs.plan_views import plan_of_graph
+from stoker.rest.openapi.bodies import FILE, multipart
 from stoker.rest.programs.runs import ProgramArguments, compiled
 from stoker.rest.programs.store import ProgramStore, StoredProgram, program_name
 from stoker.rest.requests.body import read_body
-from stoker.rest.requests.parameters import Services
-from stoker.rest.requests.submission import draining, hand_over, length_of
+from stoker.rest.requests.submission import draining, hand_over
 from stoker.rest.requests.uploads import received_file
 from stoker.rest.services import RestServices
 
-_PROGRAM = "/jars/{jarid:str}"
+_PROGRAM = "/jars/{jarid}"
 MAX_PARALLELISM = 32768
 EntryClass = Annotated[str | None, QueryParameter(name="entry-class")]
 ProgramArg = Annotated[str | None, QueryParameter(name="programArg")]
 SavepointPath = Annotated[str | None, QueryParameter(name="savepointPath")]
 AllowNonRestored = Annotated[bool | None, QueryParameter(name="allowNonRestoredState")]
-Parallelism = FromQuery[int | None]
-AnyRequest = Request[Any, Any, Any]
+Parallelism = int | None
 
 
 def _programs(services: RestServices) -> ProgramStore:
@@ -47,7 +46,7 @@ def _programs(services: RestServices) -> ProgramStore:
 
 
 @get("/jars", summary="Uploaded programs")
-async def list_programs(services: Services) -> Programs:
+async def list_programs(services: RestServices) -> Programs:
     stored = await _programs(services).all()
     return Programs(address=services.leader_url() or "", files=[_view(each) for each in stored])
 
@@ -61,15 +60,20 @@ def _view(program: StoredProgram) -> Program:
     )
 
 
-@post("/jars/upload", status_code=200, request_max_body_size=None, summary="Upload a program")
-async def upload_program(request: AnyRequest, services: Services) -> ProgramUploaded:
+@post(
+    "/jars/upload",
+    status=200,
+    summary="Upload a program",
+    body=multipart("jarfile", jarfile=FILE),
+)
+async def upload_program(request: Request, services: RestServices) -> ProgramUploaded:
     programs = _programs(services)
     async with (
         draining(request) as chunks,
         received_file(
             chunks,
             request.headers.get("content-type", ""),
-            length_of(request),
+            request.content_length,
             services.options,
         ) as file,
     ):
@@ -78,8 +82,8 @@ async def upload_program(request: AnyRequest, services: Services) -> ProgramUplo
     return ProgramUploaded(filename=programs.storage.url(f"programs/{program.id}"))
 
 
-@delete(_PROGRAM, status_code=200, summary="Forget a program; jobs that it started go on")
-async def delete_program(jarid: FromPath[str], services: Services) -> Nothing:
+@delete(_PROGRAM, status=200, summary="Forget a program; jobs that it started go on")
+async def delete_program(jarid: str, services: RestServices) -> Nothing:
     try:
         await _programs(services).delete(jarid)
     except NotFound as error:
@@ -88,7 +92,7 @@ async def delete_program(jarid: FromPath[str], services: Services) -> Nothing:
     return Nothing()
 
 
-async def _arguments(request: AnyRequest, services: RestServices, **query: Any) -> ProgramArguments:
+async def _arguments(request: Request, services: RestServices, **query: Any) -> ProgramArguments:
     body = await read_body(request, ProgramRun, ProgramRun)
     given = {key: value for key, value in query.items() if value is not None}
     body = msgspec.structs.replace(body, **given)
@@ -162,15 +166,16 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
 
 
 @route(
+    ("GET", "POST"),
     f"{_PROGRAM}/plan",
-    http_method=[HttpMethod.GET, HttpMethod.POST],
-    status_code=200,
+    status=200,
     summary="The plan of a program, which is not run",
+    body=ProgramRun,
 )
 async def program_plan(
-    jarid: FromPath[str],
-    request: AnyRequest,
-    services: Services,
+    jarid: str,
+    request: Request,
+    services: RestServices,
     entry_class: EntryClass = None,
     program_arg: ProgramArg = None,
     parallelism: Parallelism = None,
@@ -185,11 +190,16 @@ async def program_plan(
     return await _plan(services, jarid, arguments)
 
 
-@post(f"{_PROGRAM}/run", status_code=200, summary="Run a program as a job")
+@post(
+    f"{_PROGRAM}/run",
+    status=200,
+    summary="Run a program as a job",
+    body=ProgramRun,
+)
 async def run_program(
-    jarid: FromPath[str],
-    request: AnyRequest,
-    services: Services,
+    jarid: str,
+    request: Request,
+    services: RestServices,
     entry_class: EntryClass = None,
     program_arg: ProgramArg = None,
     parallelism: Parallelism = None,
@@ -209,11 +219,16 @@ async def run_program(
     return ProgramStarted(jobid=job_id, application_id=job_id)
 
 
-@post(f"{_PROGRAM}/run-application", status_code=202, summary="Run a program as an application")
+@post(
+    f"{_PROGRAM}/run-application",
+    status=202,
+    summary="Run a program as an application",
+    body=ProgramRun,
+)
 async def run_application(
-    jarid: FromPath[str],
-    request: AnyRequest,
-    services: Services,
+    jarid: str,
+    request: Request,
+    services: RestServices,
     entry_class: EntryClass = None,
     program_arg: ProgramArg = None,
     parallelism: Parallelism = None,

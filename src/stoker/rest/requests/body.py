@@ -3,20 +3,20 @@
 from typing import Any, TypeVar
 
 import msgspec
-from litestar import Request
 
 from stoker.core.errors import InvalidInput
 from stoker.core.values import decode_json
+from stoker.rest.http.asgi import Request
 
 T = TypeVar("T")
 
 
-async def read_json(request: Request[Any, Any, Any]) -> dict[str, Any]:
+async def read_json(request: Request) -> dict[str, Any]:
     """An object; an empty one for no body. InvalidInput for anything else."""
     return await read_body(request, dict[str, Any], dict)
 
 
-async def read_body(request: Request[Any, Any, Any], kind: type[T], otherwise: type[T]) -> T:
+async def read_body(request: Request, kind: type[T], otherwise: type[T]) -> T:
     """The body as a value of this kind; unknown fields are ignored, as Flink does."""
     content = await request.body()
     if not content.strip():

@@ -1,18 +1,15 @@
 """Parsing what stands in paths and queries."""
 
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
-from litestar.di import NamedDependency
-from litestar.params import PathParameter, SkipValidation
 
 from stoker.core.errors import InvalidInput
 from stoker.core.ids import JobId, is_hex_id
 from stoker.core.states import JobStatus
 from stoker.core.values import decode_json
-from stoker.rest.services import RestServices
-
-Services = NamedDependency[SkipValidation[RestServices]]
+from stoker.rest.http.routing import PathParameter
 
 JobIdText = Annotated[str, PathParameter(description="32 hexadecimal digits that name a job")]
 
@@ -37,8 +34,9 @@ def parse_status(text: str) -> JobStatus:
         raise InvalidInput(f"known must be a state of a job ({known}), found {text!r}") from None
 
 
+@lru_cache(maxsize=256)
 def parse_statuses(text: str) -> tuple[JobStatus, ...]:
-    """One state, or several with commas between them."""
+    """One state, or several with commas between them. Cached: clients wait again and again."""
     return tuple(parse_status(part) for part in text.split(","))
 
 

@@ -4,11 +4,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated
 
 import msgspec
-from litestar import Request, post
-from litestar.types import Receive
 
 from stoker.api.submission import IDEMPOTENCY_KEY, JobSubmitted
 from stoker.core.errors import (
@@ -22,73 +20,59 @@ from stoker.core.graph import GRAPH_VERSION, JobGraph
 from stoker.core.ids import is_hex_id
 from stoker.core.values import decode_json
 from stoker.gateways.dispatcher import DispatcherGateway, Submitted
+from stoker.rest.http.asgi import Request
+from stoker.rest.http.routing import HeaderParameter, post
+from stoker.rest.openapi.bodies import submission
 from stoker.rest.requests.artifacts import match_artifacts
-from stoker.rest.requests.parameters import Services
 from stoker.rest.requests.uploads import Upload, received_upload
 from stoker.rest.services import JobBlobs, RestServices
 
 _DRAIN_SECONDS = 10
 
 
-@post("/jobs", status_code=202, request_max_body_size=None, summary="Submit a job")
-async def submit(request: Request[Any, Any, Any], services: Services) -> JobSubmitted:
-    return await accept_job(request, services)
+IdempotencyKey = Annotated[
+    str | None,
+    HeaderParameter(
+        name=IDEMPOTENCY_KEY,
+        description="A repeated submission with the same key gives the first answer.",
+    ),
+]
 
 
-async def accept_job(request: Request[Any, Any, Any], services: RestServices) -> JobSubmitted:
+@post("/jobs", status=202, summary="Submit a job", body=submission())
+async def submit(
+    request: Request, services: RestServices, idempotency_key: IdempotencyKey = None
+) -> JobSubmitted:
     async with draining(request) as chunks:
-        return await _submit(request, chunks, services)
+        # Before anything is read: without a leader there is no point in receiving files.
+        dispatcher = await services.dispatcher()
+        async with received_upload(
+            chunks,
+            request.headers.get("content-type", ""),
+            request.content_length,
+            services.options,
+        ) as upload:
+            graph = decode_graph(upload.graph, idempotency_key)
+            graph = await store_files(graph, upload, services.blobs)
+        submitted = await hand_over(graph, dispatcher, services)
+        return JobSubmitted(
+            job_url=f"/jobs/{submitted.job_id}",
+            job_id=submitted.job_id,
+            repeated=submitted.repeated,
+        )
 
 
 @asynccontextmanager
 async def draining(
-    request: Request[Any, Any, Any],
+    request: Request,
 ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
     """The body in pieces; after an error the rest of it is read, so that the answer is seen."""
-    chunks = _chunks(request.receive)
+    chunks = request.chunks()
     try:
         yield chunks
     except StokerError:
         await _drain(chunks)
         raise
-
-
-async def _chunks(receive: Receive) -> AsyncGenerator[bytes, None]:
-    """How much may come is for those to say who read it."""
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise InvalidInput("the client went away in the middle of its request")
-        more = message["more_body"]
-        yield message["body"]
-
-
-async def _submit(
-    request: Request[Any, Any, Any], chunks: AsyncGenerator[bytes, None], services: RestServices
-) -> JobSubmitted:
-    # Before anything is read: without a leader there is no point in receiving files.
-    dispatcher = await services.dispatcher()
-    async with received_upload(
-        chunks,
-        request.headers.get("content-type", ""),
-        length_of(request),
-        services.options,
-    ) as upload:
-        graph = decode_graph(upload.graph, request.headers.get(IDEMPOTENCY_KEY))
-        graph = await store_files(graph, upload, services.blobs)
-    submitted = await hand_over(graph, dispatcher, services)
-    return JobSubmitted(
-        job_url=f"/jobs/{submitted.job_id}",
-        job_id=submitted.job_id,
-        repeated=submitted.repeated,
-    )
-
-
-def length_of(request: Request[Any, Any, Any]) -> int | None:
-    """What the request says of itself; None for one that comes in chunks."""
-    text = request.headers.get("content-length")
-    return int(text) if text and text.isascii() and text.isdigit() else None
 
 
 def decode_graph(content: bytes, idempotency_key: str | None) -> JobGraph:

@@ -13,9 +13,9 @@ from stoker.rest.app import HANDLERS, build_app
 from stoker.testing.rest import RUNNING, Master
 
 PATHS = sorted(
-    (str(method), path.replace(":str", ""))
+    (method, path)
     for handler in HANDLERS
-    for method in handler.http_methods
+    for method in handler.methods
     for path in handler.paths
     if not path.endswith("/events") and method not in ("HEAD", "OPTIONS")
 )

@@ -1,0 +1,336 @@
+"""Routes of the REST API: from method and path to a handler, from its annotations to arguments.
+
+A handler is an async function whose annotations are the whole description of its operation:
+
+    @get("/jobs/{jobid}/exceptions", summary="Failures of a job, newest first")
+    async def exceptions(jobid: JobIdText, services: RestServices, limit: Limit = 20) -> Exceptions
+
+A parameter that the path names is taken from there; `RestServices` and `Request` are passed as they
+are; a parameter with a `HeaderParameter` comes from a header, and all others from the query.
+msgspec converts the text and encodes the answer. The OpenAPI document is made of the same
+annotations.
+
+The table is compiled once into a tree of path segments, so the time to find a handler does not grow
+with the number of routes. A fixed segment wins over a parameter. A method that a path does not have
+is answered with 404, as Flink does.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from stoker.core.errors import InvalidInput
+from stoker.rest.http.asgi import (
+    JSON,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+    Stream,
+    parse_query_string,
+)
+from stoker.rest.http.errors import any_error_answer, not_found, send_error
+from stoker.rest.services import RestServices, services_in
+
+Handler = Callable[..., Awaitable[Any]]
+
+_CACHED_QUERY_BYTES = 200
+"""Longest query whose arguments are cached: the clients that ask often ask the same question."""
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TextParameter:
+    name: str | None = None
+    """Name in the request; None: the name of the argument."""
+    description: str | None = None
+    ge: float | None = None
+    le: float | None = None
+
+
+class PathParameter(_TextParameter):
+    """What is known of a parameter in the path, as `Annotated[str, PathParameter(...)]`."""
+
+
+class QueryParameter(_TextParameter):
+    """What is known of a parameter in the query, as `Annotated[int, QueryParameter(...)]`."""
+
+
+class HeaderParameter(_TextParameter):
+    """Takes an argument from a header, as `Annotated[str | None, HeaderParameter(...)]`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    argument: str
+    name: str
+    place: Literal["path", "query", "header"]
+    type: Any
+    description: str | None
+    default: Any = inspect.Parameter.empty
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    def convert(self, text: str) -> Any:
+        try:
+            return msgspec.convert(text, self.type, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"parameter {self.name}: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Route:
+    """A handler, the paths and methods that lead to it, and what its document says."""
+
+    handler: Handler
+    methods: tuple[str, ...]
+    paths: tuple[str, ...]
+    status: int = 200
+    summary: str = ""
+    media_type: str = JSON
+    answer: Any = None
+    """Type of the body where the handler encodes it itself; None: the return annotation."""
+    body: Any = None
+    """What the document says of the request's body: a type, or a description of OpenAPI."""
+    other_statuses: Mapping[int, str] = field(default_factory=dict)
+    """Other answers than errors that every operation may have, with their meaning."""
+
+    @cached_property
+    def answer_type(self) -> Any:
+        return self.answer or get_type_hints(self.handler)["return"]
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Those that come as text, in the order of the handler."""
+        return tuple(each for each in self._arguments.values() if isinstance(each, Parameter))
+
+    @cached_property
+    def _arguments(self) -> dict[str, Parameter | type]:
+        hints = get_type_hints(self.handler, include_extras=True)
+        in_path = {name for path in self.paths for name in path_parameters(path)}
+        return {
+            name: _argument(name, hints[name], declared.default, in_path)
+            for name, declared in inspect.signature(self.handler).parameters.items()
+        }
+
+    @cached_property
+    def _context(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The arguments that take the services, and those that take the request."""
+        kinds = self._arguments.items()
+        return (
+            tuple(name for name, kind in kinds if kind is RestServices),
+            tuple(name for name, kind in kinds if kind is Request),
+        )
+
+    @cached_property
+    def _headers(self) -> tuple[Parameter, ...]:
+        return tuple(each for each in self.parameters if each.place == "header")
+
+    def path_arguments(self, path: str) -> tuple[str, ...]:
+        """Argument of each parameter in this path, empty for one that the handler does not take."""
+        known = {each.name: each.argument for each in self.parameters if each.place == "path"}
+        return tuple(known.get(name, "") for name in path_parameters(path))
+
+    async def respond(
+        self, scope: Scope, receive: Receive, in_path: Mapping[str, str], services: RestServices
+    ) -> Response | Stream:
+        query: bytes = scope["query_string"]
+        if len(query) <= _CACHED_QUERY_BYTES:
+            arguments = {**_cached_query_arguments(self, query), **in_path}
+        else:
+            arguments = {**self.query_arguments(query), **in_path}
+        takes_services, takes_request = self._context
+        for name in takes_services:
+            arguments[name] = services
+        if takes_request or self._headers:
+            request = Request(scope, receive)
+            for name in takes_request:
+                arguments[name] = request
+            for parameter in self._headers:
+                if (value := request.headers.get(parameter.name.lower())) is not None:
+                    arguments[parameter.argument] = parameter.convert(value)
+        answer = await self.handler(**arguments)
+        if isinstance(answer, Response | Stream):
+            return answer
+        return Response(_encode(answer), status=self.status)
+
+    def query_arguments(self, query: bytes) -> dict[str, Any]:
+        texts = parse_query_string(query) if query else {}
+        arguments = {}
+        for parameter in self.parameters:
+            if parameter.place != "query":
+                continue
+            text = texts.get(parameter.name)
+            if text is not None:
+                arguments[parameter.argument] = parameter.convert(text)
+            elif parameter.is_required:
+                raise InvalidInput(f"parameter {parameter.name} is missing in the query")
+        return arguments
+
+
+@lru_cache(maxsize=512)
+def _cached_query_arguments(route: Route, query: bytes) -> dict[str, Any]:
+    return route.query_arguments(query)
+
+
+def _argument(name: str, hint: Any, default: Any, in_path: set[str]) -> Parameter | type:
+    if hint is RestServices or hint is Request:
+        return hint
+    known = _TextParameter()
+    if get_origin(hint) is Annotated:
+        hint, *extras = get_args(hint)
+        known = next((each for each in extras if isinstance(each, _TextParameter)), known)
+    place: Literal["path", "query", "header"] = "path" if name in in_path else "query"
+    if isinstance(known, HeaderParameter):
+        place = "header"
+    if known.ge is not None or known.le is not None:
+        hint = _bounded(hint, msgspec.Meta(ge=known.ge, le=known.le))
+    return Parameter(
+        argument=name,
+        name=known.name or name,
+        place=place,
+        type=hint,
+        description=known.description,
+        default=default,
+    )
+
+
+def _bounded(hint: Any, bounds: msgspec.Meta) -> Any:
+    """With the bounds at the number: msgspec takes none for a union."""
+    members = get_args(hint)
+    return Annotated[members[0], bounds] | None if members else Annotated[hint, bounds]
+
+
+def path_parameters(path: str) -> list[str]:
+    return [part[1:-1] for part in path.split("/") if part.startswith("{")]
+
+
+def route(
+    methods: Iterable[str],
+    *paths: str,
+    status: int = 200,
+    summary: str = "",
+    media_type: str = JSON,
+    answer: Any = None,
+    body: Any = None,
+    other_statuses: Mapping[int, str] | None = None,
+) -> Callable[[Handler], Route]:
+    def declare(handler: Handler) -> Route:
+        return Route(
+            handler=handler,
+            methods=tuple(methods),
+            paths=paths,
+            status=status,
+            summary=summary,
+            media_type=media_type,
+            answer=answer,
+            body=body,
+            other_statuses=other_statuses or {},
+        )
+
+    return declare
+
+
+get = partial(route, ("GET",))
+post = partial(route, ("POST",))
+put = partial(route, ("PUT",))
+patch = partial(route, ("PATCH",))
+delete = partial(route, ("DELETE",))
+
+
+class _Node:
+    """What is known of a path up to one of its segments."""
+
+    def __init__(self) -> None:
+        self.fixed: dict[str, _Node] = {}
+        self.parameter: _Node | None = None
+        self.routes: dict[str, tuple[Route, Sequence[str]]] = {}
+        """By method: the route, and the argument of each parameter on the way."""
+
+
+class Router:
+    """An ASGI app. Expects the services of the server that a request reached in its scope."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        """ValueError for two routes with one method and path."""
+        self._root = _Node()
+        for each in routes:
+            for path in each.paths:
+                self._add(each, path)
+
+    def _add(self, route: Route, path: str) -> None:
+        node = self._root
+        for segment in filter(None, path.split("/")):
+            if segment.startswith("{"):
+                node.parameter = node = node.parameter or _Node()
+            else:
+                node = node.fixed.setdefault(segment, _Node())
+        for method in route.methods:
+            if method in node.routes:
+                raise ValueError(f"two handlers for {method} {path}")
+            node.routes[method] = (route, route.path_arguments(path))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await _live(receive, send)
+            return
+        method, path = scope["method"], scope["path"]
+        values: list[str] = []
+        node = _find(self._root, [part for part in path.split("/") if part], 0, values) or _NOWHERE
+        if method not in node.routes:
+            if method == "OPTIONS" and node.routes:
+                await _allowed(node.routes).send(receive, send)
+            else:
+                await send_error(not_found(method, path), send)
+            return
+        route, names = node.routes[method]
+        in_path = {name: text for name, text in zip(names, values, strict=True) if name}
+        services = services_in(scope)
+        try:
+            response = await route.respond(scope, receive, in_path, services)
+        # One of the three borders at which everything is caught: what was not foreseen is logged.
+        except Exception as error:
+            await send_error(any_error_answer(error, method, path, services.ids), send)
+        else:
+            await response.send(receive, send)
+
+
+def _find(node: _Node, segments: list[str], at: int, values: list[str]) -> _Node | None:
+    """The node of a path, and the values of its parameters; a fixed segment is tried first."""
+    if at == len(segments):
+        return node if node.routes else None
+    segment = segments[at]
+    fixed = node.fixed.get(segment)
+    if fixed is not None and (found := _find(fixed, segments, at + 1, values)) is not None:
+        return found
+    if node.parameter is None:
+        return None
+    values.append(segment)
+    found = _find(node.parameter, segments, at + 1, values)
+    if found is None:
+        values.pop()
+    return found
+
+
+_NOWHERE = _Node()
+
+
+def _allowed(methods: Iterable[str]) -> Response:
+    allowed = ", ".join(sorted({*methods, "OPTIONS"}))
+    return Response(b"", status=204, media_type=None, headers=[("Allow", allowed)])
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """The lifespan of the server: there is nothing to start or to stop here."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
