@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,14 +12,12 @@ import click
 from stoker.cli.options.invocation import Invocation
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
+from stoker.config.sources import may_be_set
 from stoker.core.errors import Unavailable
 from stoker.processes.local.cluster_state import default_directory, read_state, urls_of
 
 MASTER_VARIABLE = "STOKER_MASTER"
 _RETRY_KEYS = ("rest.retry.max-attempts", "rest.retry.delay")
-_NO_OPTIONS = frozenset(
-    {MASTER_VARIABLE, "STOKER_DEBUG", "STOKER_HOME", "STOKER_LOCAL_CLUSTER", "STOKER_FAILPOINT"}
-)
 
 
 def connect(invocation: Invocation) -> BlockingClient:
@@ -64,14 +62,11 @@ def _client_options(invocation: Invocation) -> tuple[ClientOptions, bool]:
     return configuration.of(ClientOptions), patience_was_set
 
 
-def _may_have_settings(invocation: Invocation, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether reading the configuration could give anything but defaults: it takes time."""
+def _may_have_settings(invocation: Invocation) -> bool:
+    """Whether the configuration may hold anything but defaults: reading it takes time."""
     if invocation.config or invocation.definitions:
         return True
-    if any(name.startswith("STOKER_") and name not in _NO_OPTIONS for name in environ):
-        return True
-    usual = (Path("stoker.yml"), Path.home() / ".config" / "stoker" / "stoker.yml")
-    return any(path.is_file() for path in usual)
+    return may_be_set(os.environ, folder=Path.cwd(), home=Path.home())
 
 
 def _no_master_text() -> str:

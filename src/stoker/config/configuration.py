@@ -1,9 +1,9 @@
-"""The configuration of a process: every option's value and where it came from."""
+"""The configuration of a process: the value of every option, and where it was set."""
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from stoker.config.tree import Option, OptionTree
@@ -29,16 +29,16 @@ def looks_secret(name: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
-    """`values` and `origins` hold what was set; all else has its default."""
+    """`values` and `origins` hold only what was set; every other option has its default."""
 
     tree: OptionTree
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origins: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Keys that start with `spark.` and are no options of ours, for the engine to hand on."""
+    """Settings for Spark itself: keys that start with `spark.` and are no options of Stoker."""
 
     def of(self, owner: type[T]) -> T:
-        """The options of one part; InvalidOption when they contradict each other."""
+        """The options of one part. Raises InvalidOption when they contradict each other."""
         if owner not in self.tree.owners:
             raise ValueError(f"{owner.__name__} is not part of this option tree")
         options = [option for option in self.tree.by_key.values() if option.owner is owner]
@@ -56,13 +56,13 @@ class Configuration:
             raise InvalidOption(message, **error.facts) from error
 
     def origin(self, key: str) -> str:
-        """Where the value of this option or Spark setting was set."""
+        """The place where this option or Spark setting was set, or `default`."""
         if key not in self.tree.by_key and key not in self.spark:
             raise InvalidOption(f"there is no option {key}", key=key)
         return self.origins.get(key, DEFAULT_ORIGIN)
 
     def shown(self) -> dict[str, str]:
-        """Every option and Spark setting as text, without what is secret."""
+        """Every option and Spark setting as text, with secrets masked."""
         texts = {
             option.key: _shown(option, self._value(option)) for option in self.tree.by_key.values()
         }
@@ -70,19 +70,8 @@ class Configuration:
             texts[key] = MASK if looks_secret(key) else text
         return dict(sorted(texts.items()))
 
-    def with_values(self, values: Mapping[str, Any], *, origin: str) -> "Configuration":
-        """Some options replaced by what became of them, such as the port that was really bound."""
-        unknown = values.keys() - self.tree.by_key.keys()
-        if unknown:
-            raise InvalidOption(f"there is no option {', '.join(sorted(unknown))}")
-        return replace(
-            self,
-            values={**self.values, **values},
-            origins={**self.origins, **dict.fromkeys(values, origin)},
-        )
-
     def as_file_text(self) -> str:
-        """What was set, secrets included, as a configuration file for another process."""
+        """What was set, including secrets, as the configuration file of another process."""
         texts = {key: format_value(value) for key, value in self.values.items()}
         return json.dumps({**texts, **self.spark}, indent=2) + "\n"
 

@@ -1,4 +1,4 @@
-"""Settings in a YAML file, each with its line."""
+"""Settings in a YAML file, each with the line it is on, for error messages."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,11 +12,11 @@ from stoker.core.errors import InvalidOption
 DEEPEST_NESTING = 20
 
 IsWhole = Callable[[str], bool]
-"""Whether the mapping under this key is one value, not a step towards longer keys."""
+"""Whether a mapping under this key is one value, not a level of nested keys."""
 
 
 def settings_in_file(path: Path, is_whole: IsWhole) -> list[Setting]:
-    """Keys may be dotted, nested, or both. Values stay text: their option says what they mean."""
+    """Keys may be dotted, nested, or both. Values stay text: the type of the option decides."""
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:

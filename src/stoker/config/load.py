@@ -1,4 +1,8 @@
-"""Joins the sources: defaults, then file, then environment, then command line; the last wins."""
+"""Join the sources: defaults, file, environment, command line; the later one wins.
+
+Every fault is reported at once, with the place where it is written, so that nobody mends a
+configuration one start at a time.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,10 +32,10 @@ def load(
     folder: Path | None = None,
     home: Path | None = None,
 ) -> Configuration:
-    """Read all sources; InvalidOption names every fault with its place.
+    """Read all sources. Raises InvalidOption, with every fault and its place.
 
-    `file` is the argument of --config; `folder` and `home` are where the usual files are looked
-    for, by default the current folder and the user's home.
+    `file` is the argument of --config. Without it the usual file is searched in `folder` and
+    `home`, by default the current directory and the user's home.
     """
     path = find_file(file, environment, folder=folder or Path.cwd(), home=home or Path.home())
     configuration = configuration_from(
@@ -48,14 +52,14 @@ def load(
 
 
 def _settings_in_file(path: Path, tree: OptionTree) -> list[Setting]:
-    # Here, since YAML takes longer to import than all the rest, and often there is no file.
+    # Imported late: YAML takes longer to import than everything else, and often there is no file.
     from stoker.config.file import settings_in_file  # noqa: PLC0415
 
     return settings_in_file(path, tree.holds_pairs)
 
 
 def configuration_from(tree: OptionTree, settings: Iterable[Setting]) -> Configuration:
-    """Later settings replace earlier ones of the same key; a replaced one must be right as well."""
+    """Later settings of a key replace earlier ones, which must be valid all the same."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     spark: dict[str, str] = {}
@@ -92,7 +96,8 @@ def _typed(tree: OptionTree, setting: Setting) -> Any:
     except (ValueError, OverflowError) as error:
         shown = MASK if option.secret or looks_secret(option.key) else repr(setting.raw)
         raise InvalidOption(
-            f"{setting.place}: {shown} is no value for {setting.key}; write {allowed(option.type)}",
+            f"{setting.place}: {shown} is not a value for {setting.key}; "
+            f"write {allowed(option.type)}",
             key=setting.key,
         ) from error
 

@@ -1,4 +1,4 @@
-"""Every options class there is. A new one is added here; a test finds those that are forgotten."""
+"""The list of all options classes. Add a new class here; a test finds a forgotten one."""
 
 from stoker.blob.options import BlobOptions
 from stoker.client.options import ClientOptions

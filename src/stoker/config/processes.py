@@ -1,4 +1,4 @@
-"""What can be set about whole processes: where they keep things and where they listen."""
+"""Options of whole processes: where they keep files, where they listen, how they log."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,19 +12,19 @@ DEFAULT_HOME = Path("~/.stoker")
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
-    """The same for all processes of one cluster."""
+    """Options that must be equal in all processes of one cluster."""
 
     high_availability: str | None = option(
         "high-availability",
-        "The coordinator: zookeeper://host:port,host:port/root for a cluster, or "
-        "embedded:///DIRECTORY for one machine; unset means an embedded one below "
+        "URL of the coordinator: zookeeper://host:port,host:port/root for a cluster, or "
+        "embedded:///DIRECTORY for one machine; unset: an embedded one below "
         "high-availability.storageDir.",
         None,
     )
     storage: str | None = option(
         "high-availability.storageDir",
         "Directory that all processes share, for job graphs, results, artifacts and checkpoints: a "
-        "path or a file:// URL; unset means ~/.stoker/storage.",
+        "path or a file:// URL; unset: ~/.stoker/storage.",
         None,
     )
 
@@ -43,12 +43,12 @@ class UncaughtExceptions(StrEnum):
 class ProcessOptions:
     working_dir: Path | None = option(
         "process.working-dir",
-        "Where the process keeps its own files; unset means ~/.stoker/work.",
+        "Directory of the process's own files; unset: ~/.stoker/work.",
         None,
     )
     log_dir: Path | None = option(
         "process.log-dir",
-        "Where logs of attempts and of Spark go; unset: in the working dir.",
+        "Directory for the logs of attempts and of Spark; unset: in the working directory.",
         None,
     )
     log_level: str = option("process.log-level", "DEBUG, INFO, WARNING or ERROR.", "INFO")
@@ -60,8 +60,7 @@ class ProcessOptions:
     )
     uncaught_exceptions: UncaughtExceptions = option(
         "cluster.uncaught-exception-handling",
-        "What follows an error that nobody caught, besides a line in the log: nothing (LOG), or "
-        "the end of the process (FAIL).",
+        "What an uncaught error does: it is only logged (LOG), or it also ends the process (FAIL).",
         UncaughtExceptions.LOG,
     )
 
@@ -69,24 +68,24 @@ class ProcessOptions:
 @dataclass(frozen=True, kw_only=True)
 class MasterOptions:
     bind_host: str = option(
-        "jobmanager.bind-host", "Address at which the master listens for RPC.", "127.0.0.1"
+        "jobmanager.bind-host", "Address on which the master listens for RPC.", "127.0.0.1"
     )
     host: str | None = option(
         "jobmanager.rpc.address",
-        "Name or address under which others reach the master's RPC; unset: the bind address.",
+        "Name or address at which other processes reach the master's RPC; unset: the bind address.",
         None,
     )
     rpc_port: str = option(
         "jobmanager.rpc.port",
-        "Port, list or range for the master's RPC; 0 takes any free one.",
+        "Port, list or range of ports for the master's RPC; 0: any free port.",
         "0",
     )
     resource_id: str | None = option(
-        "jobmanager.resource-id", "Fixed id of the master; unset means a random one.", None
+        "jobmanager.resource-id", "Fixed id of the master; unset: a random one.", None
     )
     shutdown_timeout: timedelta = option(
         "jobmanager.shutdown-timeout",
-        "How long a master may take to close what it has opened; after that it is ended as it is.",
+        "Time for a master to close everything in order when it ends; after that it just exits.",
         timedelta(seconds=30),
     )
 
@@ -94,21 +93,21 @@ class MasterOptions:
 @dataclass(frozen=True, kw_only=True)
 class TaskExecutorProcessOptions:
     bind_host: str = option(
-        "taskmanager.bind-host", "Address at which the task executor listens for RPC.", "127.0.0.1"
+        "taskmanager.bind-host", "Address on which the task executor listens for RPC.", "127.0.0.1"
     )
     host: str | None = option(
         "taskmanager.host",
-        "Name or address under which others reach the task executor; unset: the bind address.",
+        "Name or address at which other processes reach it; unset: the bind address.",
         None,
     )
     rpc_port: str = option(
-        "taskmanager.rpc.port", "Port, list or range for its RPC; 0 takes any free one.", "0"
+        "taskmanager.rpc.port", "Port, list or range of ports for its RPC; 0: any free port.", "0"
     )
     resource_id: str | None = option(
-        "taskmanager.resource-id", "Fixed id of the task executor; unset means a random one.", None
+        "taskmanager.resource-id", "Fixed id of the task executor; unset: a random one.", None
     )
     on_demand: bool = option(
         "taskmanager.on-demand",
-        "Set by a provider that starts it: the resource manager releases it when it is idle.",
+        "Set by the provider that starts it: the resource manager releases it when it is idle.",
         False,
     )

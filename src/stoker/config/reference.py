@@ -1,4 +1,4 @@
-"""Writes the reference page of all options: `python -m stoker.config.reference FILE`."""
+"""Write the reference page of all options: `python -m stoker.config.reference FILE`."""
 
 import sys
 from itertools import groupby
@@ -13,22 +13,22 @@ INTRODUCTION = """\
 
 This page is generated from the options of each part: `make docs` writes it, a test compares it.
 
-An option is set, each later place winning over the earlier ones,
+An option can be set in three places; a later one wins over an earlier one:
 
-1. in a file, `stoker.yml`: the one named by `--config`, else by `STOKER_CONFIG`, else the one in
-   the current folder, else `~/.config/stoker/stoker.yml`. Keys may be dotted
+1. in a file: the one named by `--config`, else by `STOKER_CONFIG`, else `stoker.yml` in the
+   current directory, else `~/.config/stoker/stoker.yml`. Keys may be dotted
    (`heartbeat.interval: 5 s`) or nested;
-2. by an environment variable: `STOKER_` and the key in capitals, with dots and dashes as
-   underscores (`STOKER_HEARTBEAT_INTERVAL`);
+2. by an environment variable: `STOKER_` and the key in capitals, with underscores for dots and
+   dashes (`STOKER_HEARTBEAT_INTERVAL`);
 3. on the command line: `-D heartbeat.interval="5 s"`.
 
-An unknown key is an error. Other keys that start with `spark.` are handed to Spark as they are
-(file and command line only). Values whose key speaks of a password, secret, token or key are never
-shown.
+An unknown key is an error. Other keys that start with `spark.` are passed to Spark as they are
+(from the file and the command line only). The values of keys that name a password, secret, token
+or key are never shown.
 
 Durations have a unit: `100 ms`, `10 s`, `5 min`, `1 h`. Sizes may have one: `4096`, `64 kb`,
-`512 mb`, `1 gb`. Lists are written `a, b, c` or as a YAML list, pairs `name:value, other:value` or
-as a YAML mapping.
+`512 mb`, `1 gb`. Write a list as `a, b, c` or as a YAML list, and pairs as
+`name:value, other:value` or as a YAML mapping.
 """
 
 

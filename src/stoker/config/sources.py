@@ -1,17 +1,26 @@
-"""Where settings come from: the environment, the command line, and where a file may be."""
+"""Where settings come from: which file, which environment variables, the command line.
+
+`may_be_set` answers without reading anything whether there are any settings at all: a command that
+needs none skips the import of the option tree, which takes longer than its own work.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stoker.config.tree import VARIABLE_PREFIX, OptionTree
-from stoker.config.values import Raw
 from stoker.core.errors import InvalidOption
 from stoker.core.faults import suggestion
 from stoker.core.options import read_pair
 
+if TYPE_CHECKING:
+    # Every command imports this module, and the option tree is slow to import.
+    from stoker.config.tree import OptionTree
+    from stoker.config.values import Raw
+
 FILE_NAME = "stoker.yml"
-OTHER_VARIABLES = frozenset(
+VARIABLE_PREFIX = "STOKER_"
+RESERVED_VARIABLES = frozenset(
     {
         "STOKER_CONFIG",
         "STOKER_DEBUG",
@@ -23,27 +32,27 @@ OTHER_VARIABLES = frozenset(
         "STOKER_SEEDS",
     }
 )
-"""Variables with our prefix that are no options."""
+"""Variables with the prefix of options that are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     key: str
-    raw: Raw
+    raw: "Raw"
     place: str
-    """Where it was written, in words for a person."""
+    """Where it is written, in words: a file and line, a variable, -D."""
 
 
 def find_file(
     named: Path | None, environment: Mapping[str, str], *, folder: Path, home: Path
 ) -> Path | None:
-    """The file to read: the one that was named must be there, the usual ones may be."""
+    """The file to read. A named file must exist; the usual ones need not."""
     for path, source in ((named, "--config"), (environment.get("STOKER_CONFIG"), "STOKER_CONFIG")):
         if path:
             found = Path(path).expanduser()
             if not found.is_file():
                 raise InvalidOption(
-                    f"the configuration file {found} (from {source}) is not there; "
+                    f"the configuration file {found} (from {source}) does not exist; "
                     "correct the path or leave it out",
                     path=str(found),
                 )
@@ -52,10 +61,23 @@ def find_file(
     return next((path for path in usual if path.is_file()), None)
 
 
-def settings_in_environment(environment: Mapping[str, str], tree: OptionTree) -> list[Setting]:
+def may_be_set(environment: Mapping[str, str], *, folder: Path, home: Path) -> bool:
+    """Whether a file or a variable may set an option; a wrong name counts, to be reported."""
+    return (
+        "STOKER_CONFIG" in environment
+        or any(map(_may_name_an_option, environment))
+        or find_file(None, {}, folder=folder, home=home) is not None
+    )
+
+
+def _may_name_an_option(variable: str) -> bool:
+    return variable.startswith(VARIABLE_PREFIX) and variable not in RESERVED_VARIABLES
+
+
+def settings_in_environment(environment: Mapping[str, str], tree: "OptionTree") -> list[Setting]:
     settings = []
     for variable, text in sorted(environment.items()):
-        if not variable.startswith(VARIABLE_PREFIX) or variable in OTHER_VARIABLES:
+        if not _may_name_an_option(variable):
             continue
         option = tree.by_variable.get(variable)
         if option is None:
@@ -64,13 +86,13 @@ def settings_in_environment(environment: Mapping[str, str], tree: OptionTree) ->
     return settings
 
 
-def _unknown_variable(variable: str, tree: OptionTree) -> str:
+def _unknown_variable(variable: str, tree: "OptionTree") -> str:
     hint = suggestion(variable, tree.by_variable, "unset it, or see the list of options")
     return f"environment variable {variable} names no option; {hint}"
 
 
 def settings_on_command_line(definitions: Sequence[str]) -> list[Setting]:
-    """Each is `key=value`, as given to -D; the last one wins."""
+    """Each definition is `key=value`, as given to -D; the last one of a key wins."""
     settings = []
     for definition in definitions:
         pair = read_pair(definition)

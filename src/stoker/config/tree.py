@@ -1,4 +1,4 @@
-"""The option tree: every option of every part, by its key."""
+"""The option tree: every option of every part, by its key and by its environment variable."""
 
 import dataclasses
 import typing
@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from stoker.config.sources import VARIABLE_PREFIX
 from stoker.config.values import is_supported, takes_pairs
-
-VARIABLE_PREFIX = "STOKER_"
 
 
 def variable_of(key: str) -> str:
-    """The variable that sets the option: STOKER_HEARTBEAT_INTERVAL for heartbeat.interval."""
+    """The environment variable of an option: STOKER_HEARTBEAT_INTERVAL for heartbeat.interval."""
     return VARIABLE_PREFIX + key.replace(".", "_").replace("-", "_").upper()
 
 
@@ -20,7 +19,7 @@ def variable_of(key: str) -> str:
 class Option:
     key: str
     owner: type
-    """The options class that has it."""
+    """The options class that declares it."""
     field: str
     type: Any
     default: Any
@@ -29,7 +28,7 @@ class Option:
 
     @property
     def part(self) -> str:
-        """What it belongs to: `heartbeat` for a class in stoker.heartbeat.options."""
+        """Section of the reference page: `heartbeat` for a class in stoker.heartbeat.options."""
         *_, package, module = self.owner.__module__.split(".")
         return package if module == "options" else module
 
@@ -46,7 +45,7 @@ def options_of(owner: type) -> Iterator[Option]:
         if not is_supported(types[field.name]):
             raise ValueError(
                 f"{owner.__name__}.{field.name} has type {types[field.name]}, "
-                "which no text can be read as; see stoker.core.options.option"
+                "which cannot be read from text; see stoker.core.options.option"
             )
         yield Option(
             key=field.metadata["key"],
@@ -66,7 +65,7 @@ def _default_of(field: "dataclasses.Field[Any]") -> Any:
 
 
 class OptionTree:
-    """All options, by key and by environment variable; neither may name two of them."""
+    """All options. No key and no environment variable stands for two of them."""
 
     def __init__(self, owners: Iterable[type]) -> None:
         self.owners = tuple(owners)
@@ -87,6 +86,6 @@ class OptionTree:
         self.by_variable[option.variable] = option
 
     def holds_pairs(self, key: str) -> bool:
-        """Whether a mapping under this key is one value, not a step towards longer keys."""
+        """Whether a mapping under this key is one value, not a level of nested keys."""
         option = self.by_key.get(key)
         return option is not None and takes_pairs(option.type)

@@ -1,4 +1,4 @@
-"""Text to typed value and back."""
+"""Values of options: from text to a typed value and back."""
 
 import types
 import typing
@@ -12,14 +12,14 @@ from stoker.core.durations import MICROSECONDS, read_duration
 from stoker.core.options import BYTES, ByteSize, read_size
 
 Raw = str | Sequence[str] | Mapping[str, str]
-"""What a source gives: text, or what a file may hold in its place, a list or a mapping of texts."""
+"""A value as a source gives it: text, or, from a file, a list or a mapping of texts."""
 
 NOTHING = ("", "none", "null", "~")
-"""How an optional value is written that is not there."""
+"""Texts that stand for None where a value is optional."""
 
 
-class Unreadable(ValueError):
-    """The text is not a value of the type; the message says what is allowed."""
+class UnreadableValue(ValueError):
+    """The text is not a value of the type."""
 
 
 def is_supported(kind: Any) -> bool:
@@ -32,7 +32,7 @@ def takes_pairs(kind: Any) -> bool:
 
 
 def parse(kind: Any, raw: Raw) -> Any:
-    """The value of type `kind` that `raw` stands for, else Unreadable."""
+    """The value of type `kind` that `raw` stands for. Raises UnreadableValue."""
     kind, optional = _without_none(kind)
     if optional and isinstance(raw, str) and raw.strip().lower() in NOTHING:
         return None
@@ -90,14 +90,14 @@ def _is_enum(kind: Any) -> bool:
 
 def _text(raw: Raw) -> str:
     if not isinstance(raw, str):
-        raise Unreadable
+        raise UnreadableValue
     return raw.strip()
 
 
 def _parse_bool(raw: Raw) -> bool:
     text = _text(raw).lower()
     if text not in ("true", "false"):
-        raise Unreadable
+        raise UnreadableValue
     return text == "true"
 
 
@@ -112,7 +112,7 @@ def _parse_float(raw: Raw) -> float:
 def _parse_path(raw: Raw) -> Path:
     text = _text(raw)
     if not text:
-        raise Unreadable
+        raise UnreadableValue
     return Path(text).expanduser()
 
 
@@ -120,14 +120,14 @@ def _parse_enum(kind: type[StrEnum], text: str) -> StrEnum:
     for member in kind:
         if text.lower().replace("_", "-") == member.value.lower().replace("_", "-"):
             return member
-    raise Unreadable
+    raise UnreadableValue
 
 
 def _parse_duration(raw: Raw) -> timedelta:
     try:
         return read_duration(_text(raw))
     except ValueError as error:
-        raise Unreadable from error
+        raise UnreadableValue from error
 
 
 def _format_duration(value: timedelta) -> str:
@@ -156,7 +156,7 @@ def _format_size(value: ByteSize) -> str:
 
 def _parse_list(raw: Raw) -> tuple[str, ...]:
     if isinstance(raw, Mapping):
-        raise Unreadable
+        raise UnreadableValue
     items = raw.split(",") if isinstance(raw, str) else raw
     return tuple(item.strip() for item in items if item.strip())
 
@@ -166,10 +166,10 @@ def _parse_mapping(raw: Raw) -> dict[str, str]:
         return dict(raw)
     pairs = [item.partition(":") for item in _parse_list(raw)]
     if any(not separator or not key.strip() for key, separator, _ in pairs):
-        raise Unreadable
+        raise UnreadableValue
     if any(mark in key for key, _, _ in pairs for mark in "{}[]\"'"):
-        # YAML on the command line, which would be taken for names that nobody knows.
-        raise Unreadable
+        # Somebody wrote YAML on the command line: its brackets would become part of the names.
+        raise UnreadableValue
     return {key.strip(): text.strip() for key, _, text in pairs}
 
 

@@ -128,7 +128,7 @@ def test_an_unknown_variable_is_answered_with_the_one_that_was_meant(stoker, mon
 
 
 def test_a_configuration_file_that_is_not_there(stoker) -> None:
-    refused(stoker("list", "--config", "no.yml"), "no.yml", "is not there", code=2)
+    refused(stoker("list", "--config", "no.yml"), "no.yml", "does not exist", code=2)
 
 
 def test_no_master_is_known(stoker) -> None:

@@ -51,7 +51,7 @@ def test_two_options_cannot_share_a_key_or_a_variable(other: type) -> None:
 
 
 def test_a_field_that_no_text_can_set_is_refused() -> None:
-    with pytest.raises(ValueError, match="no text can be read as"):
+    with pytest.raises(ValueError, match="cannot be read from text"):
         OptionTree([Unreadable])
     with pytest.raises(ValueError, match=r"Plain\.count is not made by option"):
         OptionTree([Plain])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.config.values import Unreadable, allowed, format_value, is_supported, parse
+from stoker.config.values import UnreadableValue, allowed, format_value, is_supported, parse
 from stoker.core.options import ByteSize
 
 
@@ -131,5 +131,5 @@ def test_no_text_breaks_the_reader(text: str) -> None:
     for kind in (timedelta, ByteSize, int, Mode, dict[str, str], tuple[str, ...]):
         try:
             parse(kind, text)
-        except (Unreadable, ValueError, OverflowError):
+        except (UnreadableValue, ValueError, OverflowError):
             continue

@@ -9,7 +9,7 @@ import click
 
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import OK, echo_json, moment_text, stdout_table
-from stoker.config.values import Unreadable, parse
+from stoker.config.values import UnreadableValue, parse
 from stoker.core.errors import InvalidOption
 from stoker.security.options import RestSecurityOptions
 from stoker.security.roles import Role
@@ -132,7 +132,7 @@ def _file(invocation: Invocation, path: Path | None) -> TokenFile:
 def _milliseconds(duration: str) -> int:
     try:
         parsed: timedelta = parse(timedelta, duration)
-    except Unreadable as error:
+    except UnreadableValue as error:
         raise InvalidOption(
             f"--expires {duration} is not a duration; write 90d, 12h or 30min"
         ) from error
