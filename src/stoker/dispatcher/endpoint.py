@@ -54,7 +54,7 @@ from stoker.gateways.resourcemanager import ResourceManagerGateway, TaskExecutor
 from stoker.ha.stores.job_graphs import AlreadyAccepted, IdInUse, PutOutcome, Stored
 from stoker.rpc.service import Endpoint
 from stoker.savepoints.catalog import dispose, list_savepoints
-from stoker.savepoints.restore import check_origin
+from stoker.savepoints.restore import check_savepoint_of
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Dispatcher(Endpoint):
                 self._jobs.queues.check(graph)
                 await self.check_artifacts(graph)
                 if graph.restore is not None:
-                    await check_origin(graph, self._services.savepoints.open_storage)
+                    await check_savepoint_of(graph, self._services.savepoints.open_storage)
                 outcome = await self._stores.graphs.add(graph, submitted_at=now)
         match outcome:
             case AlreadyAccepted(job_id=job_id):

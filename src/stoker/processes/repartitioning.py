@@ -19,7 +19,7 @@ from stoker.savepoints.copying import for_all
 from stoker.savepoints.locations import SavepointLocation, locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import SavedFile, SavedQuery, SavepointManifest
 from stoker.savepoints.restore import restore, saved_graph
-from stoker.savepoints.take import Occasion, Taking, checkpoint_folder
+from stoker.savepoints.take import SavepointHeader, SavepointWriter, checkpoint_folder
 from stoker.storage.contract import Storage
 from stoker.storage.open import open_place
 
@@ -64,7 +64,7 @@ async def repartition_savepoint(path: str, partitions: int, target: str | None) 
         if stateful:
             await _divide(partitions, stateful, Path(folder))
         artifacts = await _artifacts(location, manifest, work)
-        occasion = Occasion(
+        header = SavepointHeader(
             savepoint_id=savepoint_id,
             kind=manifest.kind,
             at=now,
@@ -72,7 +72,7 @@ async def repartition_savepoint(path: str, partitions: int, target: str | None) 
             spark_version=manifest.spark_version,
             stopped=manifest.stopped,
         )
-        await Taking(work, graph, made, occasion, artifacts).take(regions)
+        await SavepointWriter(work, graph, made, header, artifacts).write(regions)
     return made.url
 
 

@@ -1,4 +1,4 @@
-"""The savepoints of a directory: listed, and disposed of."""
+"""List the savepoints of a directory, and dispose of one."""
 
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, StokerError
@@ -9,7 +9,7 @@ from stoker.storage.contract import Storage
 
 
 async def list_savepoints(directory: str, open_storage: OpenStorage) -> list[SavepointSummary]:
-    """Those with a manifest, newest first; one that cannot be read is shown with the reason."""
+    """Directories with a manifest, newest first; an unreadable one carries the reason."""
     storage = open_storage(directory)
     names = [
         path.removesuffix(f"/{MANIFEST}")
@@ -38,21 +38,23 @@ async def _summary(storage: Storage, directory: str, name: str) -> SavepointSumm
 
 
 async def dispose(path: str, open_storage: OpenStorage, cluster_storage: Storage) -> None:
-    """Only what has a manifest, and never anything of the cluster's own storage of jobs."""
+    """Delete a directory with a manifest, unless it lies in the cluster's own storage."""
     location = locate(path, open_storage)
     own = cluster_storage.url("jobs")
-    if _plain(location.url) == _plain(own) or _plain(location.url).startswith(f"{_plain(own)}/"):
+    if _path_of(location.url) == _path_of(own) or _path_of(location.url).startswith(
+        f"{_path_of(own)}/"
+    ):
         raise InvalidInput(
             f"{location.url} belongs to a job of this cluster and is not a savepoint; the files "
-            "of a job go when the job has ended"
+            "of a job are deleted when the job has ended"
         )
     await read_manifest(location)
-    # First what makes it a savepoint, so that half of one is never taken for whole.
+    # The manifest first, so that a half-deleted savepoint is never taken for a complete one.
     failpoint("dispose.before-manifest")
     await location.parent.delete(location.inside(MANIFEST))
     failpoint("dispose.after-manifest")
     await location.parent.delete_tree(location.name)
 
 
-def _plain(url: str) -> str:
+def _path_of(url: str) -> str:
     return url.removeprefix("file://").rstrip("/")

@@ -1,9 +1,9 @@
-"""Whether a job can go on from what another one saved, and if not, why. Pure.
+"""Whether a job can continue from the state that another job saved, and if not, why.
 
-A query is found again by the name of its sink. Spark numbers the sources and stateful operators
-of a query, so their number and order must be as they were. What only Spark's planner can know is
-checked by the runner (by which columns state is kept) and by Spark itself (its types), before the
-first batch.
+A query is identified by the name of its sink. Spark only numbers the sources and stateful operators
+of a query, so their number and order must not change: Spark would silently mix them up. What only
+Spark's planner knows is checked before the first batch, by the runner (the columns by which state
+is kept) and by Spark itself (their types).
 """
 
 import re
@@ -36,7 +36,7 @@ class CompatibilityVerdict(StrEnum):
     FITS = "fits"
     NOTE = "note"
     UNCLAIMED = "unclaimed"
-    """Saved state that the job has no query for: refused unless that is allowed."""
+    """Saved state for which the job has no query: refused unless the user allows it."""
     REFUSED = "refused"
 
 
@@ -76,7 +76,7 @@ def _findings(manifest: SavepointManifest, saved: JobGraph, new: JobGraph) -> It
         yield Finding(
             verdict=CompatibilityVerdict.REFUSED,
             region="the job",
-            words="it has no streaming query, and only those have a state to go on from; "
+            words="it has no streaming query, and only those have state to continue from; "
             "submit it without a savepoint",
         )
         return
@@ -97,7 +97,7 @@ def _findings(manifest: SavepointManifest, saved: JobGraph, new: JobGraph) -> It
         yield Finding(
             verdict=CompatibilityVerdict.NOTE,
             region=name,
-            words="the savepoint has nothing of this query: it begins anew",
+            words="the savepoint has nothing of this query: it starts from scratch",
         )
 
 
@@ -117,7 +117,7 @@ def _query_findings(
     if not problems:
         at = "its beginning" if query.batch_id is None else f"batch {query.batch_id}"
         yield Finding(
-            verdict=CompatibilityVerdict.FITS, region=query.region, words=f"goes on after {at}"
+            verdict=CompatibilityVerdict.FITS, region=query.region, words=f"continues after {at}"
         )
 
 
@@ -170,7 +170,7 @@ def _mode_problems(query: SavedQuery, saved: JobGraph, new: JobGraph) -> Iterato
     old, now = _mode(saved, query.region), _mode(new, query.region)
     if old != now and query.operators:
         yield (
-            f"its output mode is {now} and was {old}; the state was kept for the former mode: "
+            f"its output mode is {now} and was {old}; the state was kept for the previous mode: "
             f"use mode {old}, or begin a query under another sink name"
         )
 
@@ -190,13 +190,13 @@ def _grouping_problems(
         if old[name] != now[name]:
             yield (
                 f"{name} groups by {now[name] or 'nothing'} and grouped by "
-                f"{old[name] or 'nothing'} before; the state is kept by the former keys: keep "
+                f"{old[name] or 'nothing'} before; the state is kept by the previous keys: keep "
                 "them, or begin a query under another sink name"
             )
 
 
 def _groupings(graph: JobGraph, region: Region) -> dict[str, str]:
-    """Of transforms in SQL, without regard to blanks and case."""
+    """Grouping clauses of SQL transforms, without regard to blanks and case."""
     groupings: dict[str, str] = {}
     for name in region.vertices:
         vertex = graph.vertex(name)
@@ -218,7 +218,7 @@ def _setting_problems(query: SavedQuery, new: JobGraph) -> Iterator[str]:
     provider = new.configuration.get(PROVIDER)
     saved = query.state_provider
     if query.operators and provider and saved and provider.rpartition(".")[2] != saved:
-        yield (f"{PROVIDER} is another one than that of the state ({saved}); remove the setting")
+        yield (f"{PROVIDER} differs from that of the state ({saved}); remove the setting")
 
 
 def _notes(saved: JobGraph, before: Region, new: JobGraph, after: Region) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Copies between storages, with checksums."""
+"""Copy files between storages, with checksums."""
 
 import asyncio
 import hashlib
@@ -16,15 +16,15 @@ from stoker.storage.contract import Storage
 T = TypeVar("T")
 R = TypeVar("R")
 
-AT_ONCE = 8
-LARGE = 4 * 1024 * 1024
-"""Files up to this size are copied through memory."""
+CONCURRENCY = 8
+LARGEST_IN_MEMORY = 4 * 1024 * 1024
+"""Files up to this size, in bytes, are copied through memory."""
 
 
 async def copy_file(source: Storage, path: str, target: Storage, to: str) -> SavedFile:
-    """The target has the content, durably; its size and checksum are of what was read."""
+    """Copy durably; size and checksum are those of the content that was read."""
     size = await source.size(path)
-    if size <= LARGE:
+    if size <= LARGEST_IN_MEMORY:
         content = await source.read(path)
         await target.write(to, content)
         return SavedFile(path=to, size=len(content), sha256=hashlib.sha256(content).hexdigest())
@@ -36,7 +36,7 @@ async def copy_file(source: Storage, path: str, target: Storage, to: str) -> Sav
 
 async def checksum(storage: Storage, path: str) -> SavedFile:
     size = await storage.size(path)
-    if size <= LARGE:
+    if size <= LARGEST_IN_MEMORY:
         content = await storage.read(path)
         return SavedFile(path=path, size=size, sha256=hashlib.sha256(content).hexdigest())
     async with _as_local_file(storage, path) as local:
@@ -44,19 +44,19 @@ async def checksum(storage: Storage, path: str) -> SavedFile:
 
 
 async def for_all(items: Iterable[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
-    """A few at a time, in order; the first failure ends them all."""
+    """Run `work` on a few items at a time; results in order. The first failure cancels the rest."""
     waiting = list(items)
     results: list[R | None] = [None] * len(waiting)
     numbers = iter(range(len(waiting)))
 
-    async def take_turns() -> None:
+    async def process_next() -> None:
         for number in numbers:
             results[number] = await work(waiting[number])
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, len(waiting))):
-                group.create_task(take_turns())
+            for _ in range(min(CONCURRENCY, len(waiting))):
+                group.create_task(process_next())
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return results  # type: ignore[return-value]

@@ -1,6 +1,7 @@
-"""What is wrong with a checkpoint, and which batch is the last good one. Pure.
+"""What is wrong with a checkpoint, and which batch is the last good one.
 
-Whoever calls reads the files; here it is decided what they mean.
+Pure: the caller (`examination.py`) reads the files, this module decides what they mean. A batch is
+good if every file is present and intact that a query needs to continue after it.
 """
 
 import struct
@@ -45,10 +46,10 @@ class Diagnosis:
     query: str
     last_commit: int | None
     last_good: int | None
-    """None: no committed batch can be gone on from."""
+    """None: no query could continue from any committed batch."""
     damages: tuple[Damage, ...]
     files: tuple[str, ...]
-    """What the last good batch needs."""
+    """Files that the last good batch needs."""
 
     @property
     def is_sound(self) -> bool:
@@ -57,18 +58,18 @@ class Diagnosis:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What was found in a checkpoint's directory."""
+    """What the files of a checkpoint's directory are."""
 
     paths: Sequence[str]
     contents: Mapping[str, bytes]
-    """Of the files that `wanted` names."""
+    """Content of the files that `is_read` accepts."""
     damaged: Mapping[str, str]
-    """Files whose bytes are not what was written, with the reason."""
+    """Files whose content differs from what was written, with the reason."""
     sizes: Mapping[str, int]
 
 
 def is_read(path: str) -> bool:
-    """Whether the doctor wants to see what is in the file."""
+    """Whether the diagnosis needs the content of the file."""
     folder, _, name = path.rpartition("/")
     if name.startswith("."):
         return False
@@ -83,7 +84,7 @@ def is_read(path: str) -> bool:
 def diagnose(query: str, evidence: Evidence) -> Diagnosis:
     layout = layout_of(evidence.paths)
     damages = {path: Damage(file=path, words=words) for path, words in evidence.damaged.items()}
-    parts = dict(_examine(evidence, damages))
+    parts = dict(_read_contents(evidence, damages))
     if not layout.commits and not layout.offsets and not layout.has_metadata:
         foreign = Damage(
             file="",
@@ -102,7 +103,9 @@ def diagnose(query: str, evidence: Evidence) -> Diagnosis:
             break
         for problem in problems:
             damages.setdefault(problem.file, problem)
-    damages |= {damage.file: damage for damage in (*missing, *_undescribed(layout, evidence))}
+    damages |= {
+        damage.file: damage for damage in (*missing, *_missing_descriptions(layout, evidence))
+    }
     return Diagnosis(
         query=query,
         last_commit=layout.last_commit,
@@ -112,8 +115,10 @@ def diagnose(query: str, evidence: Evidence) -> Diagnosis:
     )
 
 
-def _examine(evidence: Evidence, damages: dict[str, Damage]) -> list[tuple[str, dict[str, int]]]:
-    """Notes what cannot be read; gives the parts of each snapshot that can."""
+def _read_contents(
+    evidence: Evidence, damages: dict[str, Damage]
+) -> list[tuple[str, dict[str, int]]]:
+    """Add unreadable files to `damages`; return the parts of each readable snapshot."""
     parts: list[tuple[str, dict[str, int]]] = []
     for path, content in evidence.contents.items():
         try:
@@ -139,8 +144,8 @@ def _problems(
     evidence: Evidence,
     damages: Mapping[str, Damage],
 ) -> list[Damage]:
-    """Why this cut cannot be used."""
-    # The plan of a batch that was not committed can be left out.
+    """Why no query can continue from this cut."""
+    # The plan of a batch that was not committed is not needed.
     needed = [path for path in cut.files if not _is_plan_of_next(path, cut)]
     found = [damages[path] for path in needed if path in damages]
     found += [Damage(file=gap, words=gap) for gap in cut.gaps]
@@ -174,7 +179,7 @@ def _files(
 
 
 def _partitions_at(batch: int | None, evidence: Evidence) -> int | None:
-    """Of the query, by what its batch was planned with; None where that cannot be known."""
+    """Shuffle partitions with which the batch was planned; None if unknown."""
     path = f"offsets/{batch}"
     try:
         return parse_offsets(evidence.contents.get(path, b""), path).shuffle_partitions
@@ -182,16 +187,16 @@ def _partitions_at(batch: int | None, evidence: Evidence) -> int | None:
         return None
 
 
-def _undescribed(layout: CheckpointLayout, evidence: Evidence) -> list[Damage]:
-    """Operators that have state, and of which nothing says what they are: every batch has that."""
+def _missing_descriptions(layout: CheckpointLayout, evidence: Evidence) -> list[Damage]:
+    """Operators with state whose description is missing."""
     described = {operator_of(path) for path in evidence.paths}
     damages = []
     for number in sorted(set(layout.partitions) - described):
         path = f"state/{number}/_metadata/metadata"
         words = (
             f"{path} is missing: it says which operator the state in state/{number} belongs to. "
-            "Spark goes on and writes it anew, but does not notice whether the query has another "
-            "operator there by now; until then the state can neither be shown nor divided anew. "
+            "Spark continues and writes it again, but does not notice if the query now has another "
+            "operator there; until then the state can neither be shown nor repartitioned. "
             "Start the query unchanged, once"
         )
         damages.append(Damage(file=path, words=words))
@@ -208,7 +213,7 @@ def _missing_partitions(layout: CheckpointLayout, evidence: Evidence) -> list[Da
         except CorruptContent:
             continue
         there = layout.partitions.get(operator.id, frozenset())
-        # State that was divided into fewer has fewer than Spark has noted before.
+        # State that was repartitioned has fewer than Spark's earlier record says.
         last = _partitions_at(layout.last_commit, evidence)
         expected = operator.partitions if last is None else min(operator.partitions, last)
         for number in sorted(set(range(expected)) - there):
@@ -219,7 +224,7 @@ def _missing_partitions(layout: CheckpointLayout, evidence: Evidence) -> list[Da
 
 
 class CrcCheck:
-    """Compares a file with the checksums that Hadoop keeps beside it, piece by piece."""
+    """Compares a file, piece by piece, with the checksums that Hadoop stores beside it."""
 
     def __init__(self, checksums: bytes) -> None:
         magic, size = _CRC_HEADER.unpack_from(checksums.ljust(_CRC_HEADER.size, b"\0"))

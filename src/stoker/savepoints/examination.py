@@ -1,4 +1,4 @@
-"""The doctor at work: reads a checkpoint or a savepoint, and can cut a good copy out of it."""
+"""Examine a checkpoint or a savepoint, and copy its last good batch out of it."""
 
 import posixpath
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class Examination:
     path: str
     is_savepoint: bool
     wrong_files: tuple[str, ...]
-    """Of a savepoint: what differs from its manifest."""
+    """Differences from the manifest, if it is a savepoint."""
     queries: tuple[Diagnosis, ...]
     folders: tuple[str, ...]
-    """Of each query, within the path."""
+    """Folder of each query, relative to the path."""
 
     @property
     def is_sound(self) -> bool:
@@ -29,7 +29,7 @@ class Examination:
 
 
 async def examine(path: str, open_storage: OpenStorage) -> Examination:
-    """A savepoint, the checkpoint of one query, or a directory with several of them."""
+    """Examine a savepoint, the checkpoint of one query, or a directory of several."""
     location = locate(path, open_storage)
     names = [
         name.removeprefix(f"{location.name}/") for name in await location.parent.list(location.name)
@@ -75,33 +75,35 @@ async def _diagnose(location: SavepointLocation, folder: str, names: list[str]) 
     sizes: dict[str, int] = {}
     present = set(paths)
 
-    async def look(path: str) -> None:
+    async def read(path: str) -> None:
         if path.rpartition("/")[2].startswith("."):
             return
         content = await location.parent.read(f"{root}/{path}")
         sizes[path] = len(content)
         beside = checksum_path(path)
-        if beside in present and not await _agrees(location.parent, root, beside, content):
-            damaged[path] = "its content is not what Spark wrote (checksum differs)"
+        if beside in present and not await _matches_checksums(
+            location.parent, root, beside, content
+        ):
+            damaged[path] = "its content differs from what Spark wrote (wrong checksum)"
         if is_read(path):
             contents[path] = content
 
-    await for_all(paths, look)
+    await for_all(paths, read)
     query = folder.rpartition("/")[2] or location.name
     return diagnose(query, Evidence(paths=paths, contents=contents, damaged=damaged, sizes=sizes))
 
 
-async def _agrees(storage: Storage, root: str, checksums: str, content: bytes) -> bool:
+async def _matches_checksums(storage: Storage, root: str, checksums: str, content: bytes) -> bool:
     check = CrcCheck(await storage.read(f"{root}/{checksums}"))
     return not check.is_usable or (check.feed(content) and check.finish())
 
 
 async def cut_back(examination: Examination, target: str, open_storage: OpenStorage) -> None:
-    """A copy with every query at its last good batch; the original is not touched."""
-    hopeless = [query.query for query in examination.queries if query.last_good is None]
-    if hopeless:
+    """Copy every query at its last good batch; the original stays as it is."""
+    broken = [query.query for query in examination.queries if query.last_good is None]
+    if broken:
         raise InvalidInput(
-            f"no batch of {', '.join(hopeless)} is whole: there is nothing to cut back to"
+            f"no batch of {', '.join(broken)} is complete: there is nothing to cut back to"
         )
     source, copy = locate(examination.path, open_storage), locate(target, open_storage)
     if await copy.parent.list(copy.name):

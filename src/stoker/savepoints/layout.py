@@ -1,6 +1,6 @@
-"""How Spark lays out the checkpoint of a streaming query, and what of it a batch needs. Pure.
+"""The layout of a streaming query's checkpoint, and which of its files a batch needs.
 
-    metadata                         the query's id
+    metadata                         the id of the query
     offsets/<batch>                  written before the batch: what it reads
     commits/<batch>                  written after the batch: it is done
     sources/<source>/<n>[.compact]   what a source has seen
@@ -10,7 +10,7 @@
         SSTs/, _metadata/            what snapshots consist of; schemas
     state/<operator>/_metadata/      what the operator is: metadata, or v2/<batch>
 
-Beside each file may stand `.<name>.crc`, which goes wherever its file goes.
+A checksum file `.<name>.crc` may stand beside each file and always travels with it.
 """
 
 import re
@@ -39,7 +39,7 @@ class StateFile:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointLayout:
-    """The files of one query's checkpoint, sorted by what they are for."""
+    """The files of one query's checkpoint by purpose."""
 
     has_metadata: bool = False
     offsets: Mapping[int, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class CheckpointLayout:
     state: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
     """By store."""
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """SST files by store and name: which of them are needed only a snapshot tells."""
+    """SST files by store and name; only a snapshot tells which are needed."""
     others: tuple[str, ...] = ()
     companions: frozenset[str] = frozenset()
     """Checksum files."""
@@ -68,7 +68,7 @@ class CheckpointLayout:
 
 
 def layout_of(paths: Iterable[str]) -> CheckpointLayout:
-    """From paths relative to the checkpoint's directory; unfinished files are left out."""
+    """Sort paths relative to the checkpoint's directory; unfinished files are left out."""
     logs: dict[str, dict[int, str]] = {"offsets": {}, "commits": {}}
     sources: list[tuple[int, str]] = []
     state: dict[str, list[StateFile]] = {}
@@ -106,24 +106,24 @@ def layout_of(paths: Iterable[str]) -> CheckpointLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """A checkpoint as it was when a batch had been committed."""
+    """The part of a checkpoint that represents the moment after a batch was committed."""
 
     batch: int | None
-    """None: nothing is committed yet, and everything begins anew."""
+    """None: no batch is committed yet, so the query starts from the beginning."""
     pending: bool
-    """What the next batch reads was decided already: it is read again, exactly so."""
+    """Whether the next batch is already planned; it is then repeated exactly as planned."""
     files: tuple[str, ...]
     snapshots: tuple[str, ...]
-    """The whole versions that stores begin from; each names the SST files that it needs."""
+    """The snapshots that stores start from; each names the SST files that it needs."""
     gaps: tuple[str, ...]
-    """What is missing, in words; with any the cut cannot be used."""
+    """What is missing, in words; with any gap the cut is unusable."""
 
 
 def cut_at(layout: CheckpointLayout, batch: int | None, partitions: int | None = None) -> Cut:
-    """What a query needs to go on after this batch, without the SST files of its snapshots.
+    """The files that a query needs to continue after this batch, except SST files of snapshots.
 
-    `partitions` are those that the query has at this batch; state that was divided into fewer
-    leaves others behind, which nobody reads any more.
+    `partitions` is the number that the query has at this batch. State that was repartitioned into
+    fewer leaves files of the others behind, which are no longer read.
     """
     pending = (0 if batch is None else batch + 1) in layout.offsets
     limit = (-1 if batch is None else batch) + (1 if pending else 0)
@@ -151,12 +151,12 @@ def cut_at(layout: CheckpointLayout, batch: int | None, partitions: int | None =
 
 
 def is_operator_file(path: str) -> bool:
-    """Whether it says what a stateful operator is: a file of any batch does."""
+    """Whether the file describes a stateful operator; the file of any batch does."""
     return _OPERATOR.fullmatch(path) is not None
 
 
 def operator_of(path: str) -> int | None:
-    """The number of the operator that such a file is about."""
+    """Number of the operator that such a file describes."""
     match = _OPERATOR.fullmatch(path)
     return int(match[1]) if match else None
 
@@ -173,7 +173,7 @@ def with_companions(layout: CheckpointLayout, paths: Iterable[str]) -> tuple[str
 
 
 def parts_folder(snapshot: str) -> str:
-    """Where the SST files of a snapshot stand."""
+    """Folder with the SST files of a snapshot."""
     return f"{snapshot.rpartition('/')[0]}/SSTs"
 
 
@@ -194,7 +194,7 @@ def _log_gaps(layout: CheckpointLayout, batch: int | None) -> Iterable[str]:
 
 
 def _chain(state: tuple[StateFile, ...], version: int) -> tuple[list[StateFile], list[str]]:
-    """The newest whole version up to this one and the changes after it."""
+    """The newest snapshot up to this version, the changes after it, and what is missing."""
     if version == 0:
         return [], []
     wholes = [file.version for file in state if file.kind in WHOLE and file.version <= version]

@@ -1,4 +1,4 @@
-"""Where a savepoint is: a directory of some storage, named by a URL or an absolute path."""
+"""Where a savepoint is: a directory in some storage, named by a URL or an absolute path."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from stoker.storage.contract import Storage
 from stoker.storage.open import open_place
 
 OpenStorage = Callable[[str], Storage]
-"""The storage that a URL means; `stoker.storage.open.open_place`, or a simulation's own."""
+"""Opens the storage behind a URL: `stoker.storage.open.open_place`, or a simulation's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavepointLocation:
-    """One savepoint: the storage of the directory above it, and its name there."""
+    """A savepoint: the storage of its parent directory, and its name there."""
 
     parent: Storage
     name: str
@@ -26,7 +26,7 @@ class SavepointLocation:
 
 
 def parent_and_name(path: str) -> tuple[str, str]:
-    """`file:///dir/savepoint-1` is `savepoint-1` in `file:///dir`."""
+    """Split a path: `file:///dir/savepoint-1` is `savepoint-1` in `file:///dir`."""
     trimmed = path.rstrip("/").removesuffix(f"/{MANIFEST}").rstrip("/")
     above, _, name = trimmed.rpartition("/")
     if not name or name in (".", "..") or not above or above.endswith(":/"):
@@ -61,5 +61,7 @@ async def _why_no_manifest(location: SavepointLocation) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SavepointServices:
+    """What taking and restoring savepoints needs."""
+
     options: SavepointOptions = field(default_factory=SavepointOptions)
     open_storage: OpenStorage = open_place

@@ -1,4 +1,4 @@
-"""Reading the small text files of a checkpoint: offsets, commits, operators, snapshots. Pure."""
+"""Parse the small text files of a checkpoint: offsets, commits, operators, snapshots."""
 
 import io
 import json
@@ -15,7 +15,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 @dataclass(frozen=True, kw_only=True)
 class Offsets:
-    """What a batch reads, and the settings that hold for the query since its first batch."""
+    """What a batch reads, and the settings fixed by the query's first batch."""
 
     sources: tuple[str | None, ...]
     watermark_ms: int
@@ -46,7 +46,7 @@ def parse_offsets(content: bytes, path: str) -> Offsets:
         raise CorruptContent(f"{path} is cut off: it names no settings and no source", path=path)
     facts = _json(lines[1], path)
     return Offsets(
-        # A dash stands for a source of which nothing has been read yet.
+        # A dash stands for a source that has not been read yet.
         sources=tuple(None if line == "-" else line for line in lines[2:]),
         watermark_ms=int(facts.get("batchWatermarkMs", 0)),
         configuration={str(key): str(value) for key, value in facts.get("conf", {}).items()},
@@ -83,9 +83,9 @@ def parse_operator(content: bytes, path: str) -> Operator:
 
 
 def moved_operator(content: bytes, path: str, place: Callable[[str], str]) -> bytes:
-    """As it is, but with schemas of the state where they are now: Spark writes absolute paths.
+    """The same content with new paths of the state's schemas, which Spark writes as absolute.
 
-    `place` tells where a file of the checkpoint is, by its path in it.
+    `place` maps a path inside the checkpoint to its absolute location.
     """
     head, _, text = content.decode(errors="replace").partition("\n")
     facts = _json(text, path)
@@ -97,19 +97,19 @@ def moved_operator(content: bytes, path: str, place: Callable[[str], str]) -> by
 
 
 def _inside(schema: str) -> str:
-    """`file:/…/out/state/0/_stateSchema/default/0_1a` is `state/0/_stateSchema/default/0_1a`."""
+    """The part from `state/` on: `state/0/_stateSchema/default/0_1a`."""
     parts = schema.split("/")
     return "/".join(parts[len(parts) - 1 - parts[::-1].index("state") :])
 
 
 def parts_of_snapshot(content: bytes, path: str) -> dict[str, int]:
-    """Names of the SST files that a RocksDB snapshot consists of, with their sizes."""
+    """Names and sizes of the SST files of a RocksDB snapshot."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             damaged = archive.testzip()
             text = archive.read("metadata").decode()
     except (zipfile.BadZipFile, KeyError, EOFError, UnicodeDecodeError) as error:
-        raise CorruptContent(f"{path} is not a whole snapshot: {error}", path=path) from error
+        raise CorruptContent(f"{path} is not a complete snapshot: {error}", path=path) from error
     if damaged is not None:
         raise CorruptContent(f"{path} is damaged at {damaged}", path=path)
     facts = _json(text.partition("\n")[2], path)
@@ -129,7 +129,7 @@ def _json(text: str, path: str) -> dict[str, Any]:
     try:
         facts = json.loads(text)
     except ValueError as error:
-        raise CorruptContent(f"{path} is not whole: {error}", path=path) from error
+        raise CorruptContent(f"{path} is incomplete: {error}", path=path) from error
     if not isinstance(facts, dict):
-        raise CorruptContent(f"{path} holds something else than expected", path=path)
+        raise CorruptContent(f"{path} does not hold a JSON object", path=path)
     return facts

@@ -1,4 +1,7 @@
-"""The manifest of a savepoint: what is in it, written last, so that what has none is none."""
+"""The manifest of a savepoint: what the savepoint contains.
+
+It is written last. A directory without a manifest is not a savepoint.
+"""
 
 import msgspec
 
@@ -39,12 +42,12 @@ class SavedQuery(Value):
     directory: str
     query_id: str | None = None
     batch_id: int | None = None
-    """The last committed batch; None when there was none yet."""
+    """The last committed batch; None if none was committed yet."""
     pending: bool = False
-    """The next batch was planned: it is read again exactly as it was planned."""
+    """Whether the next batch was planned; it is then repeated exactly as planned."""
     watermark_ms: int = 0
     offsets: tuple[str | None, ...] = ()
-    """Where each source stood after the batch, in Spark's own words."""
+    """Position of each source after the batch, in Spark's own format."""
     shuffle_partitions: int | None = None
     state_provider: str | None = None
     operators: tuple[SavedOperator, ...] = ()
@@ -53,18 +56,18 @@ class SavedQuery(Value):
 class SavepointManifest(Value):
     savepoint_id: str
     kind: str
-    """savepoint, or checkpoint for one that was retained when its job ended."""
+    """`savepoint`, or `checkpoint` for one retained when its job ended."""
     job_id: JobId
     job_name: str
     created_at: Millis
     queries: tuple[SavedQuery, ...]
     files: tuple[SavedFile, ...]
-    """Everything but the manifest."""
+    """All files except the manifest."""
     version: int = MANIFEST_VERSION
     stoker_version: str = ""
     spark_version: str = ""
     stopped: bool = False
-    """All queries had ended at a batch boundary: a planned batch has had no effect."""
+    """Whether all queries had stopped at a batch boundary: a planned batch then had no effect."""
 
     @property
     def size(self) -> int:
@@ -120,7 +123,9 @@ def decode_manifest(content: bytes, path: str) -> SavepointManifest:
         ) from error
     outside = [file.path for file in manifest.files if not _is_inside(file.path)]
     if outside:
-        raise UnusableSavepoint(path, f"its manifest names a file outside of it: {outside[0]!r}")
+        raise UnusableSavepoint(
+            path, f"its manifest names a file outside the savepoint: {outside[0]!r}"
+        )
     return manifest
 
 

@@ -1,4 +1,4 @@
-"""What can be set about checkpoints and savepoints."""
+"""Options of checkpoints and savepoints."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +14,7 @@ class Retention(StrEnum):
     RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
 
     def keeps(self, status: JobStatus) -> bool:
-        """Whether the last checkpoint of a job that ended so stays."""
+        """Whether the last checkpoint of a job that ended with this status is retained."""
         match self:
             case Retention.NO_EXTERNALIZED_CHECKPOINTS:
                 return False
@@ -28,14 +28,14 @@ class Retention(StrEnum):
 class SavepointOptions:
     savepoint_directory: str | None = option(
         "execution.checkpointing.savepoint-dir",
-        "Where savepoints go that name no directory of their own: an absolute path or a URL that "
-        "every master reaches.",
+        "Directory of savepoints that name none: an absolute path or a URL that every master "
+        "reaches.",
         None,
     )
     retained_directory: str | None = option(
         "execution.checkpointing.dir",
-        "Where the last checkpoint of an ended job is kept, if it is; unset means the folder "
-        "retained in the storage directory.",
+        "Directory of retained checkpoints of ended jobs; unset means the folder retained in the "
+        "storage directory.",
         None,
     )
     retention: Retention = option(
@@ -46,17 +46,17 @@ class SavepointOptions:
         Retention.NO_EXTERNALIZED_CHECKPOINTS,
     )
     history: int = option(
-        "web.checkpoints.history", "Checkpoints that are remembered of each job.", 10
+        "web.checkpoints.history", "Checkpoints that the history of each job holds.", 10
     )
     stop_limit: timedelta = option(
         "savepoint.stop.boundary-timeout",
         "How long all queries of a job may take to reach a batch boundary when it is stopped with "
-        "a savepoint; without one the job goes on.",
+        "a savepoint; if one does not, the job continues.",
         timedelta(minutes=1),
     )
     timeout: timedelta = option(
         "execution.checkpointing.timeout",
-        "How long a savepoint may take; it fails then, and the job goes on.",
+        "How long a savepoint may take; after that it fails and the job continues.",
         timedelta(minutes=10),
     )
 

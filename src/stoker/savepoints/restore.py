@@ -1,4 +1,9 @@
-"""Starting from a savepoint: every byte is checked on its way into the job's own checkpoints."""
+"""Start a job from a savepoint: copy its files into the job's own checkpoints.
+
+Every byte is compared with the manifest on its way. Restoring twice is harmless: the same files are
+written again, and the record comes last. Nothing is deleted first, so a former leader that is late
+cannot harm what a later one has restored.
+"""
 
 import re
 import uuid
@@ -25,11 +30,11 @@ from stoker.storage.contract import Storage
 _QUERY_ID = "metadata"
 _OPERATOR = re.compile(r"state/\d+/_metadata/v2/\d+")
 _CHECKSUM_OF_CHANGED = re.compile(r"\.metadata\.crc|state/\d+/_metadata/v2/\.\d+\.crc")
-"""Beside files that the new job has with its own content."""
+"""Checksum files of files whose content differs in the new job."""
 
 
 class RestoreRecord(Value):
-    """Written when all is there: from then on the job's own checkpoints count."""
+    """Written when all files are in place: from then on the job's own checkpoints count."""
 
     path: str
     at: Millis
@@ -42,7 +47,7 @@ def restore_record_path(job_id: JobId) -> str:
     return f"jobs/{job_id}/restored.json"
 
 
-async def restored_before(storage: Storage, job_id: JobId) -> RestoreRecord | None:
+async def read_restore_record(storage: Storage, job_id: JobId) -> RestoreRecord | None:
     path = restore_record_path(job_id)
     try:
         content = await storage.read(path)
@@ -60,11 +65,7 @@ async def restore(
     regions: Iterable[str],
     now: Millis,
 ) -> RestoreRecord:
-    """Again is harmless: the same files are written, and the record last.
-
-    Nothing is deleted first: a former leader that is late then does no harm to what a later one
-    has restored, since it writes the same.
-    """
+    """Copy the queries of these regions; idempotent."""
     wanted = [query for region in regions if (query := manifest.query(region)) is not None]
     for query in wanted:
         await _restore_query(location, manifest, query, storage, job_id)
@@ -99,9 +100,9 @@ async def _restore_query(
             copied = await copy_file(location.parent, location.inside(file.path), storage, target)
         except NotFound:
             raise UnusableSavepoint(location.url, f"its file {file.path} is missing") from None
-        _compare(file, copied, location)
+        _check_same(file, copied, location)
         if inside == _QUERY_ID:
-            await storage.write(target, _own_query_id(job_id, manifest, query))
+            await storage.write(target, _new_query_id(job_id, manifest, query))
         if _OPERATOR.fullmatch(inside):
             moved = moved_operator(
                 await storage.read(target),
@@ -113,19 +114,19 @@ async def _restore_query(
     await for_all(manifest.files_of(query), copy)
 
 
-def _own_query_id(job_id: JobId, manifest: SavepointManifest, query: SavedQuery) -> bytes:
-    """Spark stops a running query that has the same id: the saved job may still run."""
+def _new_query_id(job_id: JobId, manifest: SavepointManifest, query: SavedQuery) -> bytes:
+    """An id of its own: Spark stops a running query with the same id, and the saved job may run."""
     name = f"{job_id}/{query.region}/{manifest.savepoint_id}"
     return msgspec.json.encode({"id": str(uuid.uuid5(uuid.NAMESPACE_OID, name))})
 
 
 def _hadoop_path(url: str) -> str:
-    """Hadoop takes what it reads for the name itself, without the escapes of a URL."""
+    """Hadoop reads a path literally, without the escapes of a URL."""
     parts = urlsplit(url)
     return f"file:{unquote(parts.path)}" if parts.scheme == "file" else url
 
 
-def _compare(expected: SavedFile, found: SavedFile, location: SavepointLocation) -> None:
+def _check_same(expected: SavedFile, found: SavedFile, location: SavepointLocation) -> None:
     if found.size != expected.size:
         raise UnusableSavepoint(
             location.url,
@@ -141,18 +142,18 @@ def _compare(expected: SavedFile, found: SavedFile, location: SavepointLocation)
 
 
 async def verify(location: SavepointLocation, manifest: SavepointManifest) -> list[str]:
-    """What is wrong with its files, in words; nothing when it can be used."""
+    """What is wrong with the files, in words; empty if the savepoint can be used."""
 
-    async def look(file: SavedFile) -> str | None:
+    async def fault_of(file: SavedFile) -> str | None:
         try:
-            _compare(file, await checksum(location.parent, location.inside(file.path)), location)
+            _check_same(file, await checksum(location.parent, location.inside(file.path)), location)
         except UnusableSavepoint as error:
             return str(error.facts["reason"])
         except NotFound:
             return f"its file {file.path} is missing"
         return None
 
-    return [words for words in await for_all(manifest.files, look) if words is not None]
+    return [words for words in await for_all(manifest.files, fault_of) if words is not None]
 
 
 async def saved_graph(location: SavepointLocation) -> JobGraph:
@@ -163,10 +164,10 @@ async def saved_graph(location: SavepointLocation) -> JobGraph:
     return decode_graph(content, location.url)
 
 
-async def check_origin(
+async def check_savepoint_of(
     graph: JobGraph, open_storage: OpenStorage
 ) -> tuple[SavepointLocation, SavepointManifest, Compatibility]:
-    """What the job would begin from; refused with every reason when it cannot."""
+    """The savepoint that the job starts from; refused with all reasons if it does not fit."""
     assert graph.restore is not None
     location = locate(graph.restore.path, open_storage)
     manifest = await read_manifest(location)

@@ -1,7 +1,12 @@
-"""By which columns the state of a query is kept: as it was saved, and as a plan would. Pure.
+"""The columns and expressions by which a query keeps its state: as saved, and as now planned.
 
-Spark compares the types of such columns, and not which ones they are: state kept by one column of
-numbers would be taken for state kept by another.
+Spark compares only the types of key columns, so it would read state kept by one column of numbers
+as state kept by another. Two sources tell what the state was kept by:
+
+- The schema files of the checkpoint have the names of keys that are columns (`KeyedOperator`).
+- They lack grouping expressions, the expressions and type of a join, and the columns by which rows
+  reach a `transformWithState` processor. Stoker reads these from the query's plan and stores them
+  beside the checkpoint, so that savepoints contain them (`StatePlan`).
 """
 
 import json
@@ -28,11 +33,11 @@ _KIND = {
     "StreamingDeduplicateWithinWatermark": "dedupeWithinWatermark",
     "SessionWindowStateStoreSave": SESSIONS,
 }
-"""Operators whose state is kept by these very columns: named in a plan, and in a checkpoint."""
+"""Operators whose state is kept by these columns: names in a plan and in a checkpoint."""
 _SESSION_START = "sessionStartTime"
-"""Spark's own, behind the columns that sessions are kept by."""
+"""Spark's own column, after the columns by which sessions are kept."""
 _COMPUTED = "_groupingexpression"
-"""Spark's name for a key that is an expression: which one cannot be seen."""
+"""Spark's name for a key that is an expression; it does not tell which."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +47,7 @@ class KeyedOperator:
 
 
 def keys_in_schema(content: bytes) -> Keys | None:
-    """Of a schema file of a state store; None when it is of a kind that is not known here."""
+    """Key columns from a state store's schema file; None if its format is unknown."""
     reader = _Reader(content)
     try:
         match reader.text():
@@ -58,13 +63,13 @@ def keys_in_schema(content: bytes) -> Keys | None:
 
 
 def saved_operator(kind: str, keys: Keys) -> KeyedOperator:
-    """From what a checkpoint has of it."""
+    """A keyed operator from the kind and columns in a checkpoint."""
     own = kind == SESSIONS and keys[-1:] == (_SESSION_START,)
     return KeyedOperator(kind=kind, keys=keys[:-1] if own else keys)
 
 
 def operators_in_plan(plan: str) -> dict[int, KeyedOperator]:
-    """The stateful operators of a physical plan whose keys are columns, by their numbers."""
+    """Stateful operators of a physical plan whose keys are columns, by number."""
     found: dict[int, KeyedOperator] = {}
     for match in _OPERATOR.finditer(plan):
         kind, keys = _KIND.get(match["name"]), _columns(match["keys"])
@@ -74,7 +79,7 @@ def operators_in_plan(plan: str) -> dict[int, KeyedOperator]:
 
 
 def _columns(text: str) -> Keys | None:
-    """None when not all of them can be told: Spark shortens long lists."""
+    """None if the list is incomplete: Spark shortens long lists."""
     parts = [part.strip() for part in text.split(",")] if text else []
     matches = [_COLUMN.fullmatch(part) for part in parts]
     return tuple(match[1] for match in matches if match) if all(matches) else None
@@ -83,10 +88,10 @@ def _columns(text: str) -> Keys | None:
 def changed_keys(
     saved: Mapping[int, KeyedOperator], planned: Mapping[int, KeyedOperator]
 ) -> Iterator[tuple[KeyedOperator, KeyedOperator]]:
-    """Operators that keep state by other columns than before: as it was, and as it would be."""
+    """Operators whose key columns changed, before and now."""
     for number, before in saved.items():
         now = planned.get(number)
-        # An operator of another kind is refused by Spark.
+        # Spark itself refuses an operator of another kind.
         if now is not None and now.kind == before.kind and now.keys != before.keys:
             yield before, now
 
@@ -96,7 +101,7 @@ def words_for(keys: Keys) -> str:
 
 
 class _Reader:
-    """Reads what a DataOutputStream of Java has written."""
+    """Reads the format of Java's DataOutputStream."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -117,7 +122,7 @@ class _Reader:
 
 
 STATE_PLAN = "stoker-state-plan.json"
-"""In the directory of a checkpoint."""
+"""File in the directory of a checkpoint."""
 
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)(?=\n== |\Z)", re.S)
 _JOIN = re.compile(
@@ -135,7 +140,7 @@ _WINDOW = re.compile(r"window(#\d+)(?:-T\d+ms)?")
 class JoinPlan(Value):
     left: str
     right: str
-    """What is compared, in Spark's words."""
+    """The compared expressions, in Spark's format."""
     type: str
 
 
@@ -143,15 +148,15 @@ class StatePlan(Value):
     version: int = 1
     spark_version: str = ""
     groupings: tuple[str, ...] = ()
-    """By what rows are grouped, in the order of the plan."""
+    """Grouping expressions, in the order of the plan."""
     joins: dict[str, JoinPlan] = {}
-    """Of two streams, by the number of the operator."""
+    """Joins of two streams, by operator number."""
     processors: tuple[str, ...] = ()
-    """By which columns rows come to those of `transformWithState`."""
+    """Columns by which `transformWithState` processors receive rows."""
 
 
 def state_plan(plan: str, spark_version: str) -> StatePlan:
-    """From Spark's extended explanation of a streaming query."""
+    """Extract the plan from Spark's extended explanation of a streaming query."""
     found = _ANALYZED.search(plan)
     analyzed = found[1] if found else ""
     return StatePlan(
@@ -167,7 +172,7 @@ def encode_plan(plan: StatePlan) -> bytes:
 
 
 def decode_plan(content: bytes) -> StatePlan | None:
-    """None for what another release wrote, or what is cut off: it tells nothing."""
+    """None if another release wrote it or it is cut off."""
     try:
         plan = decode_json(content, StatePlan)
     except msgspec.MsgspecError:
@@ -176,12 +181,12 @@ def decode_plan(content: bytes) -> StatePlan | None:
 
 
 def changed_plan(before: StatePlan, now: StatePlan) -> Iterator[str]:
-    """What the state was not kept for, in words. Another Spark may write plans in other words."""
+    """What changed, in words; empty across Spark versions, whose plans read differently."""
     if before.spark_version != now.spark_version:
         return
     yield from _changed("groups by", "was grouped by", before.groupings, now.groupings)
     yield from _changed(
-        "hands rows to its processor by", "was kept by", before.processors, now.processors
+        "passes rows to its processor by", "was kept by", before.processors, now.processors
     )
     for number in sorted(set(before.joins) & set(now.joins)):
         old, new = before.joins[number], now.joins[number]
@@ -195,7 +200,7 @@ def changed_plan(before: StatePlan, now: StatePlan) -> Iterator[str]:
 
 
 def _changed(does: str, did: str, before: tuple[str, ...], now: tuple[str, ...]) -> Iterator[str]:
-    # Operators that came or went are refused by Spark.
+    # Spark itself refuses added or removed operators.
     if len(before) == len(now):
         for old, new in zip(before, now, strict=True):
             if old != new:
@@ -207,11 +212,11 @@ def _groupings(analyzed: str) -> Iterator[str]:
         at = line.find(_AGGREGATE)
         if at >= 0:
             keys = _up_to_bracket(line[at + len(_AGGREGATE) :])
-            yield _plain(_WINDOW.sub(lambda match: _window(match, analyzed), keys))
+            yield _without_numbers(_WINDOW.sub(lambda match: _window(match, analyzed), keys))
 
 
 def _window(match: re.Match[str], analyzed: str) -> str:
-    """The expression of a window: its name says nothing of its length. A session has none."""
+    """The expression of a window, because its name does not tell its length."""
     found = re.search(rf"\[named_struct\(start, (.*?)\) AS window{match[1]}\b", analyzed)
     return f"window of {found[1]}" if found else match[0]
 
@@ -223,11 +228,15 @@ def _processors(analyzed: str) -> Iterator[str]:
         at = lines[number + 1].find(_PROJECT)
         if match and at >= 0:
             columns = _up_to_bracket(lines[number + 1][at + len(_PROJECT) :]).split(", ")
-            yield _plain(", ".join(columns[: int(match["keys"])]))
+            yield _without_numbers(", ".join(columns[: int(match["keys"])]))
 
 
 def _join(match: re.Match[str]) -> JoinPlan:
-    return JoinPlan(left=_plain(match["left"]), right=_plain(match["right"]), type=match["type"])
+    return JoinPlan(
+        left=_without_numbers(match["left"]),
+        right=_without_numbers(match["right"]),
+        type=match["type"],
+    )
 
 
 def _up_to_bracket(text: str) -> str:
@@ -239,6 +248,6 @@ def _up_to_bracket(text: str) -> str:
     return text
 
 
-def _plain(text: str) -> str:
-    """Without the numbers of columns and of lambda variables, which differ with every start."""
+def _without_numbers(text: str) -> str:
+    """Remove the numbers of columns and lambda variables, which differ with every start."""
     return _ID.sub("", _LAMBDA.sub(r"\1", text))

@@ -1,7 +1,11 @@
-"""Taking a savepoint: pin what a committed batch needs, copy it, write the manifest last.
+"""Take a savepoint: pin the files that a committed batch needs, copy them, write the manifest last.
 
-Spark commits and purges while this goes on. Pinned files stay whatever Spark does; when one is
-gone before it is pinned, the same begins again with the batch that is the last one by then.
+The query keeps running meanwhile: Spark commits further batches and deletes old files. So the files
+of one batch are pinned first; pinned files stay, whatever Spark deletes. If one is gone before it
+is pinned, the cut starts over with the batch that is the latest by then.
+
+The manifest is written last. A directory without one is not a savepoint, so a savepoint that was
+cut off at any point is never taken for a complete one.
 """
 
 import asyncio
@@ -48,7 +52,7 @@ from stoker.storage.contract import Storage
 log = logging.getLogger(__name__)
 
 TRIES = 8
-"""How often a cut is begun again because Spark removed a file before it was pinned."""
+"""Attempts at a cut before giving up, when Spark keeps deleting files before they are pinned."""
 
 
 def checkpoints_folder(job_id: JobId) -> str:
@@ -64,8 +68,8 @@ def pins_folder(job_id: JobId) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Occasion:
-    """Who takes it, when, and under which versions."""
+class SavepointHeader:
+    """What a manifest says besides its content: identity, time and versions."""
 
     savepoint_id: str
     kind: str
@@ -75,27 +79,27 @@ class Occasion:
     stopped: bool = False
 
 
-class Taking:
-    """One savepoint of one job, from its checkpoints in the cluster's storage to a location."""
+class SavepointWriter:
+    """Writes one savepoint of one job: from the cluster's storage to a location."""
 
     def __init__(
         self,
         storage: Storage,
         graph: JobGraph,
         target: SavepointLocation,
-        occasion: Occasion,
+        header: SavepointHeader,
         artifacts: Mapping[str, str] | None = None,
     ) -> None:
-        """`artifacts` are the job's files: their checksums, and where they are in the storage."""
+        """`artifacts` maps the checksums of the job's files to their paths in the storage."""
         self._artifacts = artifacts or {}
         self._storage = storage
         self._graph = graph
         self._target = target
-        self._occasion = occasion
-        self._pins = f"{pins_folder(graph.job_id)}/{occasion.savepoint_id}"
+        self._header = header
+        self._pins = f"{pins_folder(graph.job_id)}/{header.savepoint_id}"
 
-    async def take(self, regions: Sequence[RegionId]) -> SavepointManifest:
-        """The manifest that was written; when this raises, nothing usable is left behind."""
+    async def write(self, regions: Sequence[RegionId]) -> SavepointManifest:
+        """Write the savepoint and return its manifest; on failure nothing usable is left behind."""
         try:
             failpoint("savepoint.before-pins")
             cuts = [await self._pin(region) for region in regions]
@@ -118,11 +122,11 @@ class Taking:
                 pinned = PinnedQuery(self._storage, region, pins)
                 cut = await pinned.pin_from(source)
             except NotFound as error:
-                # Spark removed it: by now there is a later batch to begin with.
+                # Spark deleted a file: by now a later batch is committed.
                 problem = error.message
                 continue
             except CorruptContent as error:
-                # What Spark has written once it never writes again.
+                # Spark never writes a file again, so another try would fail too.
                 problem = error.message
                 break
             if not cut.gaps:
@@ -131,7 +135,7 @@ class Taking:
             await self._discard(self._storage, pins)
         raise SavepointFailed(
             f"the checkpoint of {region} has no complete batch: {problem}; "
-            f"stoker checkpoint verify {self._storage.url(source)} tells more",
+            f"stoker checkpoint verify {self._storage.url(source)} shows details",
             region=region,
         )
 
@@ -145,20 +149,20 @@ class Taking:
             copied.append(await copy_file(self._storage, path, location.parent, target))
         saved: list[SavedQuery] = []
         for query in queries:
-            saved.append(await query.described())
+            saved.append(await query.saved_query())
             copied += await query.copy_to(location)
-        occasion = self._occasion
+        header = self._header
         manifest = SavepointManifest(
-            savepoint_id=occasion.savepoint_id,
-            kind=occasion.kind,
+            savepoint_id=header.savepoint_id,
+            kind=header.kind,
             job_id=graph.job_id,
             job_name=graph.name,
-            created_at=occasion.at,
+            created_at=header.at,
             queries=tuple(saved),
             files=tuple(_relative(file, location.name) for file in copied),
-            stoker_version=occasion.stoker_version,
-            spark_version=occasion.spark_version,
-            stopped=occasion.stopped,
+            stoker_version=header.stoker_version,
+            spark_version=header.spark_version,
+            stopped=header.stopped,
         )
         failpoint("savepoint.before-manifest")
         await location.parent.write(location.inside(MANIFEST), encode_manifest(manifest))
@@ -173,7 +177,7 @@ class Taking:
 
 
 class PinnedQuery:
-    """The files of one query at one batch, held fast."""
+    """The files of one query at one batch, which Spark can no longer delete."""
 
     def __init__(self, storage: Storage, region: RegionId, pins: str) -> None:
         self._storage = storage
@@ -183,14 +187,14 @@ class PinnedQuery:
         self._cut = Cut(batch=None, pending=False, files=(), snapshots=(), gaps=())
 
     async def pin_from(self, source: str) -> Cut:
-        # The last commit first: whatever it needs was written before it.
+        # Read the last commit first: everything it needs was written before it.
         commits = await _names_in(self._storage, source, "commits")
         batch = layout_of(commits).last_commit
         layout = layout_of(await _names_in(self._storage, source))
         cut = cut_at(layout, batch, await self._partitions_at(source, batch))
         await self._storage.pin({f"{source}/{path}": f"{self._pins}/{path}" for path in cut.files})
         if f"commits/{batch}" in cut.files:
-            # Nobody could go on from it: a machine that crashed leaves empty files.
+            # A machine that crashed leaves empty files, from which nothing can continue.
             check_commit(await self._read(f"commits/{batch}"), f"{source}/commits/{batch}")
         needed: list[str] = []
         for snapshot in cut.snapshots:
@@ -209,9 +213,9 @@ class PinnedQuery:
         path = f"{source}/offsets/{batch}"
         return parse_offsets(await self._storage.read(path), path).shuffle_partitions
 
-    async def described(self) -> SavedQuery:
+    async def saved_query(self) -> SavedQuery:
         offsets = await self._offsets(self._cut.batch)
-        # A first batch that is only planned fixes what the state will be like.
+        # A first batch that is only planned already fixes the settings of the state.
         plan = offsets or await self._offsets(0 if self._cut.pending else None)
         has_metadata = "metadata" in self._files
         return SavedQuery(
@@ -246,7 +250,7 @@ class PinnedQuery:
             SavedOperator(
                 id=each.id,
                 name=each.name,
-                # What Spark has noted is how many there were before the state was divided anew.
+                # After a repartition, Spark's own record still has the previous number.
                 partitions=len(there.get(each.id, ())) or each.partitions,
                 stores=each.stores,
             )

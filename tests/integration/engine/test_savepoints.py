@@ -38,7 +38,12 @@ from stoker.processes.repartitioning import repartition_savepoint
 from stoker.savepoints.examination import examine
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.restore import restore
-from stoker.savepoints.take import Occasion, Taking, checkpoint_folder, checkpoints_folder
+from stoker.savepoints.take import (
+    SavepointHeader,
+    SavepointWriter,
+    checkpoint_folder,
+    checkpoints_folder,
+)
 from stoker.storage.open import open_storage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1500)]
@@ -78,8 +83,10 @@ class Cluster:
 
     async def take(self, graph: JobGraph, name: str) -> int | None:
         location = locate(str(self.saved / name), open_storage)
-        occasion = Occasion(savepoint_id=name, kind="savepoint", at=1)
-        manifest = await Taking(self.storage, graph, location, occasion).take([RegionId("out")])
+        header = SavepointHeader(savepoint_id=name, kind="savepoint", at=1)
+        manifest = await SavepointWriter(self.storage, graph, location, header).write(
+            [RegionId("out")]
+        )
         assert (await examine(str(self.saved / name), open_storage)).is_sound
         return manifest.queries[0].batch_id
 

@@ -33,7 +33,7 @@ from stoker.core.ids import JobId, RegionId
 from stoker.savepoints.catalog import dispose, list_savepoints
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.restore import restore, verify
-from stoker.savepoints.take import Occasion, Taking
+from stoker.savepoints.take import SavepointHeader, SavepointWriter
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_storage
 from unit.savepoints.checkpoint_files import FakeQuery, graph_of
@@ -48,8 +48,9 @@ def mount(*options):
 
 async def take(name):
     location = locate(str(disk / name), open_storage)
-    occasion = Occasion(savepoint_id=name, kind="savepoint", at=1)
-    return await Taking(storage, graph_of("out"), location, occasion).take([RegionId("out")])
+    header = SavepointHeader(savepoint_id=name, kind="savepoint", at=1)
+    writer = SavepointWriter(storage, graph_of("out"), location, header)
+    return await writer.write([RegionId("out")])
 
 async def refused(work, *words):
     try:

@@ -10,7 +10,7 @@ from stoker.core.ids import RegionId
 from stoker.processes import repartitioning
 from stoker.processes.repartitioning import divided_savepoint, repartition_savepoint
 from stoker.savepoints.locations import locate, read_manifest
-from stoker.savepoints.take import Occasion, Taking
+from stoker.savepoints.take import SavepointHeader, SavepointWriter
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_place
 from unit.savepoints.checkpoint_files import JOB, FakeQuery
@@ -31,8 +31,8 @@ class Saved:
 
     async def take(self) -> str:
         path = str(self.root / "savepoint")
-        occasion = Occasion(savepoint_id="one", kind="savepoint", at=1, stopped=True)
-        await Taking(self.storage, self.graph, locate(path, open_place), occasion).take(
+        header = SavepointHeader(savepoint_id="one", kind="savepoint", at=1, stopped=True)
+        await SavepointWriter(self.storage, self.graph, locate(path, open_place), header).write(
             [RegionId("out")]
         )
         return path

@@ -11,7 +11,7 @@ from stoker.core.graph import Restore
 from stoker.savepoints.catalog import dispose, list_savepoints
 from stoker.savepoints.examination import examine
 from stoker.savepoints.locations import SavepointServices, locate, read_manifest
-from stoker.savepoints.restore import check_origin
+from stoker.savepoints.restore import check_savepoint_of
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.rest import new_graph
 
@@ -25,7 +25,7 @@ async def test_nothing_is_made_where_no_savepoint_is(tmp_path: Path) -> None:
         "dispose": (dispose(path, OPEN, MemoryStorage()), UnusableSavepoint),
         "show": (read_manifest(locate(path, OPEN)), UnusableSavepoint),
         "verify": (examine(path, OPEN), NotFound),
-        "run -s": (check_origin(graph, OPEN), UnusableSavepoint),
+        "run -s": (check_savepoint_of(graph, OPEN), UnusableSavepoint),
     }
     for name, (look, error) in looks.items():
         with pytest.raises(error, match=r"no such directory|nothing at") as told:

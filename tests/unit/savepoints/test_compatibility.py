@@ -61,7 +61,7 @@ def test_a_sink_that_is_gone_leaves_state_behind_only_when_that_is_allowed():
 
 def test_a_new_sink_begins_anew():
     found = compare(manifest_of("out"), graph_of("out"), graph_of("out", "more"))
-    assert "begins anew" in next(
+    assert "starts from scratch" in next(
         str(f) for f in found.findings if f.verdict is CompatibilityVerdict.NOTE
     )
     assert found.refusals(allow_non_restored_state=False) == []

@@ -96,9 +96,9 @@ async def test_a_batch_without_a_commit_was_never_done_and_is_no_damage():
         ("commits/4", b"", 3, "commits/4 is empty"),
         ("commits/4", b"v1", 3, "commits/4 is cut off after its first line"),
         ("commits/4", b"hello", 3, "commits/4 does not begin with a version: 'hello'"),
-        ("offsets/4", b"v1\n{", 3, "offsets/4 is not whole: "),
+        ("offsets/4", b"v1\n{", 3, "offsets/4 is incomplete: "),
         ("metadata", b"{}", None, "metadata holds no query id"),
-        ("state/0/1/2.zip", b"PK", 0, "state/0/1/2.zip is not a whole snapshot: "),
+        ("state/0/1/2.zip", b"PK", 0, "state/0/1/2.zip is not a complete snapshot: "),
         ("state/0/0/SSTs/2-0.sst", b"rows", 0, "SSTs/2-0.sst: it has 4 bytes instead of 9"),
     ],
 )
@@ -123,7 +123,7 @@ async def test_a_changed_byte_that_only_a_checksum_beside_the_file_can_tell():
     (query,) = (await patient.examined()).queries
     assert query.last_good == 2
     assert [str(damage) for damage in query.damages] == [
-        "state/0/1/4.changelog: its content is not what Spark wrote (checksum differs)"
+        "state/0/1/4.changelog: its content differs from what Spark wrote (wrong checksum)"
     ]
 
 
@@ -136,7 +136,7 @@ async def test_state_of_which_nothing_says_whose_it_is_can_be_gone_on_from_and_i
     assert query.last_good == query.last_commit == 4
     (damage,) = query.damages
     assert damage.file == "state/0/_metadata/metadata"
-    assert "Spark goes on and writes it anew, but does not notice" in str(damage)
+    assert "Spark continues and writes it again, but does not notice" in str(damage)
 
 
 async def test_an_operator_that_is_described_for_each_batch_needs_no_other_description():
@@ -163,7 +163,7 @@ async def test_a_partition_that_is_gone_altogether_is_named():
     assert [str(damage) for damage in query.damages] == [
         "state/0/1 is missing: the state of partition 1 of stateStoreSave"
     ]
-    with pytest.raises(InvalidInput, match="no batch of out is whole"):
+    with pytest.raises(InvalidInput, match="no batch of out is complete"):
         await cut_back(await patient.examined(), "/storage/cut/copy", patient._open)
 
 

@@ -11,7 +11,7 @@ from stoker.savepoints.examination import cut_back, examine
 from stoker.savepoints.layout import cut_at, layout_of
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.restore import restore, verify
-from stoker.savepoints.take import Occasion, Taking, checkpoint_folder
+from stoker.savepoints.take import SavepointHeader, SavepointWriter, checkpoint_folder
 from stoker.storage.contract import Storage
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_place
@@ -39,9 +39,9 @@ class Bucket:
 
     async def take(self, name: str) -> str:
         path = f"{self.saved}/{name}"
-        occasion = Occasion(savepoint_id=name, kind="savepoint", at=1)
-        taking = Taking(self.cluster, graph_of("out"), locate(path, open_place), occasion)
-        await taking.take([RegionId("out")])
+        header = SavepointHeader(savepoint_id=name, kind="savepoint", at=1)
+        writer = SavepointWriter(self.cluster, graph_of("out"), locate(path, open_place), header)
+        await writer.write([RegionId("out")])
         return path
 
 

@@ -203,7 +203,7 @@ def test_the_numbers_that_spark_gives_to_columns_do_not_matter():
         (
             processed("k"),
             processed("n"),
-            "hands rows to its processor by n, and what was saved was kept by k",
+            "passes rows to its processor by n, and what was saved was kept by k",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Taking and restoring on a storage in memory, while the query goes on."""
+"""SavepointWriter and restoring on a storage in memory, while the query goes on."""
 
 import asyncio
 import errno
@@ -16,8 +16,8 @@ from stoker.savepoints.doctor import Evidence, diagnose, is_read
 from stoker.savepoints.layout import cut_at, layout_of
 from stoker.savepoints.locations import locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import MANIFEST, decode_manifest
-from stoker.savepoints.restore import restore, restored_before, verify
-from stoker.savepoints.take import Occasion, Taking, checkpoint_folder
+from stoker.savepoints.restore import read_restore_record, restore, verify
+from stoker.savepoints.take import SavepointHeader, SavepointWriter, checkpoint_folder
 from stoker.storage.memory import MemoryStorage
 from unit.savepoints.checkpoint_files import JOB, FakeQuery, graph_of
 
@@ -36,13 +36,13 @@ class World:
         return self.saved
 
     async def take(self, *regions: str, path: str = PATH):
-        taking = Taking(
+        writer = SavepointWriter(
             self.storage,
             graph_of(*regions),
             locate(path, self.open),
-            Occasion(savepoint_id="one", kind="savepoint", at=1),
+            SavepointHeader(savepoint_id="one", kind="savepoint", at=1),
         )
-        return await taking.take([RegionId(region) for region in regions])
+        return await writer.write([RegionId(region) for region in regions])
 
     async def restore(self, *regions: str, path: str = PATH):
         location = locate(path, self.open)
@@ -94,7 +94,7 @@ async def test_a_restored_checkpoint_is_the_saved_one_under_an_id_of_its_own():
     assert json.loads(restored.pop("metadata"))["id"] != "id-of-out"
     original = world.checkpoint(JOB, "out")
     assert all(original[path] == content for path, content in restored.items())
-    assert await restored_before(world.storage, OTHER) == record
+    assert await read_restore_record(world.storage, OTHER) == record
 
 
 class PurgingStorage(MemoryStorage):
@@ -249,7 +249,7 @@ async def test_a_changed_file_is_found_before_it_is_used():
     world.saved.files[changed] = b"CHANGES 1"
     with pytest.raises(UnusableSavepoint, match=r"is not what was saved"):
         await world.restore("out")
-    assert await restored_before(world.storage, OTHER) is None
+    assert await read_restore_record(world.storage, OTHER) is None
     world.saved.files[changed] = b"changes"
     with pytest.raises(UnusableSavepoint, match=r"has 7 bytes instead of 9"):
         await world.restore("out")
@@ -304,9 +304,11 @@ async def test_two_savepoints_at_the_same_time_do_not_disturb_each_other():
     query.run(3)
 
     async def take(number: int) -> None:
-        occasion = Occasion(savepoint_id=f"s{number}", kind="savepoint", at=1)
+        header = SavepointHeader(savepoint_id=f"s{number}", kind="savepoint", at=1)
         location = locate(f"/saved/{number}", world.open)
-        await Taking(world.storage, graph_of("out"), location, occasion).take([RegionId("out")])
+        await SavepointWriter(world.storage, graph_of("out"), location, header).write(
+            [RegionId("out")]
+        )
 
     await asyncio.gather(*(take(number) for number in range(4)))
     assert len(await list_savepoints("/saved", world.open)) == 4

@@ -33,7 +33,7 @@ from stoker.jobmaster.savepoints.records import (
 )
 from stoker.jobmaster.savepoints.stopping import Streams, run_in_job_scope, streaming_regions
 from stoker.savepoints.locations import SavepointServices, locate
-from stoker.savepoints.take import Occasion, Taking
+from stoker.savepoints.take import SavepointHeader, SavepointWriter
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class JobSavepoints:
         job = self._job
         name = f"savepoint-{job.job_id[:6]}-{savepoint_id}"
         location = locate(f"{directory.rstrip('/')}/{name}", self._services.open_storage)
-        occasion = Occasion(
+        header = SavepointHeader(
             savepoint_id=savepoint_id,
             kind="savepoint",
             at=job.now,
@@ -132,11 +132,11 @@ class JobSavepoints:
             stopped=request.stop,
         )
         graph = job.graph.graph
-        taking = Taking(self._storage, graph, location, occasion, artifacts_of(graph))
+        writer = SavepointWriter(self._storage, graph, location, header, artifacts_of(graph))
         limit = self._services.options.timeout.total_seconds()
         try:
             async with asyncio.timeout(limit):
-                manifest = await taking.take(_regions(job))
+                manifest = await writer.write(_regions(job))
         except TimeoutError:
             raise SavepointFailed(
                 f"the savepoint was not done within {limit:g} s "

@@ -21,8 +21,13 @@ from stoker.core.values import Millis
 from stoker.gateways.job import JobEnd
 from stoker.jobmaster.savepoints.operations import artifacts_of, installed_spark
 from stoker.savepoints.locations import SavepointLocation, SavepointServices, locate
-from stoker.savepoints.restore import RestoreRecord, check_origin, restore, restored_before
-from stoker.savepoints.take import Occasion, Taking
+from stoker.savepoints.restore import (
+    RestoreRecord,
+    check_savepoint_of,
+    read_restore_record,
+    restore,
+)
+from stoker.savepoints.take import SavepointHeader, SavepointWriter
 from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
@@ -39,10 +44,10 @@ async def restore_origin(
         return None
 
     async def once() -> RestoreRecord:
-        known = await restored_before(storage, graph.job_id)
+        known = await read_restore_record(storage, graph.job_id)
         if known is not None:
             return known
-        location, manifest, compatibility = await check_origin(graph, services.open_storage)
+        location, manifest, compatibility = await check_savepoint_of(graph, services.open_storage)
         for finding in compatibility.findings:
             log.info("job %s, %s: %s", graph.job_id, finding.verdict, finding)
         regions = [region.id for region in regions_of(graph) if region.streaming]
@@ -73,7 +78,7 @@ async def retain_checkpoint(
     if not regions or not retention.keeps(details.status):
         return end
     at = details.end or details.start
-    occasion = Occasion(
+    header = SavepointHeader(
         savepoint_id=graph.job_id[:12],
         kind="checkpoint",
         at=at,
@@ -82,8 +87,8 @@ async def retain_checkpoint(
     )
     try:
         location = _retained_location(graph, storage, services)
-        taking = Taking(storage, graph, location, occasion, artifacts_of(graph))
-        manifest = await taking.take(regions)
+        writer = SavepointWriter(storage, graph, location, header, artifacts_of(graph))
+        manifest = await writer.write(regions)
     except StokerError as error:
         log.error("the last checkpoint of job %s could not be retained: %s", graph.job_id, error)
         return end
