@@ -9,11 +9,10 @@ from typing import Any, Protocol
 from contract.certificates import authority
 from stoker.core.errors import NotFound, StokerError
 from stoker.core.values import FencingToken, Value
-from stoker.rpc.grpc_transport import open_grpc
+from stoker.rpc.grpc_transport import credentials_from, open_grpc
 from stoker.rpc.memory import MemoryNetwork
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.service import Endpoint, RpcService, call_deadline
-from stoker.rpc.tls import credentials_from
 
 KINDS = ("memory", "grpc", "grpc-over-tls")
 

@@ -22,10 +22,9 @@ from stoker.core.errors import (
 from stoker.core.options import ByteSize
 from stoker.rpc import grpc_transport
 from stoker.rpc.conversation import LARGEST_FRAME
-from stoker.rpc.grpc_transport import open_grpc
+from stoker.rpc.grpc_transport import credentials_from, open_grpc
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.ports import read_ports
-from stoker.rpc.tls import credentials_from
 
 CHILD = """
 import asyncio, sys

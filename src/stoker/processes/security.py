@@ -3,8 +3,7 @@
 import ssl
 
 from stoker.config.configuration import Configuration
-from stoker.rpc.grpc_transport import GrpcCredentials
-from stoker.rpc.tls import credentials_from
+from stoker.rpc.grpc_transport import GrpcCredentials, credentials_from
 from stoker.security.binding import check_binding
 from stoker.security.material import client_context, internal_material
 from stoker.security.options import InternalSecurityOptions, RestSecurityOptions

@@ -1,7 +1,7 @@
-"""Many calls and their answers over one stream between two processes.
+"""Many calls and their answers over one gRPC stream between two processes.
 
-A stream stays open, and what is sent over it costs less than a call of gRPC of its own.
-Frames have numbers, by which answers find their callers; several go together when they are many.
+Sending a frame over an open stream costs less than a gRPC call of its own. Frames are numbered, so
+that answers find their callers, and are bundled when many of them wait.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ import msgspec
 Numbered = tuple[int, bytes]
 
 LARGEST_FRAME = 64 * 1024
-"""Of a call: a larger one, for which others would have to wait, goes by itself."""
+"""Largest frame on the stream; a larger one is sent alone, so that others need not wait."""
 _LARGEST_BUNDLE = 4 * LARGEST_FRAME
 _NUMBERS = 64 * 1024
-"""More than the numbers of all frames of a bundle take."""
+"""Upper bound for the bytes that the numbers of a bundle's frames take."""
 
 _bundles: msgspec.msgpack.Decoder[list[Numbered]] = msgspec.msgpack.Decoder(list[Numbered])
 
 
 def message_limit(frame_limit: int) -> int:
-    """What gRPC must let through for frames of up to that many bytes."""
+    """The message size that gRPC must accept for frames up to `frame_limit` bytes."""
     return max(frame_limit, _LARGEST_BUNDLE) + _NUMBERS
 
 
 class Outbox:
-    """Sends frames in the order in which they were put in, one bundle after the other."""
+    """Sends frames in order, bundle by bundle."""
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._write = write
@@ -46,14 +46,14 @@ class Outbox:
         self._filled.set()
 
     def withdraw(self, number: int) -> None:
-        """Unless it is on its way already."""
+        """Drop the frame unless it is already on its way."""
         self._frames = [frame for frame in self._frames if frame[0] != number]
 
     async def wait_until_empty(self) -> None:
         await self._emptied.wait()
 
     async def send_all(self) -> None:
-        """For ever, or until the stream takes no more."""
+        """Send until the stream ends."""
         while True:
             await self._filled.wait()
             self._filled.clear()
@@ -62,7 +62,7 @@ class Outbox:
             self._emptied.set()
 
     def _next_bundle(self) -> list[Numbered]:
-        """At least one frame, however large."""
+        """The next frames that fit into a bundle, at least one."""
         size = count = 0
         for _, frame in self._frames:
             size += len(frame)
@@ -75,12 +75,12 @@ class Outbox:
 
 
 class Conversation:
-    """The calling side. Its stream belongs to it."""
+    """The calling side, which owns its stream."""
 
     def __init__(self, stream: Any, failure_of: Callable[[Any], Exception]) -> None:
         self._stream = stream
         self._failure_of = failure_of
-        """What callers are told, by gRPC's error, or None when the other side has hung up."""
+        """Makes the callers' error from gRPC's; None means that the peer closed the stream."""
         self._callers: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = itertools.count()
         self._outbox = Outbox(stream.write)
@@ -90,7 +90,7 @@ class Conversation:
         self._listening = asyncio.create_task(self._listen(), name="rpc/listen")
 
     async def ask(self, frame: bytes, seconds: float) -> bytes:
-        """The answer; TimeoutError, or the failure of the stream."""
+        """Send the frame and return its answer; TimeoutError, or the failure of the stream."""
         if self.is_over:
             raise self._failure_of(self._error)
         loop = asyncio.get_running_loop()
@@ -102,7 +102,7 @@ class Conversation:
         try:
             return await answer
         except BaseException:
-            # Whoever is frozen shall not find all the calls that nobody waits for any more.
+            # A frozen peer must not find outdated calls when it wakes up.
             self._outbox.withdraw(number)
             raise
         finally:
@@ -110,7 +110,7 @@ class Conversation:
             self._callers.pop(number, None)
 
     async def _send(self) -> None:
-        # The other task learns how the stream has ended.
+        # The listening task learns how the stream has ended.
         with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             await self._outbox.send_all()
 
@@ -124,7 +124,7 @@ class Conversation:
         except grpc.aio.AioRpcError as error:
             self._error = error
         except msgspec.MsgspecError:
-            # Whoever that is, there is nothing more to say.
+            # The peer does not speak this protocol.
             self._stream.cancel()
         finally:
             self._finish()
@@ -150,22 +150,22 @@ def give_up(answer: asyncio.Future[bytes]) -> None:
 
 
 Receive = Callable[[bytes, Callable[[bytes], None]], None]
-"""Begins to answer a frame; what it is given is called once with the reply, now or later."""
+"""Begins to answer a frame, and calls the given function once with the reply, now or later."""
 
 
-class Answering:
-    """The side that is called: all its conversations, which end together."""
+class ConversationServer:
+    """The called side: all its conversations, which end together."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._closing = asyncio.Event()
 
     async def converse(self, context: Any) -> None:
-        """Until the caller hangs up or this side closes; then without answers that come later."""
+        """Serve a stream until the caller or this side closes it; later answers are dropped."""
         outbox = Outbox(context.write)
         sending = asyncio.create_task(outbox.send_all(), name="rpc/reply")
         listening = asyncio.create_task(self._listen(context, outbox), name="rpc/answer")
-        closing = asyncio.create_task(self._last_words(outbox), name="rpc/last-words")
+        closing = asyncio.create_task(self._flush_at_close(outbox), name="rpc/flush")
         tasks = (sending, listening, closing)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -179,10 +179,10 @@ class Answering:
             for number, frame in _bundles.decode(bundle):
                 self._receive(frame, partial(outbox.put, number))
 
-    async def _last_words(self, outbox: Outbox) -> None:
+    async def _flush_at_close(self, outbox: Outbox) -> None:
         await self._closing.wait()
         await outbox.wait_until_empty()
 
     def close(self) -> None:
-        """What was answered by now still goes out."""
+        """Close all conversations after sending the answers that are ready."""
         self._closing.set()

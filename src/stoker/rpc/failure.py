@@ -1,4 +1,4 @@
-"""Errors on the wire: the same type and message at the other end, where both ends know the type."""
+"""Errors on the wire: the same type and message at the other end, if both ends know the type."""
 
 import builtins
 import traceback
@@ -10,20 +10,20 @@ from stoker.core.errors import RemoteError, StokerError
 from stoker.core.values import Value
 
 _NOT_TO_BE_RAISED_AGAIN = (StopIteration, StopAsyncIteration, BaseExceptionGroup)
-"""A coroutine cannot raise the first two; a group holds errors of its own."""
+"""A coroutine cannot raise the first two; a group contains other errors."""
 
 
 _SUMMARY_LENGTH = 1000
 
 
-class Failure(Value):
+class EncodedError(Value):
     kinds: tuple[str, ...]
-    """The class and its ancestors up to the tree's root, so that an older peer knows one of them;
-    a single name for a built-in exception."""
+    """The class and its ancestors up to the root of the error tree, so that an older peer knows at
+    least one of them. For a built-in exception a single name."""
     message: str
     facts: dict[str, Any] = {}
     arguments: tuple[Any, ...] | None = None
-    """Of a built-in exception."""
+    """Arguments of a built-in exception; None for a StokerError."""
     trace: str = ""
 
 
@@ -53,28 +53,30 @@ def _tree_kinds(error: StokerError) -> tuple[str, ...]:
     return tuple(kind.__name__ for kind in type(error).__mro__ if issubclass(kind, StokerError))
 
 
-def describe(error: BaseException) -> Failure:
-    """What to send for an error."""
+def describe(error: BaseException) -> EncodedError:
+    """Encode an error."""
     if isinstance(error, StokerError):
-        return Failure(kinds=_tree_kinds(error), message=error.message, facts=_plain(error.facts))
+        return EncodedError(
+            kinds=_tree_kinds(error), message=error.message, facts=_plain(error.facts)
+        )
     trace = "".join(traceback.format_exception(error))
     if not _is_builtin(error):
         return _foreign(_type_name(error), str(error), trace)
     arguments = tuple(_plain(argument) for argument in _builtin_arguments(error))
     kind = type(error).__name__
-    return Failure(kinds=(kind,), message=str(error), arguments=arguments, trace=trace)
+    return EncodedError(kinds=(kind,), message=str(error), arguments=arguments, trace=trace)
 
 
-def summarize(error: BaseException) -> Failure:
-    """What to send for an error whose description is too long or cannot be encoded."""
+def summarize(error: BaseException) -> EncodedError:
+    """Encode an error whose full description is too long or cannot be encoded."""
     words = str(error)[:_SUMMARY_LENGTH].encode("ascii", "backslashreplace").decode()
     if isinstance(error, StokerError):
-        return Failure(kinds=_tree_kinds(error), message=words)
+        return EncodedError(kinds=_tree_kinds(error), message=words)
     return _foreign(_type_name(error), words, "")
 
 
-def _foreign(type_name: str, message: str, trace: str) -> Failure:
-    return Failure(
+def _foreign(type_name: str, message: str, trace: str) -> EncodedError:
+    return EncodedError(
         kinds=(RemoteError.__name__,),
         message=f"{type_name}: {message}" if message else type_name,
         facts={"type": type_name, "traceback": trace},
@@ -88,18 +90,18 @@ def _known_kinds(root: type[StokerError]) -> dict[str, type[StokerError]]:
     return kinds
 
 
-def _restore_stoker_error(failure: Failure) -> StokerError | None:
+def _restore_stoker_error(failure: EncodedError) -> StokerError | None:
     known = _known_kinds(StokerError)
     for name in failure.kinds:
         if name in known:
-            # Subclasses have constructors of their own, which need not accept message and facts.
+            # The constructors of subclasses need not accept message and facts.
             error = known[name].__new__(known[name])
             StokerError.__init__(error, failure.message, **failure.facts)
             return error
     return None
 
 
-def _restore_builtin(failure: Failure) -> Exception | None:
+def _restore_builtin(failure: EncodedError) -> Exception | None:
     kind = getattr(builtins, failure.kinds[0], None)
     if not isinstance(kind, type) or not issubclass(kind, Exception):
         return None
@@ -111,8 +113,8 @@ def _restore_builtin(failure: Failure) -> Exception | None:
     return error
 
 
-def restore(failure: Failure) -> Exception:
-    """The error to raise for what came."""
+def restore(failure: EncodedError) -> Exception:
+    """The error to raise at this end."""
     if failure.arguments is None:
         error: Exception | None = _restore_stoker_error(failure)
     else:

@@ -1,4 +1,4 @@
-"""The calling side of gRPC: one connection for each peer, dropped when the peer is not there."""
+"""The calling side of gRPC: one connection for each peer, dropped when the peer is absent."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,20 +16,20 @@ from stoker.core.errors import (
     TooLarge,
 )
 from stoker.rpc.conversation import LARGEST_FRAME, Conversation, message_limit
-from stoker.rpc.wire import Hold, encode_hold
+from stoker.rpc.wire import PresenceRequest, encode_presence_request
 
 _CONNECT_SECONDS = 5.0
 _PROBE_PAUSE_SECONDS = 0.5
-"""Between looks at a peer that is silent or answers oddly."""
+"""Pause between probes of a peer that is silent or answers unexpectedly."""
 
 _BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 
 
-class _Hold:
-    """One look at an endpoint, for all who want to know when it is gone."""
+class _Presence:
+    """One stream that reports when an endpoint is gone, shared by all who wait for that."""
 
-    def __init__(self, looking: "asyncio.Task[None]") -> None:
-        self.looking = looking
+    def __init__(self, watching: "asyncio.Task[None]") -> None:
+        self.watching = watching
         self.waiting = 0
 
 
@@ -46,7 +46,7 @@ class _Peer:
 
     @property
     def is_suspect(self) -> bool:
-        """Nobody was found there: the next call deserves a new connection, without backoff."""
+        """The peer was absent: the next call gets a new connection, without backoff."""
         conversation = self._conversation
         return self._is_suspect or (conversation is not None and conversation.is_over)
 
@@ -62,7 +62,7 @@ class _Peer:
 
     def _failure_of(self, error: Any) -> Exception:
         if self._is_closed:
-            return _no_longer(self._service)
+            return _connection_closed(self._service)
         if error is None:
             return RecipientUnreachable(
                 f"{self._service} has closed the connection", recipient=self._service
@@ -89,22 +89,22 @@ class GrpcPeers:
         self._credentials = credentials
         self._peers: dict[str, _Peer] = {}
         self._open: set[_Peer] = set()
-        """Also those that are to have no new users."""
-        self._holds: dict[tuple[str, str], _Hold] = {}
-        self._looks: set[asyncio.Task[None]] = set()
-        """Also those that nobody waits for any more, until they have ended."""
+        """All open connections, also those that accept no new users."""
+        self._presences: dict[tuple[str, str], _Presence] = {}
+        self._watching: set[asyncio.Task[None]] = set()
+        """All watching tasks until they have ended, also when nobody waits for them any more."""
         self._closed = False
 
-    async def carry(self, service: str, frame: bytes, seconds: float, /) -> bytes:
+    async def send(self, service: str, frame: bytes, seconds: float, /) -> bytes:
         async with self._using(service) as peer:
             try:
                 if len(frame) <= LARGEST_FRAME:
                     return await peer.conversation.ask(frame, seconds)
                 return await self._call(peer, service, frame, seconds)
             except asyncio.CancelledError:
-                # Closing a channel cancels its calls; to their callers that is an absent peer.
+                # Closing a channel cancels its calls, which to their callers means an absent peer.
                 if self._closed and not _is_being_cancelled():
-                    raise _no_longer(service) from None
+                    raise _connection_closed(service) from None
                 raise
 
     async def _call(self, peer: _Peer, service: str, frame: bytes, seconds: float) -> bytes:
@@ -119,40 +119,42 @@ class GrpcPeers:
         return answer
 
     async def wait_until_gone(self, service: str, endpoint: str) -> None:
-        # Every job's master watches the task executors that work for it: one stream is enough.
+        # Every job master watches the task executors that work for it; one stream serves them all.
         place = (service, endpoint)
-        hold = self._holds.get(place)
-        if hold is None or hold.looking.done():
-            looking = asyncio.create_task(self._look(service, endpoint), name=f"hold {endpoint}")
-            hold = self._holds[place] = _Hold(looking)
-            self._looks.add(looking)
-            looking.add_done_callback(self._looks.discard)
-            looking.add_done_callback(lambda done: self._forget_hold(place, done))
+        hold = self._presences.get(place)
+        if hold is None or hold.watching.done():
+            watching = asyncio.create_task(self._watch(service, endpoint), name=f"hold {endpoint}")
+            hold = self._presences[place] = _Presence(watching)
+            self._watching.add(watching)
+            watching.add_done_callback(self._watching.discard)
+            watching.add_done_callback(lambda done: self._forget_presence(place, done))
         hold.waiting += 1
         try:
-            await asyncio.shield(hold.looking)
+            await asyncio.shield(hold.watching)
         except asyncio.CancelledError:
             if self._closed and not _is_being_cancelled():
-                raise _no_longer(service) from None
+                raise _connection_closed(service) from None
             raise
         finally:
             hold.waiting -= 1
             if hold.waiting == 0:
-                hold.looking.cancel()
-                self._forget_hold(place, hold.looking)
+                hold.watching.cancel()
+                self._forget_presence(place, hold.watching)
 
-    def _forget_hold(self, place: tuple[str, str], looking: "asyncio.Task[None]") -> None:
-        """Whoever comes from now on begins a look of their own."""
-        hold = self._holds.get(place)
-        if hold is not None and hold.looking is looking:
-            del self._holds[place]
+    def _forget_presence(self, place: tuple[str, str], watching: "asyncio.Task[None]") -> None:
+        """Later callers open a new stream."""
+        hold = self._presences.get(place)
+        if hold is not None and hold.watching is watching:
+            del self._presences[place]
 
-    async def _look(self, service: str, endpoint: str) -> None:
-        """Until it is gone."""
+    async def _watch(self, service: str, endpoint: str) -> None:
+        """Return when the endpoint is gone."""
         known_life = ""
         while True:
             async with self._using(service) as peer:
-                request = encode_hold(Hold(endpoint=endpoint, known_life=known_life))
+                request = encode_presence_request(
+                    PresenceRequest(endpoint=endpoint, known_life=known_life)
+                )
                 try:
                     async for life in peer.hold(request):
                         known_life = life.decode()
@@ -161,9 +163,9 @@ class GrpcPeers:
                     peer.suspect()
                 except asyncio.CancelledError:
                     if self._closed and not _is_being_cancelled():
-                        raise _no_longer(service) from None
+                        raise _connection_closed(service) from None
                     raise
-            # A broken connection proves nothing yet, a refused one does.
+            # A broken connection proves nothing yet; a refused one proves that the process is gone.
             if await _is_refused(_authority(service)):
                 return
             await asyncio.sleep(_PROBE_PAUSE_SECONDS)
@@ -173,7 +175,7 @@ class GrpcPeers:
         while (peer := self._peers.get(service)) is not None and peer.is_suspect:
             await self._drop(service, peer)
         if self._closed:
-            raise _no_longer(service)
+            raise _connection_closed(service)
         if peer is None:
             peer = self._peers[service] = _Peer(service, self._dial(_authority(service)))
             self._open.add(peer)
@@ -186,7 +188,7 @@ class GrpcPeers:
                 await self._drop(service, peer)
 
     async def _drop(self, service: str, peer: _Peer) -> None:
-        """Have no new users for it, and close it when it has none at all."""
+        """Accept no new users for the connection, and close it when it has none left."""
         if self._peers.get(service) is peer:
             del self._peers[service]
         if peer.users == 0 and peer in self._open:
@@ -198,7 +200,7 @@ class GrpcPeers:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
             ("grpc.min_reconnect_backoff_ms", int(_CONNECT_SECONDS * 1000)),
-            # A connection of this service's own, and a call that is sent at most once.
+            # A connection of this service alone, and calls that are sent at most once.
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_retries", 0),
             ("grpc.enable_http_proxy", 0),
@@ -211,17 +213,17 @@ class GrpcPeers:
 
     async def close(self) -> None:
         self._closed = True
-        looks = list(self._looks)
-        for look in looks:
-            look.cancel()
-        await asyncio.gather(*looks, return_exceptions=True)
+        tasks = list(self._watching)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for peer in list(self._open):
             await peer.close()
         self._open.clear()
         self._peers.clear()
 
 
-def _no_longer(service: str) -> RecipientUnreachable:
+def _connection_closed(service: str) -> RecipientUnreachable:
     return RecipientUnreachable(f"this process has closed its connection to {service}")
 
 
@@ -232,7 +234,7 @@ def _is_being_cancelled() -> bool:
 
 def _translate(error: Any, service: str, *, is_late: bool) -> Exception:
     code, details = error.code(), error.details()
-    # At the deadline the other end may cancel a moment before this end gives up.
+    # At the deadline the peer may cancel a moment before this side gives up.
     if code is grpc.StatusCode.DEADLINE_EXCEEDED or (is_late and code in _BROKEN):
         return TimeoutError(details)
     if code in _BROKEN:

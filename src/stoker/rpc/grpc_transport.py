@@ -1,36 +1,33 @@
-"""Calls between processes, over gRPC with frames of our own instead of protobuf messages."""
+"""The transport between processes: gRPC, with our own frames instead of protobuf messages."""
 
 import asyncio
 import contextvars
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 
 from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
-from stoker.core.values import FencingToken
-from stoker.rpc import proxy
-from stoker.rpc.conversation import Answering, give_up, message_limit
+from stoker.rpc.conversation import ConversationServer, give_up, message_limit
 from stoker.rpc.grpc_peers import GrpcPeers
 from stoker.rpc.host import EndpointHost, Respond
 from stoker.rpc.options import RpcOptions
 from stoker.rpc.ports import read_ports
+from stoker.rpc.proxy import Caller
 from stoker.rpc.service import PROTOCOL_VERSION, Endpoint
-from stoker.rpc.wire import decode_hold, split_address
-
-G = TypeVar("G")
+from stoker.rpc.wire import decode_presence_request, split_address
+from stoker.security.material import TlsMaterial
 
 _STOP_GRACE_SECONDS = 1.0
-"""For answers that are on their way when the service closes."""
+"""Time for answers that are on their way when the service closes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GrpcCredentials:
-    """What a process shows to others, as one that is called and as one that calls."""
+    """What a process proves its identity with, as the called side and as the calling side."""
 
     server: Any
     """A grpc.ServerCredentials."""
@@ -38,24 +35,41 @@ class GrpcCredentials:
     """A grpc.ChannelCredentials."""
 
 
-class GrpcRpcService:
-    """An RpcService for one process. Made by `open_grpc`, which makes it listen."""
+def credentials_from(material: TlsMaterial | None) -> GrpcCredentials | None:
+    """Credentials for mutual TLS: every process proves that it belongs to the cluster.
+
+    None without TLS.
+    """
+    if material is None:
+        return None
+    key, certificate, authorities = material.read()
+    return GrpcCredentials(
+        server=grpc.ssl_server_credentials(
+            [(key, certificate)], root_certificates=authorities, require_client_auth=True
+        ),
+        channel=grpc.ssl_channel_credentials(
+            root_certificates=authorities, private_key=key, certificate_chain=certificate
+        ),
+    )
+
+
+class GrpcRpcService(Caller):
+    """An RpcService for one process. Created by `open_grpc`, which starts to listen."""
 
     def __init__(
         self,
         server: Any,
         host: EndpointHost,
-        conversations: Answering,
+        conversations: ConversationServer,
         peers: GrpcPeers,
         options: RpcOptions,
         protocol_version: int,
     ) -> None:
+        super().__init__(self._send_frame, options, protocol_version)
         self._server = server
         self._host = host
         self._conversations = conversations
         self._peers = peers
-        self._options = options
-        self._version = protocol_version
 
     @property
     def address(self) -> str:
@@ -64,43 +78,11 @@ class GrpcRpcService:
     def running(self, endpoint: Endpoint) -> AbstractAsyncContextManager[str]:
         return self._host.running(endpoint)
 
-    async def connect(
-        self,
-        address: str,
-        gateway: type[G],
-        *,
-        token: FencingToken | None = None,
-        timeout: timedelta | None = None,
-    ) -> G:
-        line = self._line(address, token, timeout)
-        return await proxy.connect(line, gateway, version=self._version)
-
-    def reach(
-        self,
-        address: str,
-        gateway: type[G],
-        *,
-        token: FencingToken | None = None,
-        timeout: timedelta | None = None,
-    ) -> G:
-        return proxy.make_proxy(gateway, self._line(address, token, timeout))
-
-    def _line(
-        self, address: str, token: FencingToken | None, timeout: timedelta | None
-    ) -> proxy.Line:
-        return proxy.Line(
-            carry=self._carry,
-            address=address,
-            token=token,
-            timeout=timeout or self._options.ask_timeout,
-            frame_limit=self._options.frame_size,
-        )
-
-    async def _carry(self, service: str, frame: bytes, seconds: float) -> bytes:
+    async def _send_frame(self, service: str, frame: bytes, seconds: float) -> bytes:
         if service != self._host.address:
-            return await self._peers.carry(service, frame, seconds)
-        # Endpoints of one process, such as a job's master and the resource manager, call each
-        # other all the time: the same frames, and a turn of their own, but no connection.
+            return await self._peers.send(service, frame, seconds)
+        # Endpoints of one process, such as a job master and the resource manager, call each other
+        # all the time: with the same frames, each in its own turn, but without a connection.
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         loop.call_soon(self._arrive, frame, answer, context=contextvars.Context())
@@ -126,13 +108,13 @@ class GrpcRpcService:
             await self._peers.close()
 
 
-class _Answers:
-    """The server's three methods."""
+class _RpcHandlers:
+    """The three gRPC methods of the server."""
 
     def __init__(self, ids: Ids) -> None:
         self.host: EndpointHost | None = None
-        self.conversations = Answering(self._receive)
-        # Tells this process from another one that listens on the same port later.
+        self.conversations = ConversationServer(self._receive)
+        # Distinguishes this process from a later one that listens on the same port.
         self._process = ids.nonce()
 
     def _receive(self, frame: bytes, respond: Respond) -> None:
@@ -143,7 +125,7 @@ class _Answers:
         await self.conversations.converse(context)
 
     async def call(self, frame: bytes, _context: Any) -> bytes:
-        """By itself: it is too large to be among others."""
+        """Answer a frame that is too large for the stream that the others share."""
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         def respond(reply: bytes) -> None:
@@ -154,9 +136,9 @@ class _Answers:
         return await answer
 
     async def hold(self, frame: bytes, _context: Any) -> AsyncIterator[bytes]:
-        """Says which life of the endpoint this is, and ends together with it."""
+        """Send the identity of the running endpoint; the stream ends when the endpoint stops."""
         assert self.host is not None
-        request = decode_hold(frame)
+        request = decode_presence_request(frame)
         hosted = self.host.find(request.endpoint)
         if hosted is None:
             return
@@ -216,15 +198,15 @@ async def open_grpc(
     ids: Ids | None = None,
     protocol_version: int = PROTOCOL_VERSION,
 ) -> GrpcRpcService:
-    """Listen on the first free of the ports; StartupFailed when there is none.
+    """Listen on the first free one of `ports`; StartupFailed when none is free.
 
-    Others reach it under `advertised_host`, which differs from `host` behind address translation
-    or when listening on all interfaces.
+    Peers reach the service under `advertised_host`, which differs from `host` behind address
+    translation or when it listens on all interfaces.
     """
     chosen = options or RpcOptions()
     frame_limit = int(chosen.frame_size)
     server = _make_server(frame_limit)
-    answers = _Answers(ids or Ids())
+    answers = _RpcHandlers(ids or Ids())
     server.add_generic_rpc_handlers((answers.handler(),))
     port = _bind(server, host, ports, credentials)
     address = f"grpc://{advertised_host or host}:{port}"

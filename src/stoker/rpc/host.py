@@ -1,4 +1,9 @@
-"""The callee's side of every transport: running endpoints, and the answers to frames."""
+"""The called side of every transport: it runs endpoints and answers frames.
+
+An endpoint handles calls in turns on its loop, so its state needs no locks. From the moment that
+it begins to stop, every call fails at once, including those in flight: a caller must never wait for
+an answer that cannot come. The stop hook runs after the last call has been refused, exactly once.
+"""
 
 import asyncio
 import contextvars
@@ -21,7 +26,7 @@ from stoker.rpc.interface import Interface, read_interface
 from stoker.rpc.service import Endpoint, call_deadline
 from stoker.rpc.wire import (
     Call,
-    Greeting,
+    Handshake,
     decode_arguments,
     decode_request,
     encode_error,
@@ -29,7 +34,7 @@ from stoker.rpc.wire import (
 )
 
 Respond = Callable[[bytes], None]
-"""Takes the one answer to a frame."""
+"""Receives the one answer to a frame."""
 
 
 class _Stage(Enum):
@@ -39,21 +44,21 @@ class _Stage(Enum):
 
 
 class HostedEndpoint:
-    """One life of an endpoint at its host."""
+    """One run of an endpoint at its host."""
 
     def __init__(self, endpoint: Endpoint, number: int) -> None:
         self.endpoint = endpoint
         self.number = number
-        """Differs for each endpoint that this host has ever run."""
+        """Unique among all runs of endpoints at this host."""
         self.interface: Interface = read_interface(type(endpoint).gateway)
         self.context = contextvars.copy_context()
         self.stage = _Stage.STARTING
         self.gone = asyncio.Event()
-        """Set when the endpoint begins to stop: nobody is there from then on."""
+        """Set when the endpoint begins to stop: from then on it counts as absent."""
         self.terminated: asyncio.Future[Exception | None] = (
             asyncio.get_running_loop().create_future()
         )
-        """How the stop ended."""
+        """Done when the endpoint has stopped, with the error of its stop hook, if any."""
         self.calls: dict[asyncio.Task[Any], Respond] = {}
 
     def check_fence(self, call: Call) -> None:
@@ -82,7 +87,7 @@ class EndpointHost:
         self._vanished = False
 
     def find(self, name: str) -> HostedEndpoint | None:
-        """The endpoint of that name, unless it has begun to stop."""
+        """The endpoint of that name; None when it is absent or has begun to stop."""
         hosted = self._endpoints.get(name)
         return None if hosted is None or hosted.gone.is_set() else hosted
 
@@ -96,7 +101,7 @@ class EndpointHost:
             self._finish(hosted, error)
             raise
         if hosted.gone.is_set():
-            # The service was closed meanwhile; what the start hook has begun must end.
+            # The service was closed meanwhile: end what the start hook has begun.
             await self._end(hosted)
             raise self._absent(endpoint.name)
         hosted.stage = _Stage.RUNNING
@@ -116,7 +121,7 @@ class EndpointHost:
         return hosted
 
     async def _stop(self, hosted: HostedEndpoint) -> None:
-        """The first to come runs the stop hook; all learn how it ended."""
+        """The first caller runs the stop hook; all callers learn how it ended."""
         if hosted.stage is _Stage.RUNNING:
             await self._end(hosted)
             return
@@ -165,7 +170,7 @@ class EndpointHost:
             hosted.terminated.set_result(failure)
 
     async def close(self) -> None:
-        """Stop every endpoint, whatever becomes of the others; then raise what they raised."""
+        """Stop every endpoint, even if some fail to stop; then raise their errors."""
         self._closed = True
         stops = [self._stop(hosted) for hosted in list(self._endpoints.values())]
         outcomes = await asyncio.gather(*stops, return_exceptions=True)
@@ -176,7 +181,7 @@ class EndpointHost:
             raise BaseExceptionGroup(f"endpoints at {self.address} failed to stop", failures)
 
     def vanish(self) -> None:
-        """As when the process is killed: no hook runs and nobody is answered."""
+        """Behave as if the process was killed: no hook runs and no call is answered."""
         self._closed = self._vanished = True
         for hosted in list(self._endpoints.values()):
             for task in self._abandon_calls(hosted):
@@ -196,7 +201,7 @@ class EndpointHost:
             respond(encode_error(self._absent(request.endpoint), self._frame_limit))
             return
         match request:
-            case Greeting():
+            case Handshake():
                 self._shake_hands(hosted, request, respond)
             case Call():
                 self._take_turn(hosted, request, respond)
@@ -206,14 +211,14 @@ class EndpointHost:
             f"no endpoint {name} is running at {self.address}", recipient=f"{self.address}/{name}"
         )
 
-    def _shake_hands(self, hosted: HostedEndpoint, greeting: Greeting, respond: Respond) -> None:
-        place = f"{self.address}/{greeting.endpoint}"
+    def _shake_hands(self, hosted: HostedEndpoint, handshake: Handshake, respond: Respond) -> None:
+        place = f"{self.address}/{handshake.endpoint}"
         problem = None
-        if greeting.version != self._version:
-            problem = f"speaks protocol version {self._version}, the caller {greeting.version}"
-        elif greeting.gateway not in hosted.interface.names:
+        if handshake.version != self._version:
+            problem = f"speaks protocol version {self._version}, the caller {handshake.version}"
+        elif handshake.gateway not in hosted.interface.names:
             names = ", ".join(sorted(hosted.interface.names))
-            problem = f"answers to {names}, the caller wants {greeting.gateway}"
+            problem = f"answers to {names}, the caller wants {handshake.gateway}"
         if problem is None:
             respond(encode_result(None, "the handshake", self._frame_limit))
         else:
@@ -223,7 +228,7 @@ class EndpointHost:
         what = f"{hosted.endpoint.name}.{call.method}"
         try:
             result = hosted.context.copy().run(self._enter_method, hosted, call)
-        # The border between an endpoint and its callers: whatever it raises is theirs.
+        # The boundary between an endpoint and its callers: every error goes to the caller.
         except (Exception, asyncio.CancelledError) as error:
             respond(encode_error(error, self._frame_limit))
             return
@@ -247,8 +252,8 @@ class EndpointHost:
         loop = asyncio.get_running_loop()
         call_deadline.set(loop.time() + call.timeout_seconds)
         result = getattr(hosted.endpoint, call.method)(**arguments)
-        # A coroutine as it is: one that another awaits would never begin if the task is cancelled
-        # before its first step.
+        # Run a coroutine directly: one that is awaited by another would never begin if the task is
+        # cancelled before its first step.
         if inspect.iscoroutine(result):
             return loop.create_task(result, name=f"{call.endpoint}.{call.method}")
         if inspect.isawaitable(result):

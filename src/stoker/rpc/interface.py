@@ -1,4 +1,4 @@
-"""What a gateway class says about its methods, read once and used at both ends of a call."""
+"""The methods of a gateway class, read from its annotations for both ends of a call."""
 
 import contextlib
 import functools
@@ -12,36 +12,36 @@ import msgspec
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One method of a gateway: how its arguments and its result look on the wire."""
+    """One method of a gateway: the types of its arguments and its result on the wire."""
 
     qualified_name: str
     signature: inspect.Signature
     by_position: tuple[str, ...]
-    """Parameters that need not be named."""
+    """Parameters that can be passed by position."""
     arguments: type[msgspec.Struct]
     result: Any
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> msgspec.Struct:
-        """The arguments of a call as one value; TypeError when they do not fit the signature."""
+        """The arguments of a call as one struct; TypeError when they do not fit the signature."""
         if len(args) <= len(self.by_position):
             given = dict(zip(self.by_position, args, strict=False))
             with contextlib.suppress(TypeError):
                 return self.arguments(**given, **kwargs)
-        # What is wrong with them the signature says, which takes its time.
+        # The signature explains what is wrong, but takes longer.
         return self.arguments(**self.signature.bind(*args, **kwargs).arguments)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
     names: frozenset[str]
-    """The gateway and every Protocol it extends: a peer may ask for any of them."""
+    """The gateway and every Protocol that it extends; a peer may ask for any of them."""
     methods: Mapping[str, Method]
 
 
 def _field(parameter: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
     if parameter.default is inspect.Parameter.empty:
         return (parameter.name, kind)
-    # A factory, because plain defaults of a struct may not be lists or dicts with content.
+    # A factory, because the default of a struct field may not be a non-empty list or dict.
     return (parameter.name, kind, msgspec.field(default_factory=lambda: parameter.default))
 
 
@@ -70,7 +70,7 @@ def _read_method(gateway: type, name: str, function: Callable[..., Any]) -> Meth
 
 
 def read_interface(gateway: type) -> Interface:
-    """TypeError, naming the method, for a class that cannot be a gateway."""
+    """Read a gateway class; TypeError, naming the method, if it cannot be a gateway."""
     return _read_once(gateway)
 
 

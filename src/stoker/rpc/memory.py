@@ -1,31 +1,27 @@
-"""Calls within one process, over a network that can be slow, lossy, cut or crashed on demand.
+"""The transport of simulations: a network in memory that can be slow, lossy, cut or crashed.
 
-Frames are the same bytes as between processes. No threads and no tasks of its own: messages are
-timers of the running loop, so a simulation on virtual time repeats exactly.
+Frames are the same bytes as between processes. The network has neither threads nor tasks: messages
+are timers of the running loop, so a simulation on virtual time repeats exactly.
 """
 
 import asyncio
 import contextvars
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from stoker.aio.latest import Latest
 from stoker.core.errors import RecipientUnreachable
-from stoker.core.values import FencingToken
-from stoker.rpc import proxy
 from stoker.rpc.host import EndpointHost
 from stoker.rpc.options import RpcOptions
+from stoker.rpc.proxy import Caller
 from stoker.rpc.service import PROTOCOL_VERSION, Endpoint
 from stoker.rpc.wire import split_address
-
-G = TypeVar("G")
 
 
 class Faults(Protocol):
     def delay(self, source: str, destination: str) -> float | None:
-        """Seconds that the next message takes between these services; None loses it."""
+        """Seconds that the next message between these services takes; None loses it."""
         ...
 
 
@@ -35,7 +31,7 @@ class NoFaults:
 
 
 class MemoryNetwork:
-    """What services of one simulation share. Services are named, as machines would be."""
+    """The network that the services of one simulation share; each service has a name."""
 
     def __init__(self, faults: Faults | None = None) -> None:
         self.faults: Faults = faults or NoFaults()
@@ -57,7 +53,7 @@ class MemoryNetwork:
         return created
 
     def partition(self, one: str, other: str) -> None:
-        """Lose every message between two services, silently, until healed."""
+        """Lose every message between two services until healed."""
         self._cuts.set(self._cuts.value | {frozenset((one, other))})
 
     def heal(self, one: str | None = None, other: str | None = None) -> None:
@@ -66,7 +62,7 @@ class MemoryNetwork:
         self._cuts.set(self._cuts.value - mended)
 
     def crash(self, name: str) -> None:
-        """The process of a service is gone: no stop hook, no answer, no goodbye."""
+        """Crash the process of a service: no stop hook runs and no call is answered."""
         service = self._services[name]
         service.host.vanish()
         self.remove(service)
@@ -89,7 +85,7 @@ class MemoryNetwork:
         await self._cuts.wait_until(lambda cuts: frozenset((one, other)) not in cuts)
 
     def send(self, source: str, destination: str, arrive: Callable[[], None]) -> None:
-        """Let a message arrive after its delay, or never."""
+        """Deliver a message after its delay, or lose it."""
         delay = None if self.is_cut(source, destination) else self.faults.delay(source, destination)
         if delay is None:
             return
@@ -97,21 +93,20 @@ class MemoryNetwork:
         asyncio.get_running_loop().call_later(delay, arrive, context=context)
 
     def context_of(self, service: str) -> contextvars.Context:
-        """Of an arrival: what the sender's variables say must not leak to the receiver."""
+        """Context of an arrival: the sender's variables must not leak to the receiver."""
         return contextvars.Context()
 
 
-class MemoryRpcService:
+class MemoryRpcService(Caller):
     """An RpcService on a MemoryNetwork."""
 
     def __init__(
         self, network: MemoryNetwork, name: str, options: RpcOptions, protocol_version: int
     ) -> None:
+        super().__init__(self._send_frame, options, protocol_version)
         self.name = name
         self.is_closed = False
         self._network = network
-        self._options = options
-        self._version = protocol_version
         self.host = EndpointHost(
             self.address, frame_limit=options.frame_size, version=protocol_version
         )
@@ -124,39 +119,7 @@ class MemoryRpcService:
     def running(self, endpoint: Endpoint) -> AbstractAsyncContextManager[str]:
         return self.host.running(endpoint)
 
-    async def connect(
-        self,
-        address: str,
-        gateway: type[G],
-        *,
-        token: FencingToken | None = None,
-        timeout: timedelta | None = None,
-    ) -> G:
-        line = self._line(address, token, timeout)
-        return await proxy.connect(line, gateway, version=self._version)
-
-    def reach(
-        self,
-        address: str,
-        gateway: type[G],
-        *,
-        token: FencingToken | None = None,
-        timeout: timedelta | None = None,
-    ) -> G:
-        return proxy.make_proxy(gateway, self._line(address, token, timeout))
-
-    def _line(
-        self, address: str, token: FencingToken | None, timeout: timedelta | None
-    ) -> proxy.Line:
-        return proxy.Line(
-            carry=self._carry,
-            address=address,
-            token=token,
-            timeout=timeout or self._options.ask_timeout,
-            frame_limit=self._options.frame_size,
-        )
-
-    async def _carry(self, service: str, frame: bytes, seconds: float) -> bytes:
+    async def _send_frame(self, service: str, frame: bytes, seconds: float) -> bytes:
         if self.is_closed:
             raise RecipientUnreachable(f"{self.address} is closed and cannot call {service}")
         peer_name = service.removeprefix("mem://")
@@ -179,7 +142,7 @@ class MemoryRpcService:
         frame: bytes,
         answer: asyncio.Future[bytes],
     ) -> None:
-        """At the other end. A service that was restarted in between is not the one called."""
+        """Deliver the frame, but not to a service that was restarted meanwhile."""
 
         def respond(reply: bytes) -> None:
             self._network.send(peer_name, self.name, lambda: _resolve(answer, reply))
@@ -190,7 +153,7 @@ class MemoryRpcService:
             peer.host.receive(frame, respond)
 
     def lose_peer(self, peer: "MemoryRpcService") -> None:
-        """The connection to a crashed peer breaks; behind a cut nobody notices."""
+        """Break the connection to a crashed peer, unless a cut hides the crash."""
         for answer, callee in list(self._pending.items()):
             if callee is peer and not self._network.is_cut(self.name, peer.name):
                 _refuse(answer, peer.address)

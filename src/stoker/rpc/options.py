@@ -1,4 +1,4 @@
-"""What can be set about calls and registrations."""
+"""Options of calls and registrations."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The caller's side of every transport: shake hands, then turn method calls into frames."""
+"""The caller's side of every transport: a handshake, then proxies that turn calls into frames."""
 
 import functools
 import sys
@@ -10,26 +10,27 @@ from typing import Any, Protocol, TypeVar, cast
 from stoker.core.errors import CallTimedOut, RecipientUnreachable
 from stoker.core.values import FencingToken
 from stoker.rpc.interface import Method, read_interface
-from stoker.rpc.wire import Greeting, decode_reply, encode_call, encode_greeting, split_address
+from stoker.rpc.options import RpcOptions
+from stoker.rpc.wire import Handshake, decode_reply, encode_call, encode_handshake, split_address
 
 G = TypeVar("G")
 
 
-class Carry(Protocol):
-    """Brings a frame to the service at an address and its reply back.
+class SendFrame(Protocol):
+    """Sends a frame to the service at an address and returns its reply.
 
-    Raises RecipientUnreachable when nobody is there or the peer goes away, TimeoutError when the
-    time is up.
+    Raises RecipientUnreachable when the peer is absent or goes away, TimeoutError when the time
+    is up.
     """
 
     def __call__(self, service: str, frame: bytes, seconds: float, /) -> Awaitable[bytes]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """All that a proxy needs to reach its endpoint."""
+class Route:
+    """Everything that a proxy needs to reach its endpoint."""
 
-    carry: Carry
+    send: SendFrame
     address: str
     token: FencingToken | None
     timeout: timedelta
@@ -47,7 +48,7 @@ class Line:
             limit=self.frame_limit,
         )
         try:
-            reply = await self.carry(service, frame, seconds)
+            reply = await self.send(service, frame, seconds)
         except TimeoutError as error:
             raise CallTimedOut(
                 f"{method.qualified_name} at {self.address} did not answer within {seconds:g} s "
@@ -58,47 +59,86 @@ class Line:
             ) from error
         return decode_reply(reply, method.result, f"{method.qualified_name} at {self.address}")
 
+    async def shake_hands(self, gateway: type, version: int) -> None:
+        """Have the endpoint confirm that it speaks the same version and gateway."""
+        service, endpoint = split_address(self.address)
+        read_interface(gateway)
+        handshake = Handshake(endpoint=endpoint, gateway=gateway.__name__, version=version)
+        seconds = self.timeout.total_seconds()
+        try:
+            reply = await self.send(service, encode_handshake(handshake), seconds)
+        except TimeoutError as error:
+            raise RecipientUnreachable(
+                f"nobody at {self.address} answered within {seconds:g} s",
+                recipient=self.address,
+                timed_out=True,
+            ) from error
+        decode_reply(reply, None, f"the handshake with {self.address}")
 
-def _proxy_method(method: Method) -> Callable[..., Coroutine[Any, Any, Any]]:
-    # Not `async def`: the caller's line is known only before the coroutine is handed out.
-    def call(self: Any, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
-        caller = sys._getframe(1)
-        site = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        line: Line = self.line
-        return line.call(method, site, args, kwargs)
 
-    return call
+class Caller:
+    """The calling half of an RPC service, for any transport that can send a frame."""
+
+    def __init__(self, send: SendFrame, options: RpcOptions, protocol_version: int) -> None:
+        self._send = send
+        self._options = options
+        self._version = protocol_version
+
+    async def connect(
+        self,
+        address: str,
+        gateway: type[G],
+        *,
+        token: FencingToken | None = None,
+        timeout: timedelta | None = None,
+    ) -> G:
+        route = self._route(address, token, timeout)
+        await route.shake_hands(gateway, self._version)
+        return make_proxy(gateway, route)
+
+    def reach(
+        self,
+        address: str,
+        gateway: type[G],
+        *,
+        token: FencingToken | None = None,
+        timeout: timedelta | None = None,
+    ) -> G:
+        return make_proxy(gateway, self._route(address, token, timeout))
+
+    def _route(self, address: str, token: FencingToken | None, timeout: timedelta | None) -> Route:
+        return Route(
+            send=self._send,
+            address=address,
+            token=token,
+            timeout=timeout or self._options.ask_timeout,
+            frame_limit=self._options.frame_size,
+        )
 
 
-def make_proxy(gateway: type[G], line: Line) -> G:
-    """An object with the methods of the gateway, each of which calls the other end."""
+def make_proxy(gateway: type[G], route: Route) -> G:
+    """An object with the methods of the gateway, each of which calls the endpoint."""
     proxy = _proxy_class(cast(Any, gateway))()
-    proxy.line = line
+    proxy.route = route
     return cast(G, proxy)
 
 
 @functools.cache
 def _proxy_class(gateway: type) -> Any:
-    """One for all: to make a class takes longer than a call."""
+    """Cached: making a class takes longer than a call."""
     body: dict[str, Any] = {
         name: _proxy_method(method) for name, method in read_interface(gateway).methods.items()
     }
-    body["__repr__"] = lambda self: f"<{gateway.__name__} at {self.line.address}>"
+    body["__repr__"] = lambda self: f"<{gateway.__name__} at {self.route.address}>"
     return type(f"{gateway.__name__}Proxy", (), body)
 
 
-async def connect(line: Line, gateway: type[G], *, version: int) -> G:
-    """A proxy, after the other end has confirmed that it speaks the same version and gateway."""
-    service, endpoint = split_address(line.address)
-    read_interface(gateway)
-    greeting = Greeting(endpoint=endpoint, gateway=gateway.__name__, version=version)
-    try:
-        reply = await line.carry(service, encode_greeting(greeting), line.timeout.total_seconds())
-    except TimeoutError as error:
-        raise RecipientUnreachable(
-            f"nobody at {line.address} answered within {line.timeout.total_seconds():g} s",
-            recipient=line.address,
-            timed_out=True,
-        ) from error
-    decode_reply(reply, None, f"the handshake with {line.address}")
-    return make_proxy(gateway, line)
+def _proxy_method(method: Method) -> Callable[..., Coroutine[Any, Any, Any]]:
+    # Not `async def`: the caller's frame is on the stack only until the coroutine is returned.
+    def call(self: Any, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        caller = sys._getframe(1)
+        site = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        route: Route = self.route
+        return route.call(method, site, args, kwargs)
+
+    return call

@@ -1,4 +1,4 @@
-"""Registering at another component, for as long as it takes."""
+"""Registration at another component, tried until it is accepted or rejected."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,18 +14,18 @@ G = TypeVar("G")
 A = TypeVar("A")
 
 
-class Verdict(Enum):
-    """What an answer means for the one who asked."""
+class RegistrationVerdict(Enum):
+    """What an answer means for the caller."""
 
     ACCEPTED = auto()
     REFUSED = auto()
-    """Not now: ask again later."""
+    """Refused for now: ask again later."""
     REJECTED = auto()
-    """Never: asking again cannot help."""
+    """Rejected for good: asking again cannot help."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class RegistrationAttempt:
     """The next attempt: when, for how long, and whether over a new connection."""
 
     pause: timedelta
@@ -33,43 +33,43 @@ class Attempt:
     reconnect: bool
 
 
-def first_attempt(options: RegistrationOptions) -> Attempt:
-    return Attempt(pause=timedelta(0), timeout=options.initial_timeout, reconnect=True)
+def first_attempt(options: RegistrationOptions) -> RegistrationAttempt:
+    return RegistrationAttempt(pause=timedelta(0), timeout=options.initial_timeout, reconnect=True)
 
 
-def after_timeout(failed: Attempt, options: RegistrationOptions) -> Attempt:
+def after_timeout(failed: RegistrationAttempt, options: RegistrationOptions) -> RegistrationAttempt:
     doubled = min(failed.timeout * 2, options.max_timeout)
-    return Attempt(pause=timedelta(0), timeout=doubled, reconnect=False)
+    return RegistrationAttempt(pause=timedelta(0), timeout=doubled, reconnect=False)
 
 
-def after_error(options: RegistrationOptions) -> Attempt:
+def after_error(options: RegistrationOptions) -> RegistrationAttempt:
     return replace(first_attempt(options), pause=options.error_delay)
 
 
-def after_refusal(options: RegistrationOptions) -> Attempt:
+def after_refusal(options: RegistrationOptions) -> RegistrationAttempt:
     return replace(first_attempt(options), pause=options.refused_delay, reconnect=False)
 
 
-TellAttempt = Callable[[Attempt, object], None]
-"""Told what comes next and why: the error or the answer that made another attempt necessary."""
+ReportAttempt = Callable[[RegistrationAttempt, object], None]
+"""Receives the next attempt and its cause: an error, or an answer that refused."""
 
 
-def _tell_nobody(_next: Attempt, _why: object) -> None:
+def _ignore_attempt(_next: RegistrationAttempt, _why: object) -> None:
     pass
 
 
 async def register(
     connect: Callable[[], Awaitable[G]],
     ask: Callable[[G], Awaitable[A]],
-    judge: Callable[[A], Verdict],
+    judge: Callable[[A], RegistrationVerdict],
     *,
     options: RegistrationOptions,
-    tell: TellAttempt = _tell_nobody,
+    tell: ReportAttempt = _ignore_attempt,
 ) -> A:
     """Connect and ask until an answer is accepted or rejected, and return that answer.
 
-    An attempt without an answer in time is repeated at once with twice the time, after an error
-    there is a pause and a new connection, after a refusal a longer pause. Cancel it to give up.
+    After a timeout it tries again at once with twice the time; after an error it pauses and
+    connects again; after a refusal it pauses longer. Cancel it to give up.
     """
     attempt = first_attempt(options)
     gateway: G | None = None
@@ -83,11 +83,11 @@ async def register(
                 answer = await ask(gateway)
         except (TimeoutError, CallTimedOut) as error:
             attempt, why = after_timeout(attempt, options), error
-        # Whatever the other end or the way to it raises, registering goes on.
+        # Registration continues after any error of the other end or of the connection.
         except Exception as error:
             attempt, why = after_error(options), error
         else:
-            if judge(answer) is not Verdict.REFUSED:
+            if judge(answer) is not RegistrationVerdict.REFUSED:
                 return answer
             attempt, why = after_refusal(options), answer
         tell(attempt, why)

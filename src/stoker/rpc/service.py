@@ -1,4 +1,4 @@
-"""The RPC contract: endpoints answer, gateways call, a service carries.
+"""The RPC contract: endpoints answer calls, gateways make them, a service transports them.
 
 Two services implement it with the same contract tests: `memory` (one process, for simulations,
 with faults on demand) and `grpc` (between processes).
@@ -18,22 +18,22 @@ G = TypeVar("G")
 PROTOCOL_VERSION = 4
 
 call_deadline: ContextVar[float | None] = ContextVar("call_deadline", default=None)
-"""Inside a call: the time of the loop at which its caller stops waiting for the answer."""
+"""Inside a call: the loop time at which its caller stops waiting for the answer."""
 
 
 class Endpoint:
-    """One that answers the calls of its gateway.
+    """Answers the calls of its gateway.
 
     `gateway` is a Protocol class of `async def` methods with annotated parameters and result. The
-    endpoint implements each of them, as `def` (one turn) or `async def` (a turn up to every
-    await; others may come in between, so no state may be assumed across an await). All turns of
-    an endpoint run on the loop that started it; `check_turn` fails anywhere else.
+    endpoint implements each of them, as `def` (one turn) or `async def` (a turn up to each await;
+    other turns may come in between, so state may change across an await). All turns of an endpoint
+    run on the loop that started it; `check_turn` fails anywhere else.
 
-    A call that has begun goes on when its caller leaves (timeout, cancellation, crash) and is
-    cancelled only when the endpoint stops. So a method that waits long needs a limit of its own;
+    A call that has begun continues when its caller leaves (timeout, cancellation, crash), and is
+    cancelled only when the endpoint stops. So a method that waits long needs its own limit;
     `call_deadline` says how long the caller waits.
 
-    With a `token`, only calls that carry an equal one reach a method; a lower epoch, another
+    With a `token`, only calls that send an equal one reach a method; a lower epoch, another
     session or no token at all is refused with FencingTokenMismatch before the body runs.
     """
 
@@ -46,7 +46,7 @@ class Endpoint:
         self._scheduled: set[asyncio.TimerHandle] = set()
 
     async def on_start(self) -> None:
-        """Runs before the first call is answered; an error fails the start, with no on_stop."""
+        """Runs before the first call is answered; an error fails the start, without `on_stop`."""
 
     async def on_stop(self) -> None:
         """Runs once, after the last call was refused; termination waits for it."""
@@ -63,7 +63,7 @@ class Endpoint:
             raise RuntimeError(f"endpoint {self.name} was touched from outside its event loop")
 
     def schedule(self, delay: timedelta, turn: Callable[[], None]) -> asyncio.TimerHandle:
-        """A turn for later: it never comes when the endpoint stops or its token changes first."""
+        """Schedule a turn; it is dropped if the endpoint stops or its token changes before."""
         self.check_turn()
         token = self.token
 
@@ -78,11 +78,11 @@ class Endpoint:
         return handle
 
     def enter_service(self) -> None:
-        """For the service: turns belong to the running loop from here on."""
+        """Called by the service: from here on, turns belong to the running loop."""
         self._loop = asyncio.get_running_loop()
 
     def leave_service(self) -> None:
-        """For the service: there are no further turns."""
+        """Called by the service: there are no further turns."""
         for handle in self._scheduled:
             handle.cancel()
         self._scheduled.clear()
@@ -98,11 +98,11 @@ class RpcService(Protocol):
     def running(self, endpoint: Endpoint) -> AbstractAsyncContextManager[str]:
         """Start the endpoint, yield its address, stop it at exit.
 
-        While it runs, calls are answered; from the beginning of the exit on they fail at once with
-        RecipientUnreachable, those in flight too. A call that comes before the start hook has
-        ended gets EndpointNotStarted. A name can be used again after its endpoint has stopped;
-        while it is in use a second one is refused with ValueError. Turns see the context
-        variables as they were when the endpoint started, not those of their callers.
+        While it runs, calls are answered. As soon as the exit begins, all calls fail at once with
+        RecipientUnreachable, including those in flight. A call before the end of the start hook
+        gets EndpointNotStarted. A name can be reused after its endpoint has stopped; before that,
+        a second endpoint is refused with ValueError. Turns see the context variables from the
+        start of the endpoint, not those of their callers.
         """
         ...
 
@@ -116,9 +116,9 @@ class RpcService(Protocol):
     ) -> G:
         """A proxy for the endpoint at `address`.
 
-        Shakes hands first: RecipientUnreachable when nobody answers there in time, HandshakeFailed
-        when protocol version or gateway differ (the endpoint's gateway, or a Protocol that it
-        extends). Hands are shaken without a look at the token.
+        A handshake comes first: RecipientUnreachable when nobody answers in time, HandshakeFailed
+        when the protocol version or the gateway differ (the endpoint's gateway, or a Protocol that
+        it extends). The handshake ignores the token.
 
         Every method of the proxy raises what the endpoint's method raised (same type, message and
         facts for a StokerError and for built-in exceptions, RemoteError for others),
@@ -137,25 +137,24 @@ class RpcService(Protocol):
         token: FencingToken | None = None,
         timeout: timedelta | None = None,
     ) -> G:
-        """As `connect`, without a handshake: that nobody is there, the first call tells.
+        """As `connect`, without a handshake: an absent endpoint is noticed by the first call.
 
-        For endpoints of a process with which hands were shaken before, so that it surely speaks
-        the same version.
+        For endpoints of a process that has passed a handshake before, and so surely speaks the
+        same version.
         """
         ...
 
     async def wait_until_gone(self, address: str) -> None:
-        """Return as soon as the transport sees that the endpoint at `address` is not there.
+        """Return as soon as the transport sees that the endpoint at `address` is absent.
 
-        Returns at once for an absent peer. A peer that is silent (frozen, cut off) is not noticed
-        here: heartbeats are for that.
+        It does not notice a silent peer (frozen or cut off): heartbeats do.
         """
         ...
 
     async def close(self) -> None:
         """Stop all endpoints, wait for them even when some fail, then stop listening.
 
-        Then raises what the stop hooks raised; the only one as it is, several as a group.
+        Then raise the error of the stop hooks; several errors as a group.
         """
         ...
 

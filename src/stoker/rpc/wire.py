@@ -1,4 +1,4 @@
-"""Frames: what two services say to each other, as bytes."""
+"""Frames: the messages between two services, as bytes."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import msgspec
 
 from stoker.core.errors import InvalidInput, RemoteError, TooLarge
 from stoker.core.values import FencingToken, Value
-from stoker.rpc.failure import Failure, describe, restore, summarize
+from stoker.rpc.failure import EncodedError, describe, restore, summarize
 from stoker.rpc.interface import Method
 
 
-class Greeting(Value, tag="greeting"):
-    """Opens a conversation: is this endpoint what I take it for?"""
+class Handshake(Value, tag="handshake"):
+    """Asks whether an endpoint speaks this version and gateway."""
 
     endpoint: str
     gateway: str
@@ -26,8 +26,8 @@ class Call(Value, tag="call"):
     arguments: msgspec.Raw
 
 
-class Hold(Value):
-    """Asks to be told when an endpoint is gone, or is another one than known before."""
+class PresenceRequest(Value):
+    """Asks for a notice when an endpoint is gone, or is another run than the known one."""
 
     endpoint: str
     known_life: str = ""
@@ -38,11 +38,11 @@ class Returned(Value, tag="returned"):
 
 
 class Raised(Value, tag="raised"):
-    failure: Failure
+    failure: EncodedError
 
 
 _encoder = msgspec.msgpack.Encoder()
-_requests = msgspec.msgpack.Decoder(Greeting | Call)
+_requests = msgspec.msgpack.Decoder(Handshake | Call)
 _replies = msgspec.msgpack.Decoder(Returned | Raised)
 
 
@@ -68,16 +68,16 @@ def _check_size(frame: bytes, limit: int, what: str) -> bytes:
     return frame
 
 
-def encode_greeting(greeting: Greeting) -> bytes:
-    return _encoder.encode(greeting)
+def encode_handshake(handshake: Handshake) -> bytes:
+    return _encoder.encode(handshake)
 
 
-def encode_hold(hold: Hold) -> bytes:
+def encode_presence_request(hold: PresenceRequest) -> bytes:
     return _encoder.encode(hold)
 
 
-def decode_hold(frame: bytes) -> Hold:
-    return msgspec.msgpack.decode(frame, type=Hold)
+def decode_presence_request(frame: bytes) -> PresenceRequest:
+    return msgspec.msgpack.decode(frame, type=PresenceRequest)
 
 
 def encode_call(
@@ -106,8 +106,8 @@ def encode_call(
     return _check_size(_encoder.encode(call), limit, f"the request of {method.qualified_name}")
 
 
-def decode_request(frame: bytes) -> Greeting | Call:
-    request: Greeting | Call = _requests.decode(frame)
+def decode_request(frame: bytes) -> Handshake | Call:
+    request: Handshake | Call = _requests.decode(frame)
     return request
 
 
@@ -122,7 +122,7 @@ def decode_arguments(method: Method, call: Call) -> dict[str, Any]:
 
 
 def encode_result(result: Any, what: str, limit: int) -> bytes:
-    """The answer of a method; an error instead when the result cannot be sent."""
+    """Encode the result of a method; if it cannot be sent, an error instead."""
     try:
         frame = _encoder.encode(Returned(value=msgspec.Raw(_encoder.encode(result))))
         return _check_size(frame, limit, f"the answer of {what}")
@@ -134,7 +134,7 @@ def encode_result(result: Any, what: str, limit: int) -> bytes:
 
 
 def encode_error(error: BaseException, limit: int) -> bytes:
-    """The answer of a call that failed; its summary when it cannot be sent as a whole."""
+    """Encode the error of a call; a summary if the whole error cannot be sent."""
     try:
         frame = _encoder.encode(Raised(failure=describe(error)))
         return _check_size(frame, limit, "the error")
@@ -143,7 +143,7 @@ def encode_error(error: BaseException, limit: int) -> bytes:
 
 
 def decode_reply(frame: bytes, result: Any, what: str) -> Any:
-    """The result of the call, or the error it ended with, raised."""
+    """Return the result of the call, or raise its error."""
     match _replies.decode(frame):
         case Raised(failure=failure):
             raise restore(failure)

@@ -27,7 +27,7 @@ from stoker.heartbeat.monitor import Liveness
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.heartbeat.service import HeartbeatReceiver
 from stoker.rpc.options import RegistrationOptions
-from stoker.rpc.registration import Verdict, register
+from stoker.rpc.registration import RegistrationVerdict, register
 from stoker.rpc.service import RpcService
 
 log = logging.getLogger(__name__)
@@ -153,9 +153,9 @@ class ResourceManagerLink:
             log.info("the resource manager was not notified: %s", error)
 
 
-def _verdict(answer: RegistrationAnswer) -> Verdict:
+def _verdict(answer: RegistrationAnswer) -> RegistrationVerdict:
     match answer:
         case Registered():
-            return Verdict.ACCEPTED
+            return RegistrationVerdict.ACCEPTED
         case Declined(final=final):
-            return Verdict.REJECTED if final else Verdict.REFUSED
+            return RegistrationVerdict.REJECTED if final else RegistrationVerdict.REFUSED

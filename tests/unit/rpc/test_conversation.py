@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.rpc.conversation import Answering, Conversation, Outbox
+from stoker.rpc.conversation import Conversation, ConversationServer, Outbox
 
 LIMIT = 256 * 1024
 
@@ -74,9 +74,9 @@ class Host:
                 self._news.clear()
 
 
-async def begun(here: Stream, there: Stream) -> tuple[Conversation, Host, Answering, Any]:
+async def begun(here: Stream, there: Stream) -> tuple[Conversation, Host, ConversationServer, Any]:
     host = Host()
-    answering = Answering(host.receive)
+    answering = ConversationServer(host.receive)
     serving = asyncio.create_task(answering.converse(there))
     return Conversation(here, lambda _: Broken()), host, answering, serving
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from stoker.core import errors
 from stoker.core.errors import DuplicateJob, NotFound, RemoteError, StokerError
 from stoker.core.values import Value
-from stoker.rpc.failure import Failure, describe, restore
+from stoker.rpc.failure import EncodedError, describe, restore
 
 
 def cross(error):
     encoded = msgspec.msgpack.encode(describe(error))
-    return restore(msgspec.msgpack.decode(encoded, type=Failure))
+    return restore(msgspec.msgpack.decode(encoded, type=EncodedError))
 
 
 TREE = [
@@ -58,7 +58,7 @@ def test_an_error_with_a_constructor_of_its_own_arrives():
 
 
 def test_an_unknown_kind_arrives_as_its_nearest_known_ancestor():
-    failure = Failure(kinds=("FromTheFuture", "NotFound", "StokerError"), message="m")
+    failure = EncodedError(kinds=("FromTheFuture", "NotFound", "StokerError"), message="m")
     assert type(restore(failure)) is NotFound
 
 
@@ -92,5 +92,5 @@ def test_errors_that_cannot_be_raised_again_arrive_as_remote_errors(error):
 @pytest.mark.parametrize("name", ["SystemExit", "KeyboardInterrupt", "print", "NoSuchThing"])
 def test_a_peer_cannot_make_us_raise_anything_but_errors(name):
     assert name == "NoSuchThing" or hasattr(builtins, name)
-    arrived = restore(Failure(kinds=(name,), message="m", arguments=()))
+    arrived = restore(EncodedError(kinds=(name,), message="m", arguments=()))
     assert type(arrived) is RemoteError

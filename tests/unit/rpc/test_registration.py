@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stoker.core.errors import CallTimedOut, RecipientUnreachable
 from stoker.rpc.options import RegistrationOptions
 from stoker.rpc.registration import (
-    Verdict,
+    RegistrationVerdict,
     after_error,
     after_refusal,
     after_timeout,
@@ -73,7 +73,7 @@ class Registrar:
 
 
 def judge(answer):
-    return Verdict[answer.upper()]
+    return RegistrationVerdict[answer.upper()]
 
 
 def test_an_attempt_that_times_out_is_repeated_with_twice_the_time():
