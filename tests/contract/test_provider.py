@@ -1,4 +1,4 @@
-"""Who starts task executors, on every implementation (RM-18, RM-19, SM-13)."""
+"""The contract of providers, on every implementation (RM-18, RM-19, SM-13)."""
 
 import asyncio
 import os
@@ -71,7 +71,9 @@ def is_there(pid: int) -> bool:
 # Both
 
 
-async def test_it_never_has_more_than_its_limit_and_says_so(kind: str, tmp_path: Path) -> None:
+async def test_a_provider_never_exceeds_its_limit_and_raises_a_conflict(
+    kind: str, tmp_path: Path
+) -> None:
     async with opened(kind, tmp_path) as provider:
         started = [await provider.start() for _ in range(provider.limit)]
         assert provider.alive() == tuple(started)
@@ -79,20 +81,20 @@ async def test_it_never_has_more_than_its_limit_and_says_so(kind: str, tmp_path:
             await provider.start()
 
 
-async def test_it_offers_something_exactly_when_it_can_start_something(
+async def test_a_provider_has_an_offer_exactly_when_it_can_start_executors(
     kind: str, tmp_path: Path
 ) -> None:
     async with opened(kind, tmp_path) as provider:
         assert (provider.offer is not None) == (provider.limit > 0)
 
 
-async def test_stopping_what_is_not_there_is_harmless(kind: str, tmp_path: Path) -> None:
+async def test_stopping_an_unknown_executor_is_harmless(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as provider:
         await provider.stop(ResourceId("nobody"))
         assert provider.alive() == ()
 
 
-async def test_nobody_is_told_of_an_end_that_did_not_happen(kind: str, tmp_path: Path) -> None:
+async def test_no_end_is_reported_that_did_not_happen(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as provider:
         waiting = asyncio.create_task(provider.next_end())
         await asyncio.sleep(0)
@@ -103,7 +105,7 @@ async def test_nobody_is_told_of_an_end_that_did_not_happen(kind: str, tmp_path:
 # Those that start something
 
 
-async def test_what_is_stopped_is_gone_and_told_once_and_makes_room(tmp_path: Path) -> None:
+async def test_a_stopped_executor_is_gone_reported_once_and_makes_room(tmp_path: Path) -> None:
     async with local(tmp_path) as provider:
         one, other = await provider.start(), await provider.start()
         pid = pid_of(provider, one)
@@ -115,7 +117,7 @@ async def test_what_is_stopped_is_gone_and_told_once_and_makes_room(tmp_path: Pa
         assert await provider.start() not in (one, other)
 
 
-async def test_a_death_is_told_with_its_reason(tmp_path: Path) -> None:
+async def test_a_death_is_reported_with_its_reason(tmp_path: Path) -> None:
     async with local(tmp_path) as provider:
         victim = await provider.start()
         os.kill(pid_of(provider, victim), signal.SIGKILL)
@@ -126,7 +128,7 @@ async def test_a_death_is_told_with_its_reason(tmp_path: Path) -> None:
         assert provider.alive() == ()
 
 
-async def test_a_start_that_fails_is_told_with_what_the_process_said(tmp_path: Path) -> None:
+async def test_a_failed_start_is_reported_with_the_output_of_the_process(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "raise SystemExit('no Java here')"]
     async with local(tmp_path, command) as provider:
         await provider.start()
@@ -136,7 +138,7 @@ async def test_a_start_that_fails_is_told_with_what_the_process_said(tmp_path: P
         assert "no Java here" in ended.reason
 
 
-async def test_what_cannot_be_started_at_all_raises(tmp_path: Path) -> None:
+async def test_a_command_that_cannot_be_started_raises(tmp_path: Path) -> None:
     provider = local(tmp_path)
     async with provider:
         provider.log_dir = tmp_path / "not" / "there"
@@ -145,7 +147,7 @@ async def test_what_cannot_be_started_at_all_raises(tmp_path: Path) -> None:
         assert provider.alive() == ()
 
 
-async def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+async def test_an_executor_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
     async with local(tmp_path, STUBBORN, grace=0.2) as provider:
         deaf = await provider.start()
         pid = pid_of(provider, deaf)
@@ -155,7 +157,7 @@ async def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
         assert not is_there(pid)
 
 
-async def test_nothing_is_left_when_it_closes(tmp_path: Path) -> None:
+async def test_no_process_is_left_when_the_provider_closes(tmp_path: Path) -> None:
     async with local(tmp_path) as provider:
         pids = [pid_of(provider, await provider.start()) for _ in range(LIMIT)]
     assert not any(is_there(pid) for pid in pids)
@@ -163,7 +165,9 @@ async def test_nothing_is_left_when_it_closes(tmp_path: Path) -> None:
         await provider.start()
 
 
-async def test_nothing_is_left_when_its_process_is_killed(tmp_path: Path) -> None:
+async def test_no_process_is_left_when_the_process_of_the_provider_is_killed(
+    tmp_path: Path,
+) -> None:
     program = textwrap.dedent(
         """
         import asyncio, random, sys

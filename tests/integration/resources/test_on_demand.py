@@ -44,13 +44,13 @@ def graph(seconds: float = 0.1, **more: object) -> JobGraph:
 
 
 async def is_running(client: AsyncClient, job_id: JobId) -> bool:
-    """Its task is; there are no regions to see before its master has begun."""
+    """Whether the task runs; no regions are shown before the job master has started."""
     regions = (await client.job(job_id)).regions
     return [region.current.state for region in regions] == [ExecutionState.RUNNING]
 
 
 class Watched:
-    """The task executors that the master ever had, by their pids."""
+    """Pids of all task executors that the master has had."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -97,10 +97,10 @@ async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 
 
 @pytest.mark.timeout(240)
-async def test_executors_come_with_the_need_and_go_with_it(
+async def test_executors_are_started_when_needed_and_released_afterwards(
     client: AsyncClient, watched: Watched
 ) -> None:
-    """RM-18, SM-03, SM-11, SM-13"""
+    """Shows RM-18, SM-03, SM-11 and SM-13."""
     assert watched.look() == []
     first = await client.submit(graph(seconds=2, queue="nightly"))
     second = await client.submit(graph(queue="nightly"))
@@ -121,10 +121,10 @@ async def test_executors_come_with_the_need_and_go_with_it(
 
 
 @pytest.mark.timeout(240)
-async def test_one_that_is_killed_is_noticed_and_replaced(
+async def test_a_killed_executor_is_noticed_and_replaced(
     client: AsyncClient, watched: Watched
 ) -> None:
-    """RM-12, RM-18"""
+    """Shows RM-12 and RM-18."""
     again = RestartPolicy(strategy="fixed-delay", attempts=5, delay_seconds=0.1)
     submitted = await client.submit(graph(seconds=3, restart=again))
 
@@ -140,10 +140,10 @@ async def test_one_that_is_killed_is_noticed_and_replaced(
 
 
 @pytest.mark.timeout(240)
-async def test_a_job_that_nothing_could_serve_fails_with_the_reason(
+async def test_a_job_whose_slots_cannot_exist_fails_with_the_reason(
     client: AsyncClient, watched: Watched
 ) -> None:
-    """POOL-06, RM-16"""
+    """Shows POOL-06 and RM-16."""
     submitted = await client.submit(graph(profile=ResourceProfile(cores=4096)))
     assert await client.wait(submitted.job_id) is JobStatus.FAILED
     details = await client.job(submitted.job_id)
@@ -152,7 +152,7 @@ async def test_a_job_that_nothing_could_serve_fails_with_the_reason(
 
 
 @pytest.mark.timeout(240)
-async def test_a_drained_one_finishes_its_task_and_ends(
+async def test_a_drained_executor_finishes_its_task_and_stops(
     client: AsyncClient, watched: Watched
 ) -> None:
     submitted = await client.submit(graph(seconds=3))

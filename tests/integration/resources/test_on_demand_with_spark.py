@@ -42,7 +42,7 @@ def graph(**more: object) -> JobGraph:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Nobody but the master starts task executors."""
+    """A cluster whose task executors are started by the master alone."""
     with LocalCluster(tmp_path / "cluster", tied=True) as local:
         local.start(masters=1, task_executors=0, configuration=json.dumps(CONFIGURATION))
         local.wait_until_ready()
@@ -50,7 +50,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 def others(cluster: LocalCluster) -> list[ProcessRecord]:
-    """All that descends from the cluster but its master."""
+    """All descendant processes of the cluster except its master."""
     masters = {record.pid for record in cluster.state.masters} if cluster.state else set()
     return [record for record in processes_of(cluster.directory) if record.pid not in masters]
 
@@ -59,10 +59,10 @@ def others(cluster: LocalCluster) -> list[ProcessRecord]:
     os.environ.get("STOKER_CHAOS") != "long", reason="long; test_on_demand is short"
 )
 @pytest.mark.timeout(420)
-def test_task_executors_come_when_jobs_need_them_and_go_with_the_need_and_with_the_master(
+def test_task_executors_are_started_on_demand_and_end_with_the_need_or_with_the_master(
     cluster: LocalCluster,
 ) -> None:
-    """RM-18, SM-03, SM-11; a job that nothing could ever serve ends with the reason (POOL-07)."""
+    """A job that nothing could ever serve ends with the reason (POOL-07, RM-18, SM-03, SM-11)."""
     client = BlockingClient(cluster.masters)
     assert others(cluster) == []
 

@@ -87,7 +87,7 @@ def started(
     return job, deployments(commands)
 
 
-def former(state: ExecutionState | None = None) -> dict[RegionId, PreviousAttempt]:
+def previous(state: ExecutionState | None = None) -> dict[RegionId, PreviousAttempt]:
     attempt = AttemptId("e" * 32)
     outcome = None
     if state is not None:

@@ -1,4 +1,4 @@
-"""A job master that really answers, with a task executor that notes what it is told."""
+"""A real job master with a fake task executor that records its calls."""
 
 import asyncio
 import random
@@ -40,7 +40,7 @@ SLOT = AllocationId("slot")
 GRAPH = build_graph(job_id=JOB)
 
 
-class NotingExecutor(FakeExecutor):
+class RecordingExecutor(FakeExecutor):
     def __init__(self) -> None:
         super().__init__()
         self.has: list[AttemptId] = []
@@ -73,7 +73,7 @@ class Stage:
     def __init__(self) -> None:
         self.network = MemoryNetwork()
         self.coordinator = MemoryCoordination().session()
-        self.executor = NotingExecutor()
+        self.executor = RecordingExecutor()
         self.retrieval = LeaderRetrieval(self.coordinator, "resource_manager")
 
     @asynccontextmanager
@@ -128,7 +128,7 @@ class Stage:
 
     @asynccontextmanager
     async def next_life(self) -> AsyncIterator[TaskExecutorIntroduction]:
-        async with self.network.service("executor-again").running(NotingExecutor()) as address:
+        async with self.network.service("executor-again").running(RecordingExecutor()) as address:
             first = self.introduction("life-2")
             yield msgspec.structs.replace(first, address=address)
 

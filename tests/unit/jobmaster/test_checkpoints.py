@@ -1,4 +1,4 @@
-"""The history of a job's checkpoints. CKPT-08, CKPT-10, CKPT-19."""
+"""The history of a job's checkpoints (CKPT-08, CKPT-10, CKPT-19)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ def batch(number: int) -> BatchFigures:
     return BatchFigures(batch_id=number, at=number * 10, rows=1, duration_ms=5)
 
 
-def test_every_committed_batch_counts_once_however_often_it_is_told():
+def test_every_committed_batch_counts_once_however_often_it_is_reported():
     history = CheckpointHistory([A], 10)
     history.batches_committed(A, [batch(0), batch(1)])
     history.batches_committed(A, [batch(0), batch(1), batch(2)])
@@ -23,7 +23,7 @@ def test_every_committed_batch_counts_once_however_often_it_is_told():
     assert [entry.figures.batch_id for entry in shown.history if entry.figures] == [2, 1, 0]
 
 
-def test_a_savepoint_is_in_progress_and_then_taken_or_failed():
+def test_a_savepoint_is_in_progress_and_then_completed_or_failed():
     history = CheckpointHistory([A], 10)
     history.savepoint_started("x", CheckpointKind.SAVEPOINT, 1)
     assert history.view().counts.in_progress == 1
@@ -38,7 +38,7 @@ def test_a_savepoint_is_in_progress_and_then_taken_or_failed():
     assert (shown.counts.in_progress, shown.counts.completed, shown.counts.failed) == (0, 1, 1)
 
 
-def test_a_history_of_none_keeps_the_latest_alone():
+def test_a_history_of_size_zero_keeps_only_the_latest_entries():
     history = CheckpointHistory([A], 0)
     history.batches_committed(A, [batch(0)])
     shown = history.view()
@@ -52,10 +52,10 @@ TOLD = st.lists(
 """Batches of two queries, in any order and repeated; None is a savepoint."""
 
 
-def tell(history: CheckpointHistory, told: list[tuple[RegionId, int] | None]) -> list[int]:
-    """The numbers that were given, in this order."""
+def report_all(history: CheckpointHistory, reports: list[tuple[RegionId, int] | None]) -> list[int]:
+    """Ids of the checkpoints and savepoints, in this order."""
     ids: list[int] = []
-    for number, each in enumerate(told):
+    for number, each in enumerate(reports):
         if each is None:
             history.savepoint_started(f"s{number}", CheckpointKind.SAVEPOINT, number)
             history.savepoint_completed(f"s{number}", SavepointTaken(path="/s"), number)
@@ -73,39 +73,39 @@ def tell(history: CheckpointHistory, told: list[tuple[RegionId, int] | None]) ->
 
 @given(TOLD)
 def test_ids_of_checkpoints_and_savepoints_grow_and_the_history_is_bounded(
-    told: list[tuple[RegionId, int] | None],
+    reports: list[tuple[RegionId, int] | None],
 ):
-    """CKPT-01"""
+    """Shows CKPT-01."""
     history = CheckpointHistory([A, B], 5)
-    ids = tell(history, told)
+    ids = report_all(history, reports)
     assert ids == sorted(set(ids))
     assert len(history.view().history) <= 5
 
 
 @given(TOLD, st.integers(0, 9))
-def test_a_new_leader_that_hears_of_all_queries_counts_on_above_all_earlier_ids(
-    told: list[tuple[RegionId, int] | None], further: int
+def test_ids_under_a_new_leader_exceed_all_earlier_ids_once_all_queries_have_reported(
+    reports: list[tuple[RegionId, int] | None], further: int
 ):
-    """CKPT-10"""
+    """Shows CKPT-10."""
     # Batches come in order, each once: that is what one leader hears of a query that runs.
     in_order: list[tuple[RegionId, int] | None] = []
     batches = {A: 0, B: 0}
-    for each in told:
+    for each in reports:
         if each is None:
             in_order.append(None)
         else:
             in_order.append((each[0], batches[each[0]]))
             batches[each[0]] += 1
-    former = CheckpointHistory([A, B], 5)
-    earlier = tell(former, in_order)
+    previous = CheckpointHistory([A, B], 5)
+    earlier = report_all(previous, in_order)
     later = CheckpointHistory([A, B], 5)
-    later.savepoints_started = former.savepoints_started
-    tell(later, [(region, last - 1) for region, last in batches.items() if last])
-    ids = tell(later, [(A, batches[A] + number) for number in range(further)])
+    later.savepoints_started = previous.savepoints_started
+    report_all(later, [(region, last - 1) for region, last in batches.items() if last])
+    ids = report_all(later, [(A, batches[A] + number) for number in range(further)])
     assert all(number > max(earlier, default=0) for number in ids)
 
 
-def test_a_savepoint_in_progress_has_a_number_of_its_own():
+def test_a_savepoint_in_progress_has_its_own_id():
     history = CheckpointHistory([A], 10)
     history.batches_committed(A, [batch(0)])
     history.savepoint_started("x", CheckpointKind.SAVEPOINT, 1)

@@ -1,4 +1,4 @@
-"""A job master and the task executors that come to it, on virtual time (JM-*)."""
+"""A job master and its task executors, on virtual time (JM-*)."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ def outcome_of(
     )
 
 
-def test_an_executor_with_another_jobs_id_is_declined_for_good() -> None:
+def test_an_executor_that_names_another_job_is_declined_finally() -> None:
     async def story(stage: Stage) -> None:
         wrong = stage.introduction(job_id=JobId("f" * 32))
         answer = await stage.master.register_task_executor(wrong)
@@ -37,13 +37,13 @@ def test_an_executor_with_another_jobs_id_is_declined_for_good() -> None:
 def test_slots_of_an_executor_that_is_not_registered_are_refused() -> None:
     async def story(stage: Stage) -> None:
         with pytest.raises(NotFound, match="is not registered"):
-            await stage.master.offer_slots(InstanceId("stranger"), (SLOT,))
+            await stage.master.offer_slots(InstanceId("unknown"), (SLOT,))
 
     play(story)
 
 
-def test_registering_again_has_no_side_effect_and_a_new_life_replaces_the_old() -> None:
-    """JM-07"""
+def test_a_repeated_registration_changes_nothing_and_a_new_instance_replaces_the_old() -> None:
+    """Shows JM-07."""
 
     async def story(stage: Stage) -> None:
         first = await stage.deploy()
@@ -60,8 +60,8 @@ def test_registering_again_has_no_side_effect_and_a_new_life_replaces_the_old() 
     play(story)
 
 
-def test_a_former_life_that_still_answers_is_replaced_when_its_lease_is_over() -> None:
-    """JM-07, design invariant 3: that somebody has its name does not prove its death."""
+def test_a_previous_instance_that_still_answers_is_replaced_when_its_lease_has_run_out() -> None:
+    """A new process with its name does not prove its death (JM-07, design invariant 3)."""
 
     async def story(stage: Stage) -> None:
         await stage.deploy()
@@ -76,8 +76,8 @@ def test_a_former_life_that_still_answers_is_replaced_when_its_lease_is_over() -
     play(story)
 
 
-def test_heartbeats_name_the_slots_that_are_held_there() -> None:
-    """JM-10"""
+def test_heartbeats_list_the_slots_that_the_job_holds_at_the_executor() -> None:
+    """Shows JM-10."""
 
     async def story(stage: Stage) -> None:
         await stage.deploy()
@@ -87,8 +87,8 @@ def test_heartbeats_name_the_slots_that_are_held_there() -> None:
     play(story)
 
 
-def test_an_attempt_that_is_missing_is_forbidden_first_and_then_failed() -> None:
-    """JM-11"""
+def test_a_missing_attempt_is_cancelled_first_and_then_failed() -> None:
+    """Shows JM-11."""
 
     async def story(stage: Stage) -> None:
         attempt = await stage.deploy()
@@ -100,8 +100,8 @@ def test_an_attempt_that_is_missing_is_forbidden_first_and_then_failed() -> None
     play(story)
 
 
-def test_an_introduction_that_was_overtaken_by_a_deployment_fails_nothing() -> None:
-    """JM-11: its list of attempts is older than the attempt."""
+def test_an_introduction_overtaken_by_a_deployment_fails_no_attempt() -> None:
+    """The list of attempts in the introduction is older than the attempt (JM-11)."""
 
     async def story(stage: Stage) -> None:
         await stage.deploy()
@@ -114,24 +114,24 @@ def test_an_introduction_that_was_overtaken_by_a_deployment_fails_nothing() -> N
 
 
 def test_an_attempt_that_nobody_deployed_is_cancelled() -> None:
-    """JM-11"""
+    """Shows JM-11."""
 
     async def story(stage: Stage) -> None:
-        stranger = HeldAttempt(
+        unknown = HeldAttempt(
             region=RegionId("out"),
             attempt=AttemptId("f" * 32),
             number=0,
             allocation=SLOT,
             state=ExecutionState.RUNNING,
         )
-        await stage.master.register_task_executor(stage.introduction(attempts=(stranger,)))
+        await stage.master.register_task_executor(stage.introduction(attempts=(unknown,)))
         await asyncio.sleep(0.1)
-        assert stage.executor.cancelled == [stranger.attempt]
+        assert stage.executor.cancelled == [unknown.attempt]
 
     play(story)
 
 
-def test_a_slot_that_has_gone_is_not_tried_again_and_costs_no_restart() -> None:
+def test_a_deployment_to_a_freed_slot_is_not_retried_and_costs_no_restart() -> None:
     async def story(stage: Stage) -> None:
         stage.executor.slot_is_there = False
         await stage.admit()
@@ -142,7 +142,7 @@ def test_a_slot_that_has_gone_is_not_tried_again_and_costs_no_restart() -> None:
     play(story)
 
 
-def test_a_deployment_that_got_lost_is_sent_again() -> None:
+def test_a_lost_deployment_is_sent_again() -> None:
     async def story(stage: Stage) -> None:
         await stage.master.register_task_executor(stage.introduction())
         await asyncio.sleep(0.1)
@@ -157,8 +157,10 @@ def test_a_deployment_that_got_lost_is_sent_again() -> None:
     play(story)
 
 
-def test_a_silent_executor_is_replaced_only_after_the_lease_that_was_acknowledged_last() -> None:
-    """JM-04: also when it was back in between, with its leases renewed."""
+def test_attempts_of_a_silent_executor_are_replaced_only_after_the_last_acknowledged_lease() -> (
+    None
+):
+    """This holds also if it returned in between and renewed its leases (JM-04)."""
 
     async def story(stage: Stage) -> None:
         await stage.deploy()
@@ -178,7 +180,7 @@ def test_a_silent_executor_is_replaced_only_after_the_lease_that_was_acknowledge
 
 
 @pytest.mark.parametrize(("labels", "restarts"), [({"cause": NEIGHBOUR}, 0), ({}, 1)])
-def test_an_attempt_that_was_ended_for_another_jobs_sake_begins_again_at_no_charge(
+def test_an_attempt_ended_because_of_another_job_is_retried_without_counting_a_restart(
     labels: dict[str, str], restarts: int
 ) -> None:
     async def story(stage: Stage) -> None:
@@ -188,12 +190,12 @@ def test_an_attempt_that_was_ended_for_another_jobs_sake_begins_again_at_no_char
         await asyncio.sleep(3)
         assert len(stage.executor.has) == 2
         assert stage.job.graph.restarts == restarts
-        assert stage.failures == ["SparkServerDied"], "the history tells of it all the same"
+        assert stage.failures == ["SparkServerDied"], "the history has it all the same"
 
     play(story)
 
 
-def test_a_slot_goes_back_with_the_answer_to_its_own_executor() -> None:
+def test_a_surplus_slot_is_returned_in_the_answer_to_its_own_executor() -> None:
     async def story(stage: Stage) -> None:
         finished = outcome_of(await stage.deploy(), ExecutionState.FINISHED)
         assert await stage.master.attempt_ended(LIFE, finished, None) == (SLOT,)
@@ -204,7 +206,7 @@ def test_a_slot_goes_back_with_the_answer_to_its_own_executor() -> None:
     play(story)
 
 
-def test_a_state_that_is_told_with_the_end_counts_from_when_it_began() -> None:
+def test_a_state_reported_with_the_outcome_keeps_its_own_timestamp() -> None:
     async def story(stage: Stage) -> None:
         attempt = await stage.deploy()
         running = AttemptReport(instance=LIFE, attempt=attempt, state=ExecutionState.RUNNING, at=7)
@@ -216,8 +218,8 @@ def test_a_state_that_is_told_with_the_end_counts_from_when_it_began() -> None:
     play(story)
 
 
-def test_slots_that_come_with_the_introduction_are_taken_or_declined() -> None:
-    """POOL-04"""
+def test_slots_offered_with_the_introduction_are_accepted_or_declined() -> None:
+    """Shows POOL-04."""
 
     async def story(stage: Stage) -> None:
         offer = msgspec.structs.replace(
@@ -232,7 +234,7 @@ def test_slots_that_come_with_the_introduction_are_taken_or_declined() -> None:
     play(story)
 
 
-def test_a_slot_that_nobody_asks_for_goes_back_by_a_call() -> None:
+def test_a_surplus_slot_of_another_executor_is_returned_by_a_call() -> None:
     async def story(stage: Stage) -> None:
         finished = outcome_of(await stage.deploy(), ExecutionState.FINISHED)
         assert await stage.master.attempt_ended(InstanceId("another"), finished, None) == ()

@@ -1,4 +1,4 @@
-"""Enrichers from plug-ins label failures, and nothing that they do harms the job."""
+"""Enrichers from plug-ins label failures and never harm the job."""
 
 import sys
 import threading
@@ -44,14 +44,14 @@ class Hanging:
         return {"a": "too late"}
 
 
-async def test_labels_of_plugins_are_joined() -> None:
-    """FAIL-11"""
+async def test_labels_of_several_plugins_are_merged() -> None:
+    """Shows FAIL-11."""
     plugins = {"one": Giving({"a"}, {"a": "1"}), "two": Giving({"b"}, {"b": "2"})}
     assert await Enrichers(plugins=plugins).plugin_labels(RECORD) == {"a": "1", "b": "2"}
 
 
-async def test_what_throws_is_undeclared_or_taken_is_dropped() -> None:
-    """FAIL-12"""
+async def test_undeclared_duplicate_and_failed_labels_are_dropped() -> None:
+    """Shows FAIL-12."""
     plugins = {
         "raising": Raising(),
         "good": Giving({"a"}, {"a": "1"}),
@@ -63,8 +63,8 @@ async def test_what_throws_is_undeclared_or_taken_is_dropped() -> None:
     assert await Enrichers(plugins=plugins).plugin_labels(RECORD) == {"a": "1"}
 
 
-async def test_one_that_hangs_costs_its_labels_and_no_more_than_its_time() -> None:
-    """FAIL-12"""
+async def test_a_hanging_plugin_costs_its_labels_and_no_more_than_the_timeout() -> None:
+    """Shows FAIL-12."""
     hanging = Hanging()
     plugins = {"good": Giving({"b"}, {"b": "1"}), "hanging": hanging}
     try:
@@ -76,16 +76,16 @@ async def test_one_that_hangs_costs_its_labels_and_no_more_than_its_time() -> No
         hanging.release.set()
 
 
-def test_the_built_in_one_labels_at_once_unless_it_is_left_out() -> None:
-    """FAIL-11"""
+def test_the_built_in_enricher_labels_at_once_unless_it_is_disabled() -> None:
+    """Shows FAIL-11."""
     lost = Failure(error="TaskExecutorLost", message="gone")
     assert Enrichers().label_now(lost).labels == {"cause": "task-executor-lost"}
     assert load_enrichers((), timedelta(seconds=1)).label_now(lost).labels == {}
     assert load_enrichers(("cause",), timedelta(seconds=1)).label_now(lost).labels
 
 
-def test_only_what_is_named_and_can_be_loaded_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FAIL-11"""
+def test_only_named_plugins_that_can_be_loaded_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shows FAIL-11."""
     group = "stoker.failure_enrichers"
     monkeypatch.setitem(sys.modules, "plugin_for_test", _module())  # type: ignore[arg-type]
     entries = EntryPoints(

@@ -26,8 +26,8 @@ from unit.jobmaster.graphs import (
     ended,
     execution,
     executor_lost,
-    former,
     graph_of,
+    previous,
     slot,
     started,
 )
@@ -63,7 +63,7 @@ def test_a_region_waits_for_the_materialized_vertex_that_it_reads() -> None:
 
 
 def test_streaming_regions_start_together_or_not_at_all() -> None:
-    """JM-13"""
+    """Shows JM-13."""
     job, none = started(graph_of("one", "two", streaming=True), slots=1)
     assert none == []
     _, commands = job.slots_offered([slot(1)], 5)
@@ -71,7 +71,7 @@ def test_streaming_regions_start_together_or_not_at_all() -> None:
 
 
 def test_surplus_slots_are_declined_and_a_repeated_offer_is_accepted_again() -> None:
-    """POOL-04"""
+    """Shows POOL-04."""
     job, [deploy] = started(graph_of("out"))
     accepted, commands = job.slots_offered([slot(0), slot(1)], 5)
     assert accepted == [deploy.slot.allocation]
@@ -89,8 +89,8 @@ def test_without_a_restart_strategy_a_failure_ends_the_job_with_its_cause() -> N
     assert job.details().failures[0].attempt == one.attempt
 
 
-def test_a_failed_region_restarts_after_the_delay_while_others_go_on() -> None:
-    """FAIL-07, JM-17"""
+def test_a_failed_region_restarts_after_the_delay_while_others_continue() -> None:
+    """Shows FAIL-07 and JM-17."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=2)
     job, [one, two] = started(graph_of("one", "two"), policy, slots=2)
     _, commands = job.attempt_ended(ended(one, ExecutionState.FAILED, BOOM), 6)
@@ -105,16 +105,16 @@ def test_a_failed_region_restarts_after_the_delay_while_others_go_on() -> None:
     assert job.status is JobStatus.FAILING
 
 
-def test_a_failure_that_a_retry_cannot_help_is_not_retried() -> None:
-    """FAIL-08"""
+def test_a_failure_that_a_retry_cannot_fix_is_not_retried() -> None:
+    """Shows FAIL-08."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=5)
     job, [deploy] = started(graph_of("out"), policy)
     job.attempt_ended(ended(deploy, ExecutionState.FAILED, HOPELESS), 6)
     assert job.status is JobStatus.FAILED
 
 
-def test_a_lost_executor_takes_its_slots_and_fails_its_attempts() -> None:
-    """JM-04, POOL-09"""
+def test_the_loss_of_an_executor_removes_its_slots_and_fails_its_attempts() -> None:
+    """Shows JM-04 and POOL-09."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=0)
     job, [deploy] = started(graph_of("out"), policy)
     [restart] = executor_lost(job, deploy.slot.instance, 6)
@@ -125,15 +125,15 @@ def test_a_lost_executor_takes_its_slots_and_fails_its_attempts() -> None:
     assert deployments(commands)[0].slot.resource_id == "other"
 
 
-def test_cancel_before_anything_was_deployed_ends_the_job_at_once() -> None:
+def test_cancelling_before_any_deployment_ends_the_job_at_once() -> None:
     job = execution(graph_of("out"))
     job.start({}, cancel_wanted=False, now=3)
     assert job.cancel(4) == []
     assert job.status is JobStatus.CANCELED
 
 
-def test_cancel_waits_for_what_still_runs_and_wins_over_a_late_success() -> None:
-    """JM-16"""
+def test_cancelling_waits_for_running_attempts_and_wins_over_a_late_success() -> None:
+    """Shows JM-16."""
     job, [deploy] = started(graph_of("out"))
     assert job.cancel(5) == [CancelAttempt(deploy.attempt, deploy.slot)]
     assert job.status is JobStatus.CANCELLING
@@ -142,20 +142,20 @@ def test_cancel_waits_for_what_still_runs_and_wins_over_a_late_success() -> None
 
 
 def test_a_report_of_another_attempt_changes_nothing() -> None:
-    """JM-14"""
+    """Shows JM-14."""
     job, [deploy] = started(graph_of("out"))
-    stranger = AttemptId("f" * 32)
-    assert not job.attempt_changed(stranger, ExecutionState.RUNNING, 5)
+    unknown = AttemptId("f" * 32)
+    assert not job.attempt_changed(unknown, ExecutionState.RUNNING, 5)
     outcome = AttemptOutcome(
-        job_id=JOB, region=deploy.region, attempt=stranger, state=ExecutionState.FINISHED, at=5
+        job_id=JOB, region=deploy.region, attempt=unknown, state=ExecutionState.FINISHED, at=5
     )
     assert job.attempt_ended(outcome, 5) == (False, [])
     assert job.status is JobStatus.RUNNING
 
 
-def test_a_new_master_waits_for_attempts_of_the_former_one_and_adopts_them() -> None:
+def test_a_new_master_waits_for_attempts_of_the_previous_one_and_adopts_them() -> None:
     job = execution(graph_of("out"))
-    assert job.start(former(), cancel_wanted=False, now=3) == []
+    assert job.start(previous(), cancel_wanted=False, now=3) == []
     assert job.status is JobStatus.RECONCILING
     accepted, commands = job.slots_offered([slot(0)], 4)
     assert (accepted, commands) == ([slot(0).allocation], [])
@@ -166,14 +166,14 @@ def test_a_new_master_waits_for_attempts_of_the_former_one_and_adopts_them() -> 
 
 def test_a_region_whose_outcome_is_on_record_never_runs_again() -> None:
     job = execution(graph_of("out"))
-    commands = job.start(former(ExecutionState.FINISHED), cancel_wanted=False, now=3)
+    commands = job.start(previous(ExecutionState.FINISHED), cancel_wanted=False, now=3)
     assert deployments(commands) == []
     assert job.status is JobStatus.FINISHED
 
 
-def test_a_job_whose_cancel_was_on_record_ends_as_canceled() -> None:
+def test_a_job_with_a_recorded_cancellation_ends_as_canceled() -> None:
     job = execution(graph_of("out"))
-    commands = job.start(former(), cancel_wanted=True, now=3)
+    commands = job.start(previous(), cancel_wanted=True, now=3)
     assert commands == [CancelAttempt(AttemptId("e" * 32), slot(0))]
     job.attempt_failed(AttemptId("e" * 32), BOOM, 4)
     assert job.status is JobStatus.CANCELED
@@ -224,7 +224,7 @@ def test_whatever_happens_the_invariants_hold(
 
 
 class _World:
-    """Plays the task executors: what is deployed runs until an event ends it."""
+    """Stands in for the task executors: a deployed attempt runs until an event ends it."""
 
     def __init__(self, job: ExecutionGraph) -> None:
         self.job = job
@@ -310,7 +310,7 @@ class _World:
                 self.end(deploy, ExecutionState.FINISHED, None, now)
 
 
-def test_an_outcome_that_is_told_again_changes_nothing() -> None:
+def test_a_repeated_outcome_changes_nothing() -> None:
     job, [deploy] = started(graph_of("one", "two"))
     outcome = ended(deploy, ExecutionState.FINISHED)
     job.attempt_ended(outcome, 6)
@@ -326,7 +326,7 @@ def test_slots_that_are_offered_after_the_end_are_declined() -> None:
 
 
 def test_slots_are_accepted_and_kept_while_the_job_waits_to_restart() -> None:
-    """JM-09"""
+    """Shows JM-09."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=60)
     job, [deploy] = started(graph_of("out"), policy)
     [restart] = executor_lost(job, deploy.slot.instance, 6)
@@ -337,7 +337,7 @@ def test_slots_are_accepted_and_kept_while_the_job_waits_to_restart() -> None:
     assert again.slot.resource_id == "other"
 
 
-def test_cancel_while_restarting_ends_the_job_and_gives_its_slot_back() -> None:
+def test_cancelling_while_restarting_ends_the_job_and_releases_its_slot() -> None:
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=60)
     job, [deploy] = started(graph_of("out"), policy)
     _, [restart] = job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6)
@@ -347,7 +347,7 @@ def test_cancel_while_restarting_ends_the_job_and_gives_its_slot_back() -> None:
     assert job.restart_due(restart.region, restart.attempt, 66) == []
 
 
-def test_a_slot_that_is_not_there_any_more_costs_a_new_slot_and_not_the_job() -> None:
+def test_a_slot_that_no_longer_exists_is_replaced_without_failing_the_job() -> None:
     job, [deploy] = started(graph_of("out"))
     assert job.deployment_refused(deploy.attempt, 6) == []
     assert (job.status, len(job.failures), job.slots_held) == (JobStatus.RUNNING, 0, 0)
@@ -356,24 +356,24 @@ def test_a_slot_that_is_not_there_any_more_costs_a_new_slot_and_not_the_job() ->
     assert (again.attempt != deploy.attempt, again.number) == (True, 1)
 
 
-def test_a_refused_deployment_of_a_job_that_is_being_cancelled_ends_it() -> None:
+def test_a_refused_deployment_ends_a_job_that_is_being_cancelled() -> None:
     job, [deploy] = started(graph_of("out"))
     job.cancel(6)
     job.deployment_refused(deploy.attempt, 7)
     assert job.status is JobStatus.CANCELED
 
 
-def test_a_recorded_cancel_with_recorded_outcomes_ends_at_once() -> None:
+def test_a_recorded_cancellation_with_recorded_outcomes_ends_the_job_at_once() -> None:
     job = execution(graph_of("out"))
-    job.start(former(ExecutionState.FINISHED), cancel_wanted=True, now=3)
+    job.start(previous(ExecutionState.FINISHED), cancel_wanted=True, now=3)
     assert job.status is JobStatus.CANCELED
 
 
-def test_a_failure_on_record_is_answered_by_the_strategy_while_others_reconcile() -> None:
+def test_a_recorded_failure_restarts_its_region_while_other_regions_reconcile() -> None:
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=0)
     job = execution(graph_of("other", "out"), policy)
     other = PreviousAttempt(attempt=AttemptId("d" * 32), number=0, slot=slot(1))
-    records = {**former(ExecutionState.FAILED), RegionId("other"): other}
+    records = {**previous(ExecutionState.FAILED), RegionId("other"): other}
     [restart] = job.start(records, cancel_wanted=False, now=3)
     assert isinstance(restart, RestartAfter)
     assert job.status is JobStatus.RESTARTING
@@ -382,7 +382,7 @@ def test_a_failure_on_record_is_answered_by_the_strategy_while_others_reconcile(
     assert job.status is JobStatus.RUNNING
 
 
-def test_a_streaming_job_with_a_part_of_its_slots_starves() -> None:
+def test_a_streaming_job_with_only_some_of_its_slots_starves() -> None:
     job, none = started(graph_of("one", "two", streaming=True), slots=1)
     assert none == []
     assert job.is_starving
@@ -390,9 +390,9 @@ def test_a_streaming_job_with_a_part_of_its_slots_starves() -> None:
     assert not job.is_starving
 
 
-def test_an_attempt_of_an_earlier_leader_that_came_to_nothing_costs_no_restart() -> None:
+def test_a_lost_attempt_of_a_previous_leader_costs_no_restart() -> None:
     job = execution(graph_of("out"))
-    job.start(former(), cancel_wanted=False, now=3)
+    job.start(previous(), cancel_wanted=False, now=3)
     job.previous_attempt_lost(AttemptId("e" * 32), BOOM, 4)
     assert job.status is JobStatus.RUNNING
     assert job.slots_needed() == 1
@@ -401,9 +401,9 @@ def test_an_attempt_of_an_earlier_leader_that_came_to_nothing_costs_no_restart()
     assert job.details().failures[0].failure == BOOM
 
 
-def test_an_attempt_that_its_stopped_executor_ended_is_begun_again_by_the_next_leader() -> None:
+def test_an_attempt_ended_by_its_stopped_executor_is_restarted_by_the_next_leader() -> None:
     job = execution(graph_of("out"))
-    recorded = former(ExecutionState.CANCELED)
+    recorded = previous(ExecutionState.CANCELED)
     job.start(recorded, cancel_wanted=False, now=3)
     assert job.status is JobStatus.RUNNING
     _, commands = job.slots_offered([slot(7)], 5)

@@ -1,4 +1,4 @@
-"""When a task executor counts as gone."""
+"""Connections to task executors, and when one of them counts as gone."""
 
 from datetime import timedelta
 from typing import Any
@@ -30,14 +30,14 @@ from stoker.jobmaster.options import JobMasterOptions
         ("grpc://127.0.0.1:7000/x", Liveness.TIMEOUT, False),
     ],
 )
-def test_only_a_refusal_on_this_machine_proves_a_death(
+def test_only_a_connection_refused_on_this_machine_proves_a_death(
     address: str, liveness: Liveness, proof: bool
 ) -> None:
     assert is_proof_of_death(address, liveness) is proof
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6))
-def test_without_proof_nothing_is_replaced_before_the_lease_has_surely_run_out(
+def test_without_proof_no_attempt_is_replaced_before_its_lease_has_certainly_run_out(
     acknowledged_at: float, later: float
 ) -> None:
     lease = LeaseOptions()
@@ -54,7 +54,7 @@ def test_without_proof_nothing_is_replaced_before_the_lease_has_surely_run_out(
     assert now + wait.total_seconds() >= safe - 1e-3
 
 
-def test_with_proof_only_the_grace_time_is_waited() -> None:
+def test_with_proof_of_death_only_the_grace_period_is_waited_for() -> None:
     options = JobMasterOptions()
     assert (
         wait_before_replacing(
@@ -65,29 +65,29 @@ def test_with_proof_only_the_grace_time_is_waited() -> None:
 
 
 class Rpc:
-    """Notes whom it connects to."""
+    """Records the addresses to which it connects."""
 
     def __init__(self) -> None:
-        self.greeted: list[str] = []
+        self.connected: list[str] = []
         self.is_cut = False
 
     async def connect(self, address: str, _gateway: type) -> object:
-        self.greeted.append(address)
+        self.connected.append(address)
         if self.is_cut:
             raise RecipientUnreachable("nobody is there")
         return object()
 
 
-async def test_a_task_executor_is_greeted_once_for_all_jobs():
+async def test_a_task_executor_gets_one_handshake_for_all_jobs():
     rpc: Any = Rpc()
     reached = ExecutorConnections()
     first = await reached.connect(rpc, "mem://a/life-1")
     assert await reached.connect(rpc, "mem://a/life-1") is first
     assert await reached.connect(rpc, "mem://a/life-2") is not first
-    assert rpc.greeted == ["mem://a/life-1", "mem://a/life-2"]
+    assert rpc.connected == ["mem://a/life-1", "mem://a/life-2"]
 
 
-async def test_one_that_was_not_reached_is_greeted_again():
+async def test_a_failed_handshake_is_repeated():
     rpc: Any = Rpc()
     rpc.is_cut = True
     reached = ExecutorConnections()
@@ -95,4 +95,4 @@ async def test_one_that_was_not_reached_is_greeted_again():
         await reached.connect(rpc, "mem://a/life")
     rpc.is_cut = False
     await reached.connect(rpc, "mem://a/life")
-    assert len(rpc.greeted) == 2
+    assert len(rpc.connected) == 2

@@ -1,4 +1,4 @@
-"""Which regions restart with a failed one, and what is remembered of it all."""
+"""Failures of a job: which regions restart, the history and the causes."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def reading_job() -> tuple[ExecutionGraph, Attempt, Attempt]:
     return job, one, two
 
 
-def test_a_damaged_result_is_computed_again_and_its_readers_start_over() -> None:
+def test_a_damaged_result_is_recomputed_and_its_readers_restart() -> None:
     job, one, two = reading_job()
     commands = job.attempt_failed(one.id, DAMAGED, 6)
     [restart] = [command for command in commands if isinstance(command, RestartAfter)]
@@ -44,15 +44,15 @@ def test_a_damaged_result_is_computed_again_and_its_readers_start_over() -> None
     assert job.status is JobStatus.FINISHED
 
 
-def test_two_readers_that_find_the_same_damage_cost_one_restart_of_the_vertex() -> None:
+def test_two_readers_of_one_damaged_result_cause_one_restart_of_its_vertex() -> None:
     job, one, two = reading_job()
     job.attempt_failed(one.id, DAMAGED, 6)
     job.attempt_failed(two.id, DAMAGED, 6)
     assert [run.current.number for run in job.runs] == [1, 1, 1]
 
 
-def test_with_full_fail_over_all_that_runs_starts_over_and_what_has_finished_does_not() -> None:
-    """FAIL-07"""
+def test_a_full_failover_restarts_running_regions_and_not_finished_ones() -> None:
+    """Shows FAIL-07."""
     graph = graph_of("one", "two", "three")
     job, [one, two, three] = started(graph, AGAIN, slots=3, full_fail_over=True)
     job.attempt_ended(ended(three, ExecutionState.FINISHED), 5)
@@ -63,7 +63,7 @@ def test_with_full_fail_over_all_that_runs_starts_over_and_what_has_finished_doe
     assert [run.current.number for run in job.runs] == [1, 1, 0]
 
 
-def test_a_cancel_wins_over_a_restart_that_waits_for_an_attempt_to_end() -> None:
+def test_a_cancellation_wins_over_a_restart_that_waits_for_an_attempt_to_end() -> None:
     job, one, two = reading_job()
     job.attempt_failed(one.id, DAMAGED, 6)
     job.cancel(7)
@@ -71,7 +71,9 @@ def test_a_cancel_wins_over_a_restart_that_waits_for_an_attempt_to_end() -> None
     assert job.status is JobStatus.CANCELED
 
 
-def test_an_attempt_that_died_with_its_output_decided_is_followed_by_another_at_no_charge() -> None:
+def test_an_attempt_that_died_with_its_output_decided_is_retried_without_counting_a_restart() -> (
+    None
+):
     job, [deploy] = started(graph_of("out"))
     for number in range(MAX_INTERRUPTIONS):
         [deploy] = deployments(job.attempt_interrupted(deploy.attempt, BOOM, 6 + number))
@@ -81,8 +83,8 @@ def test_an_attempt_that_died_with_its_output_decided_is_followed_by_another_at_
     assert job.status is JobStatus.FAILED
 
 
-def test_failures_while_the_job_fails_stand_with_the_one_that_began_it() -> None:
-    """FAIL-10"""
+def test_failures_of_a_failing_job_are_recorded_as_concurrent_with_its_root_failure() -> None:
+    """Shows FAIL-10."""
     job, [one, two] = started(graph_of("one", "two"), slots=2)
     job.attempt_ended(ended(one, ExecutionState.FAILED, HOPELESS), 6)
     assert job.status is JobStatus.FAILING
@@ -93,8 +95,8 @@ def test_failures_while_the_job_fails_stand_with_the_one_that_began_it() -> None
     assert (concurrent.failure, concurrent.region) == (BOOM, "two")
 
 
-def test_history_and_attempts_are_bounded_by_what_is_set() -> None:
-    """FAIL-10"""
+def test_the_history_of_failures_and_attempts_is_bounded_by_the_options() -> None:
+    """Shows FAIL-10."""
     job, [deploy] = started(graph_of("out"), AGAIN, failures_kept=3, attempts_kept=2)
     for number in range(6):
         _, [restart] = job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6 + number)
@@ -106,8 +108,8 @@ def test_history_and_attempts_are_bounded_by_what_is_set() -> None:
     assert job.restarts == 6
 
 
-def test_labels_that_come_late_reach_the_history_and_the_cause_of_the_end() -> None:
-    """FAIL-11"""
+def test_late_labels_reach_the_history_and_the_root_failure() -> None:
+    """Shows FAIL-11."""
     job, [deploy] = started(graph_of("out"))
     job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6)
     job.failure_labelled(deploy.attempt, {"team": "ingest"})
@@ -136,11 +138,11 @@ def test_labels_that_come_late_reach_the_history_and_the_cause_of_the_end() -> N
         ("LookupError", "no such tree", "In the job's code (most recent call first)", "user-code"),
     ],
 )
-def test_each_kind_of_failure_has_its_label(
+def test_each_kind_of_failure_gets_its_label(
     error: str, message: str, trace: str, cause: str
 ) -> None:
     assert cause_of(Failure(error=error, message=message, stack_trace=trace)) == cause
 
 
-def test_a_cause_that_is_known_already_stays() -> None:
+def test_a_cause_that_is_already_labelled_is_kept() -> None:
     assert label_cause(Failure(error="X", message="", labels={"cause": "resources"})) == {}

@@ -1,4 +1,4 @@
-"""The leadership of one job: when its master lives, and who finds it (JMR-*)."""
+"""The leadership of one job: the lifetime of its master, and who finds it (JMR-*)."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(se
 
 
 class World:
-    """One process that may lead, and whoever looks for the job's master."""
+    """One process that may lead, and an observer that looks for the job's master."""
 
     def __init__(self) -> None:
         self.coordination = MemoryCoordination(session_timeout=10)
@@ -86,7 +86,7 @@ class World:
 
 
 class LeftJob:
-    """A running job that is left without waiting for its end, as a dispatcher that closes does."""
+    """A running job that is closed before its end, as by a dispatcher that closes."""
 
     def __init__(self, context: AbstractAsyncContextManager[RunningJob]) -> None:
         self._context = context
@@ -101,8 +101,8 @@ class LeftJob:
             await self._stack.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
 
 
-def test_a_job_has_a_master_of_its_own_for_each_leadership() -> None:
-    """JMR-01, LEAD-21: found under the session that leads, and no other."""
+def test_a_job_gets_its_own_master_under_each_leadership() -> None:
+    """The master is found under the session that leads and under no other (JMR-01, LEAD-21)."""
 
     async def story() -> None:
         world = World()
@@ -165,8 +165,8 @@ def test_a_call_to_a_job_master_is_logged_with_its_job_and_epoch(
     assert carried == [{"component": "jobmaster", "epoch": 0, "job": JOB}]
 
 
-def test_a_gateway_of_an_earlier_leadership_is_of_no_use() -> None:
-    """JMR-11"""
+def test_a_gateway_to_a_previous_leadership_is_refused() -> None:
+    """Shows JMR-11."""
 
     async def story() -> None:
         world = World()
@@ -188,8 +188,8 @@ def test_a_gateway_of_an_earlier_leadership_is_of_no_use() -> None:
     run_virtual(story)
 
 
-def test_a_job_that_is_left_is_suspended_and_its_master_gone() -> None:
-    """JMR-05, JMR-03"""
+def test_closing_a_running_job_suspends_it_and_stops_its_master() -> None:
+    """Shows JMR-05 and JMR-03."""
 
     async def story() -> None:
         world = World()
@@ -209,7 +209,7 @@ def test_a_job_that_is_left_is_suspended_and_its_master_gone() -> None:
 
 
 def test_without_leadership_a_job_has_no_master_and_is_initializing() -> None:
-    """JMR-08, JMR-09 as this design has it: a cancel stays wanted, since it is on record."""
+    """A cancellation stays requested, because it is on record (JMR-08, JMR-09)."""
 
     async def story() -> None:
         world = World()
@@ -225,10 +225,10 @@ def test_without_leadership_a_job_has_no_master_and_is_initializing() -> None:
     run_virtual(story)
 
 
-def test_a_job_whose_master_cannot_be_made_has_failed_with_the_reason(
+def test_a_job_whose_master_cannot_be_created_fails_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """JMR-06, DISP-09"""
+    """Shows JMR-06 and DISP-09."""
 
     def refuse(*_args: object, **_facts: object) -> ExecutionGraph:
         raise InvalidInput("no such thing")
@@ -249,8 +249,8 @@ def test_a_job_whose_master_cannot_be_made_has_failed_with_the_reason(
     run_virtual(story)
 
 
-def test_a_job_that_has_ended_gets_no_master_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JMR-02"""
+def test_a_job_that_has_ended_gets_no_new_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shows JMR-02."""
     made: list[float] = []
     make = ExecutionGraph
 

@@ -22,12 +22,12 @@ from unit.fake_parts import FakeManager
 from unit.jobmaster.stage import SLOT, Stage, play
 
 
-class NotingManager(FakeManager):
-    """Takes no declaration for as long as `deaf` counts down."""
+class RecordingManager(FakeManager):
+    """Refuses declarations until `refusals` has counted down."""
 
-    def __init__(self, token: FencingToken, deaf: int = 0) -> None:
+    def __init__(self, token: FencingToken, refusals: int = 0) -> None:
         super().__init__(token)
-        self.deaf = deaf
+        self.refusals = refusals
         self.declared: list[tuple[int, int]] = []
 
     def register_job_master(self, registration: JobMasterRegistration) -> RegistrationAnswer:
@@ -36,19 +36,19 @@ class NotingManager(FakeManager):
         return Registered()
 
     def declare_requirements(self, requirements: ResourceRequirements) -> None:
-        if self.deaf > 0:
-            self.deaf -= 1
+        if self.refusals > 0:
+            self.refusals -= 1
             raise Unavailable("not now")
         self.declared.append((requirements.slots, requirements.held))
 
 
 @asynccontextmanager
-async def manager_of(stage: Stage, deaf: int = 0) -> AsyncIterator[NotingManager]:
-    """One that leads in the same process, and so by the same grant."""
+async def manager_of(stage: Stage, refusals: int = 0) -> AsyncIterator[RecordingManager]:
+    """A resource manager that leads in the same process, under the same grant."""
     grant = stage.job.leadership.grant
     await stage.coordinator.commit([Create(keys.ELECTION, b"somebody", ephemeral=True)])
     token = FencingToken(epoch=grant.epoch, session=stage.ids.session())
-    manager = NotingManager(token, deaf)
+    manager = RecordingManager(token, refusals)
     async with stage.network.service("manager").running(manager) as address:
         await LeaderPublication(grant, "resource_manager", token).publish(address)
         yield manager
@@ -59,8 +59,8 @@ def attend(stage: Stage) -> None:
     stage.job.scope.spawn("link", keep_registered(stage.job, stage.address))
 
 
-def test_nothing_is_declared_while_nobody_leads_and_then_all_that_is_needed() -> None:
-    """POOL-01, POOL-03: the whole of what it needs and holds, whenever that changes."""
+def test_requirements_are_declared_in_full_once_a_resource_manager_leads() -> None:
+    """Each change declares all that the job needs and holds (POOL-01, POOL-03)."""
 
     async def story(stage: Stage) -> None:
         attend(stage)
@@ -75,24 +75,24 @@ def test_nothing_is_declared_while_nobody_leads_and_then_all_that_is_needed() ->
     play(story)
 
 
-def test_a_declaration_that_fails_is_repeated_with_what_is_true_by_then() -> None:
-    """POOL-02"""
+def test_a_failed_declaration_is_repeated_with_the_current_requirements() -> None:
+    """Shows POOL-02."""
 
     async def story(stage: Stage) -> None:
         attend(stage)
-        async with manager_of(stage, deaf=3) as manager:
+        async with manager_of(stage, refusals=3) as manager:
             await asyncio.sleep(1)
             assert manager.declared == []
             await stage.admit()
             await asyncio.sleep(5)
-            assert manager.deaf == 0
+            assert manager.refusals == 0
             assert set(manager.declared) == {(1, 1)}
 
     play(story)
 
 
 def test_slots_that_are_offered_while_no_resource_manager_leads_are_used() -> None:
-    """POOL-08"""
+    """Shows POOL-08."""
 
     async def story(stage: Stage) -> None:
         attempt = await stage.deploy()

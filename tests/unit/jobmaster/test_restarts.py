@@ -22,14 +22,14 @@ def waits(strategy: RestartStrategy, times: list[float], jitter: float = 0) -> l
     return answers
 
 
-def test_fixed_delay_restarts_so_often_and_no_more() -> None:
-    """FAIL-01"""
+def test_fixed_delay_restarts_up_to_its_number_of_attempts() -> None:
+    """Shows FAIL-01."""
     strategy = strategy_for(RestartPolicy(strategy="fixed-delay", attempts=2, delay_seconds=3))
     assert waits(strategy, [0, 1, 2, 1e9]) == [3, 3, None, None]
 
 
-def test_exponential_delay_grows_to_its_maximum_and_starts_over_after_quiet() -> None:
-    """FAIL-03"""
+def test_exponential_delay_grows_to_its_maximum_and_resets_after_a_time_without_failure() -> None:
+    """Shows FAIL-03."""
     strategy = strategy_for(
         RestartPolicy(
             strategy="exponential-delay",
@@ -59,19 +59,19 @@ def test_exponential_waits_stay_within_their_bounds(
 
 
 def test_without_a_policy_streaming_jobs_restart_and_batch_jobs_do_not() -> None:
-    """FAIL-05"""
+    """Shows FAIL-05."""
     options = JobMasterOptions()
     assert options.policy_for(JobType.STREAMING).strategy == "exponential-delay"
     assert waits(strategy_for(options.policy_for(JobType.BATCH)), [0]) == [None]
 
 
-def test_an_unknown_strategy_is_named_with_those_that_exist() -> None:
+def test_the_error_for_an_unknown_strategy_lists_the_known_ones() -> None:
     with pytest.raises(InvalidOption, match="'sometimes'; choose one of none, fixed-delay"):
         strategy_for(RestartPolicy(strategy="sometimes"))
 
 
-def test_failure_rate_restarts_while_the_interval_has_few_failures() -> None:
-    """FAIL-02"""
+def test_failure_rate_restarts_while_the_interval_has_few_enough_failures() -> None:
+    """Shows FAIL-02."""
     policy = RestartPolicy(
         strategy="failure-rate", max_failures=2, interval_seconds=10, delay_seconds=4
     )
@@ -80,7 +80,7 @@ def test_failure_rate_restarts_while_the_interval_has_few_failures() -> None:
 
 
 @given(st.lists(st.floats(0, 1000), max_size=50), st.integers(0, 5), st.floats(1, 100))
-def test_a_failure_rate_is_answered_by_the_failures_of_its_interval_alone(
+def test_failure_rate_counts_only_the_failures_within_its_interval(
     times: list[float], most: int, interval: float
 ) -> None:
     times = sorted(times)
@@ -91,8 +91,8 @@ def test_a_failure_rate_is_answered_by_the_failures_of_its_interval_alone(
         assert (answer is not None) == (recent <= most)
 
 
-def test_exponential_delay_gives_up_after_so_many_restarts_without_quiet() -> None:
-    """FAIL-04"""
+def test_exponential_delay_gives_up_after_its_number_of_restarts_without_a_reset() -> None:
+    """Shows FAIL-04."""
     policy = RestartPolicy(
         strategy="exponential-delay", jitter=0, multiplier=1, attempts_before_reset=2
     )
@@ -100,16 +100,16 @@ def test_exponential_delay_gives_up_after_so_many_restarts_without_quiet() -> No
     assert waits(strategy_for(policy), [0, 1, 1e6]) == [1, 1, 1]
 
 
-def test_failures_during_one_wait_are_one_restart() -> None:
-    """FAIL-04, X-FAIL-01"""
+def test_failures_during_one_wait_count_as_one_restart() -> None:
+    """Shows FAIL-04 and X-FAIL-01."""
     policy = RestartPolicy(
         strategy="exponential-delay", delay_seconds=4, jitter=0, attempts_before_reset=1
     )
     assert waits(strategy_for(policy), [0, 1, 3.5]) == [4, 3, 0.5]
 
 
-def test_a_job_says_by_its_own_keys_how_it_restarts_and_wins_over_the_cluster() -> None:
-    """FAIL-06"""
+def test_restart_options_of_a_job_take_precedence_over_those_of_the_cluster() -> None:
+    """Shows FAIL-06."""
     options = JobMasterOptions(restart_strategy="fixed-delay", fixed_delay_attempts=7)
     graph = graph_of("out")
     assert policy_of(graph, options).attempts == 7
@@ -133,7 +133,7 @@ def test_restarts_can_be_switched_off_for_streaming_jobs(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "message"),
     [
         ("restart-strategy.type", "sometimes", "choose one of none, fixed-delay, failure-rate"),
         ("restart-strategy.fixed-delay.delay", "soon", "'soon' is not a duration"),
@@ -142,10 +142,10 @@ def test_restarts_can_be_switched_off_for_streaming_jobs(word: str) -> None:
         ("pipeline.jobvertex-parallelism-overrides", "oud:4", "did you mean 'out'"),
     ],
 )
-def test_wrong_keys_of_a_job_are_named_when_it_is_submitted(
-    key: str, value: str, told: str
+def test_invalid_restart_options_of_a_job_are_reported_at_submission(
+    key: str, value: str, message: str
 ) -> None:
-    """FAIL-06"""
+    """Shows FAIL-06."""
     keys = {"restart-strategy.type": "fixed-delay", key: value}
     graph = msgspec.structs.replace(graph_of("out"), configuration=keys)
-    assert told in "; ".join(map(str, job_faults(graph)))
+    assert message in "; ".join(map(str, job_faults(graph)))

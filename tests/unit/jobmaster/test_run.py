@@ -19,8 +19,8 @@ from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 from unit.jobmaster.graphs import graph_of
 
 
-def test_a_master_knows_its_former_attempts_before_anyone_can_find_it() -> None:
-    """A task executor that registers at once must not have its attempts taken for strangers."""
+def test_a_master_knows_its_previous_attempts_before_anyone_can_find_it() -> None:
+    """The attempts of a task executor that registers at once must not count as unknown."""
 
     async def story() -> None:
         ids = Ids(random.Random(1))

@@ -1,4 +1,4 @@
-"""Which region gets which slot, and which slots go back (POOL-*)."""
+"""Which region gets which slot, and which slots are released (POOL-*)."""
 
 from stoker.core.graph import RestartPolicy
 from stoker.core.states import ExecutionState
@@ -6,15 +6,15 @@ from stoker.jobmaster.attempts import ReleaseSlots, RestartAfter
 from unit.jobmaster.graphs import BOOM, deployments, ended, graph_of, slot, started
 
 
-def test_regions_get_slots_in_the_order_in_which_they_asked() -> None:
-    """POOL-05"""
+def test_regions_get_slots_in_the_order_of_their_requests() -> None:
+    """Shows POOL-05."""
     job, [first] = started(graph_of("one", "two", "three"), slots=1)
     _, commands = job.slots_offered([slot(1), slot(2)], 5)
     assert [each.region for each in (first, *deployments(commands))] == ["one", "two", "three"]
 
 
-def test_a_restarted_region_prefers_the_executor_it_was_on() -> None:
-    """POOL-11"""
+def test_a_restarted_region_prefers_its_previous_executor() -> None:
+    """Shows POOL-11."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=2, delay_seconds=1)
     job, _ = started(graph_of("one", "two"), policy, slots=0)
     _, commands = job.slots_offered([slot(0, "here"), slot(1, "there")], 4)
@@ -29,8 +29,8 @@ def test_a_restarted_region_prefers_the_executor_it_was_on() -> None:
     assert (again.region, again.slot) == ("two", slot(1, "there"))
 
 
-def test_only_what_exceeds_the_needs_is_given_back() -> None:
-    """POOL-10: at once, since another job may wait for it."""
+def test_only_slots_beyond_the_need_are_released() -> None:
+    """Surplus slots are released at once, because other jobs may wait for them (POOL-10)."""
     job, [first, second] = started(graph_of("one", "two"), slots=2)
     _, commands = job.attempt_ended(ended(first, ExecutionState.FINISHED), 6)
     assert commands == [ReleaseSlots((first.slot,))]

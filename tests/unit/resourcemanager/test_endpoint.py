@@ -36,7 +36,7 @@ HEARTBEAT = HeartbeatOptions(interval=timedelta(seconds=2), timeout=timedelta(se
 
 
 class Stage:
-    """A resource manager, one executor, one job master, each at a service of its own."""
+    """A resource manager, an executor and a job master, each with its own RPC service."""
 
     def __init__(self, provider: Provider | None = None, **options: Any) -> None:
         self.network = MemoryNetwork()
@@ -108,8 +108,8 @@ def play(
     run_virtual(main)
 
 
-def test_an_executor_registers_is_shown_and_gets_requests_for_what_a_job_declares() -> None:
-    """RM-05, RM-09, RM-13, SM-01, SM-16"""
+def test_a_registered_executor_is_listed_and_gets_slot_requests_for_declared_needs() -> None:
+    """Shows RM-05, RM-09, RM-13, SM-01 and SM-16."""
 
     async def story(stage: Stage) -> None:
         assert await stage.gateway.register_task_executor(stage.registration()) == Registered()
@@ -127,7 +127,7 @@ def test_an_executor_registers_is_shown_and_gets_requests_for_what_a_job_declare
 
 
 def test_registrations_with_stale_tokens_or_without_an_address_are_refused() -> None:
-    """RM-06"""
+    """Shows RM-06."""
 
     async def story(stage: Stage) -> None:
         old = await stage.connect(FencingToken(epoch=2, session=SessionId("o" * 32)))
@@ -148,8 +148,8 @@ def test_registrations_with_stale_tokens_or_without_an_address_are_refused() -> 
     play(story)
 
 
-def test_a_restarted_executor_replaces_its_former_life_and_masters_are_told() -> None:
-    """RM-10, RM-12"""
+def test_a_restarted_executor_replaces_its_previous_instance_and_masters_are_notified() -> None:
+    """Shows RM-10 and RM-12."""
 
     async def story(stage: Stage) -> None:
         await stage.gateway.register_job_master(stage.master_registration())
@@ -163,8 +163,8 @@ def test_a_restarted_executor_replaces_its_former_life_and_masters_are_told() ->
     play(story)
 
 
-def test_a_second_executor_of_the_same_id_is_refused_for_as_long_as_the_first_lives() -> None:
-    """RM-11"""
+def test_a_second_executor_with_the_same_id_is_refused_while_the_first_is_alive() -> None:
+    """Shows RM-11."""
 
     async def story(stage: Stage) -> None:
         first, second = stage.registration("life-1"), stage.registration("life-2", at="second")
@@ -195,8 +195,8 @@ def test_registering_again_keeps_the_executor_and_watches_it_once() -> None:
     play(story)
 
 
-def test_a_silent_executor_is_removed_and_masters_are_told() -> None:
-    """RM-12"""
+def test_a_silent_executor_is_removed_and_masters_are_notified() -> None:
+    """Shows RM-12."""
 
     async def story(stage: Stage) -> None:
         await stage.gateway.register_job_master(stage.master_registration())
@@ -210,7 +210,7 @@ def test_a_silent_executor_is_removed_and_masters_are_told() -> None:
 
 
 def test_an_executor_that_crashes_is_removed_at_once() -> None:
-    """HB-04"""
+    """Shows HB-04."""
 
     async def story(stage: Stage) -> None:
         await stage.gateway.register_task_executor(stage.registration())
@@ -222,8 +222,8 @@ def test_an_executor_that_crashes_is_removed_at_once() -> None:
     play(story)
 
 
-def test_a_master_that_was_given_up_hears_so_and_its_requirements_are_kept() -> None:
-    """RM-07, JM-02"""
+def test_a_master_that_was_dropped_gets_an_error_and_its_requirements_are_retained() -> None:
+    """Shows RM-07 and JM-02."""
 
     async def story(stage: Stage) -> None:
         await stage.gateway.register_job_master(stage.master_registration())
@@ -251,8 +251,10 @@ def test_a_master_that_was_given_up_hears_so_and_its_requirements_are_kept() -> 
     play(story)
 
 
-def test_a_job_that_ended_is_forgotten_and_another_end_of_a_master_is_not() -> None:
-    """RM-08"""
+def test_requirements_are_dropped_when_the_job_ends_and_retained_when_only_its_master_does() -> (
+    None
+):
+    """Shows RM-08."""
 
     async def story(stage: Stage) -> None:
         await stage.gateway.register_job_master(stage.master_registration())
@@ -260,8 +262,8 @@ def test_a_job_that_ended_is_forgotten_and_another_end_of_a_master_is_not() -> N
         await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.SUSPENDED)
         assert await stage.gateway.wait_reason(JOB) is not None
         await stage.gateway.register_job_master(stage.master_registration())
-        stranger = FencingToken(epoch=3, session=SessionId("x" * 32))
-        await stage.gateway.job_master_leaves(JOB, stranger, JobStatus.FINISHED)
+        other = FencingToken(epoch=3, session=SessionId("x" * 32))
+        await stage.gateway.job_master_leaves(JOB, other, JobStatus.FINISHED)
         assert await stage.gateway.wait_reason(JOB) is not None
         await stage.gateway.job_master_leaves(JOB, MASTER, JobStatus.FINISHED)
         assert await stage.gateway.wait_reason(JOB) is None
@@ -269,8 +271,8 @@ def test_a_job_that_ended_is_forgotten_and_another_end_of_a_master_is_not() -> N
     play(story)
 
 
-def test_slots_that_a_job_had_not_taken_when_it_ended_are_reclaimed() -> None:
-    """SM-14, X-TM-05"""
+def test_slots_that_an_ended_job_had_not_accepted_are_reclaimed() -> None:
+    """Shows SM-14 and X-TM-05."""
 
     async def story(stage: Stage) -> None:
         await stage.gateway.register_task_executor(stage.registration())
@@ -286,7 +288,7 @@ def test_slots_that_a_job_had_not_taken_when_it_ended_are_reclaimed() -> None:
     play(story)
 
 
-def test_a_job_that_gave_its_slots_back_is_not_reclaimed_from() -> None:
+def test_nothing_is_reclaimed_from_a_job_that_returned_its_slots() -> None:
     async def story(stage: Stage) -> None:
         await stage.gateway.register_task_executor(stage.registration())
         await stage.gateway.register_job_master(stage.master_registration())
@@ -301,8 +303,8 @@ def test_a_job_that_gave_its_slots_back_is_not_reclaimed_from() -> None:
     play(story)
 
 
-def test_it_answers_nobody_when_it_has_stopped() -> None:
-    """RM-02, SM-15"""
+def test_a_stopped_resource_manager_does_not_answer() -> None:
+    """Shows RM-02 and SM-15."""
 
     async def main() -> None:
         stage = Stage()

@@ -1,4 +1,4 @@
-"""Which free slot goes to which job: by priority, fairly, together or not at all (SM-01, SM-08)."""
+"""Matching of slots to jobs: priority, fairness, all or nothing (SM-01, SM-08)."""
 
 from collections import Counter
 from datetime import timedelta
@@ -54,12 +54,12 @@ def matched(
     return match(needs, slots, used=used or {}, now=now, rules=rules)
 
 
-def test_scarce_slots_go_round() -> None:
+def test_scarce_slots_are_shared_among_jobs() -> None:
     matches = matched([need("a", 5), need("b", 5), need("c", 1)], free(here=5))
     assert given_to(matches) == {"a": 2, "b": 2, "c": 1}
 
 
-def test_whoever_holds_fewer_comes_first() -> None:
+def test_the_job_that_holds_fewer_slots_comes_first() -> None:
     assert given_to(matched([need("rich", 3, held=4), need("poor", 2)], free(here=3))) == {
         "poor": 2,
         "rich": 1,
@@ -80,7 +80,7 @@ def test_spreading_takes_the_emptiest_and_packing_the_fullest() -> None:
     assert places(packed) == {"here": 2, "there": 1}
 
 
-def test_a_slot_must_offer_what_the_job_asks_and_the_smallest_that_does_is_taken() -> None:
+def test_a_job_gets_the_smallest_slot_that_fits() -> None:
     slots = [*free(LARGE, big=1), *free(SMALL, little=1)]
     assert places(matched([need("a")], slots)) == {"little": 1}
     assert places(matched([need("a", profile=LARGE)], slots)) == {"big": 1}
@@ -88,19 +88,21 @@ def test_a_slot_must_offer_what_the_job_asks_and_the_smallest_that_does_is_taken
     assert matched([need("a", profile=huge)], slots) == []
 
 
-def test_what_starts_together_gets_all_or_nothing_and_blocks_nobody_at_first() -> None:
+def test_regions_that_start_together_get_all_slots_or_none_and_block_no_other_job_at_first() -> (
+    None
+):
     needs = [need("stream", 3, at_once=3), need("small", 2, since=1.0)]
     assert given_to(matched(needs, free(here=2), now=30.0)) == {"small": 2}
     assert given_to(matched(needs, free(here=4), now=30.0)) == {"stream": 3, "small": 1}
 
 
-def test_slots_are_kept_for_what_starts_together_when_it_has_waited_long_enough() -> None:
+def test_slots_are_reserved_for_regions_that_start_together_after_a_long_wait() -> None:
     needs = [need("stream", 3, at_once=3), need("small", 2, since=1.0)]
     assert matched(needs, free(here=2), now=60.0) == []
     assert given_to(matched(needs, free(here=3), now=60.0)) == {"stream": 3}
 
 
-def test_slots_that_do_not_fit_the_one_in_front_are_not_kept_for_it() -> None:
+def test_slots_that_do_not_fit_the_first_job_are_not_reserved_for_it() -> None:
     needs = [need("stream", 2, at_once=2, profile=LARGE), need("small", since=1.0)]
     slots = [*free(LARGE, big=1), *free(SMALL, little=1)]
     assert places(matched(needs, slots, now=100.0)) == {"little": 1}
@@ -133,7 +135,7 @@ SLOTS = st.lists(
 
 
 @given(NEEDS, SLOTS, st.floats(0, 2000), st.sampled_from(Placement))
-def test_whatever_is_asked_the_rules_hold(
+def test_the_matching_rules_hold_for_any_needs(
     needs: list[Need], slots: list[FreeSlot], now: float, placement: Placement
 ) -> None:
     matches = matched(needs, slots, now=now, placement=placement)
@@ -148,7 +150,7 @@ def test_whatever_is_asked_the_rules_hold(
 
 
 @given(NEEDS, SLOTS, st.floats(0, 2000))
-def test_no_slot_stays_free_that_a_job_could_use_unless_it_is_kept_for_one(
+def test_no_usable_slot_stays_free_unless_it_is_reserved(
     needs: list[Need], slots: list[FreeSlot], now: float
 ) -> None:
     matches = matched(needs, slots, now=now)

@@ -1,4 +1,4 @@
-"""Who leads which job (RM-14, RM-15)."""
+"""The leaders of jobs that the resource manager knows (RM-14, RM-15)."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ def test_the_newest_registration_leads() -> None:
     assert not known.is_leader(JOB, ONE)
 
 
-def test_a_job_that_nobody_leads_for_too_long_is_to_be_forgotten() -> None:
+def test_a_job_without_a_master_expires_after_the_timeout() -> None:
     known = leaders()
     known.set_leader(JOB, ONE)
     known.leader_lost(JOB, 10)
@@ -34,7 +34,7 @@ def test_a_job_that_nobody_leads_for_too_long_is_to_be_forgotten() -> None:
     assert known.expired(1000) == []
 
 
-def test_a_new_leader_ends_the_timeout_and_a_second_loss_begins_another() -> None:
+def test_a_new_leader_cancels_the_timeout_and_a_second_loss_starts_another() -> None:
     known = leaders()
     known.set_leader(JOB, ONE)
     known.leader_lost(JOB, 10)

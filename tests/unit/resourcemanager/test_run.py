@@ -1,4 +1,4 @@
-"""A resource manager lives for exactly as long as its leadership (RM-*)."""
+"""A resource manager lives exactly as long as its leadership (RM-*)."""
 
 import asyncio
 import random
@@ -19,8 +19,8 @@ from stoker.testing.leadership import seize_leadership
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 
 
-def test_it_answers_when_it_is_found_and_no_more_when_it_does_not_lead() -> None:
-    """RM-01, RM-03"""
+def test_a_resource_manager_answers_once_published_and_stops_with_its_leadership() -> None:
+    """Shows RM-01 and RM-03."""
 
     async def story() -> None:
         network, coordinator = MemoryNetwork(), MemoryCoordination().session()

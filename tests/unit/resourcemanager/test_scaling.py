@@ -1,4 +1,4 @@
-"""How many task executors are started, and which can go (SM-03, SM-11, SM-12, SM-13, RM-19)."""
+"""How many task executors are started and released (SM-03, SM-11, SM-12, SM-13, RM-19)."""
 
 import math
 from datetime import timedelta
@@ -29,23 +29,23 @@ def to_start(*needs: Need, starting: int = 0, room: int = 9, spare: int = 0, fre
     return executors_to_start(needs, OFFER, free=free, starting=starting, room=room, spare=spare)
 
 
-def test_as_many_are_started_as_it_takes_and_what_is_on_its_way_counts() -> None:
+def test_executors_are_started_for_missing_slots_counting_those_already_starting() -> None:
     assert to_start(need(3)) == 2
     assert to_start(need(3), starting=1) == 1
     assert to_start(need(3), starting=5) == 0
 
 
-def test_never_more_than_there_is_room_for() -> None:
+def test_no_more_executors_are_started_than_the_limit_allows() -> None:
     assert to_start(need(30), room=4) == 4
     assert to_start(need(30), room=0) == 0
 
 
-def test_nobody_is_started_for_what_would_not_fit() -> None:
+def test_no_executor_is_started_for_needs_that_would_not_fit() -> None:
     assert to_start(need(3, cores=3)) == 0
     assert executors_to_start([need(3)], None, free=0, starting=0, room=9, spare=0) == 0
 
 
-def test_spare_ones_are_started_unless_as_much_is_free() -> None:
+def test_spare_executors_are_started_unless_enough_slots_are_free() -> None:
     assert to_start(spare=1) == 1
     assert to_start(spare=1, free=2) == 0
     assert to_start(need(2), spare=1) == 2
@@ -64,12 +64,12 @@ def released(*executors: IdleExecutor, free: int, reserve: int = 0, now: float =
     ]
 
 
-def test_only_those_that_were_idle_long_enough_go_the_longest_first() -> None:
+def test_executors_idle_for_the_timeout_are_released_longest_idle_first() -> None:
     executors = (idle("young", 80), idle("old", 10), idle("older", 5))
     assert released(*executors, free=6) == ["older", "old"]
 
 
-def test_the_redundant_ones_stay() -> None:
+def test_spare_executors_are_not_released() -> None:
     executors = (idle("a", 10), idle("b", 5))
     assert released(*executors, free=4, reserve=2) == ["b"]
     assert released(*executors, free=4, reserve=4) == []
@@ -80,7 +80,7 @@ def test_the_redundant_ones_stay() -> None:
     st.integers(0, 10),
     st.integers(0, 10),
 )
-def test_a_release_never_takes_what_is_to_stay_free(
+def test_a_release_never_touches_the_reserve_of_free_slots(
     executors: list[tuple[float, int]], others: int, reserve: int
 ) -> None:
     known = {str(n): idle(str(n), since, slots) for n, (since, slots) in enumerate(executors)}
@@ -90,7 +90,7 @@ def test_a_release_never_takes_what_is_to_stay_free(
     assert left >= min(reserve, free)
 
 
-def test_after_too_many_failures_the_next_start_waits() -> None:
+def test_after_too_many_failures_the_next_start_is_delayed() -> None:
     failures = StartFailures()
     for moment in (0.0, 1.0, 2.0):
         assert failures.wait(moment, most=2, pause=timedelta(seconds=3)) == 0
@@ -99,7 +99,7 @@ def test_after_too_many_failures_the_next_start_waits() -> None:
     assert failures.wait(61.5, most=2, pause=timedelta(seconds=3)) == 0
 
 
-def test_the_slots_of_an_executor_share_it_evenly() -> None:
+def test_the_slots_of_an_executor_share_its_resources_evenly() -> None:
     assert slot_profile(8, 1000, 4) == ResourceProfile(cores=2, memory_bytes=250)
     assert slot_profile(8, 1000, 0) == ResourceProfile(cores=8, memory_bytes=1000)
     assert math.isclose(slot_profile(1, 10, 3).cores, 1 / 3)

@@ -38,7 +38,7 @@ def taken(assignment: SlotAssignment, slots: int = 2) -> SlotReport:
 
 
 def test_slots_are_requested_for_exactly_what_is_missing_and_spread_out() -> None:
-    """SM-01, SM-02"""
+    """Shows SM-01 and SM-02."""
     slots = manager(here=2, there=2)
     slots.declare(ONE, 2)
     assert {each.instance for each in slots.assign(ALL)} == {HERE, THERE}
@@ -47,8 +47,8 @@ def test_slots_are_requested_for_exactly_what_is_missing_and_spread_out() -> Non
     assert slots.assign(ALL) == [], "said again, it is the same need"
 
 
-def test_scarce_slots_go_round_the_jobs() -> None:
-    """SM-04: who lacks a slot is told so, and why."""
+def test_scarce_slots_are_spread_over_jobs_and_the_others_learn_why_they_wait() -> None:
+    """A job that lacks a slot learns why (SM-04)."""
     slots = manager(here=2)
     slots.declare(ONE, 2)
     slots.declare(TWO, 2)
@@ -59,8 +59,8 @@ def test_scarce_slots_go_round_the_jobs() -> None:
     assert wait_reason.text == "needs 1 more slot; 0 of 2 are free; 1 other job waits as well"
 
 
-def test_a_refused_slot_is_free_again_and_given_again() -> None:
-    """SM-05"""
+def test_a_refused_slot_becomes_free_and_is_assigned_again() -> None:
+    """Shows SM-05."""
     slots = manager(here=1)
     slots.declare(ONE, 1)
     [first] = slots.assign(ALL)
@@ -69,8 +69,8 @@ def test_a_refused_slot_is_free_again_and_given_again() -> None:
     assert again.allocation != first.allocation
 
 
-def test_an_answer_that_comes_after_the_slot_has_moved_on_is_ignored() -> None:
-    """SM-06"""
+def test_an_answer_is_ignored_after_the_slot_has_changed() -> None:
+    """Shows SM-06."""
     slots = manager(here=2)
     slots.declare(ONE, 1)
     [assignment] = slots.assign(ALL)
@@ -81,8 +81,8 @@ def test_an_answer_that_comes_after_the_slot_has_moved_on_is_ignored() -> None:
     assert slots.slots_of(HERE) == (2, 2)
 
 
-def test_reports_win_except_over_pending_slots_and_strangers_are_ignored() -> None:
-    """SM-07"""
+def test_reports_overrule_all_but_pending_slots_and_unknown_slots_are_ignored() -> None:
+    """Shows SM-07."""
     slots = manager(here=2)
     slots.declare(ONE, 1)
     [assignment] = slots.assign(ALL)
@@ -98,7 +98,7 @@ def test_reports_win_except_over_pending_slots_and_strangers_are_ignored() -> No
 
 
 def test_the_loss_of_an_executor_frees_its_slots_and_the_job_gets_others() -> None:
-    """SM-09"""
+    """Shows SM-09."""
     slots = manager(here=1)
     slots.declare(ONE, 1)
     slots.acknowledged(slots.assign(ALL)[0])
@@ -107,7 +107,7 @@ def test_the_loss_of_an_executor_frees_its_slots_and_the_job_gets_others() -> No
     assert [each.instance for each in slots.assign(ALL)] == [THERE]
 
 
-def test_a_slot_that_its_job_declined_is_not_given_to_it_again_before_it_declares_again() -> None:
+def test_a_declined_slot_is_not_assigned_again_before_the_next_declaration() -> None:
     slots = manager(here=2)
     slots.declare(ONE, 1)
     [assignment] = slots.assign(ALL)
@@ -120,8 +120,8 @@ def test_a_slot_that_its_job_declined_is_not_given_to_it_again_before_it_declare
     assert [each.job_id for each in slots.assign(ALL)] == [ONE]
 
 
-def test_what_a_master_holds_out_of_sight_is_counted() -> None:
-    """Its executor is lost here, and not to the job's master."""
+def test_slots_that_only_the_job_master_sees_are_counted() -> None:
+    """The executor is lost for the resource manager and not for the job master."""
     slots = manager(here=2)
     slots.declare(ONE, 2, held=1)
     assert len(slots.assign(ALL)) == 1
@@ -130,8 +130,8 @@ def test_what_a_master_holds_out_of_sight_is_counted() -> None:
     assert wait_reason_of(slots, ONE) is None
 
 
-def test_requirements_of_a_job_without_a_master_are_kept_and_not_served() -> None:
-    """RM-07"""
+def test_requirements_of_a_job_without_a_master_are_retained_and_not_served() -> None:
+    """Shows RM-07."""
     slots = manager(here=1)
     slots.declare(ONE, 1)
     assert slots.assign(set()) == []
@@ -145,10 +145,10 @@ Step = tuple[int, int, int]
 @settings(max_examples=200, deadline=None)
 @example([(0, 0, 0), (2, 0, 1), (6, 0, 0), (1, 0, 0), (0, 0, 0), (6, 0, 0), (3, 0, 0), (3, 0, 0)])
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3), st.integers(0, 3)), max_size=60))
-def test_whatever_happens_no_slot_has_two_owners_and_no_job_more_than_it_asked(
+def test_under_random_events_no_slot_has_two_owners_and_no_job_more_than_it_asked_for(
     steps: list[Step],
 ) -> None:
-    """Design invariant 6; the executors' own tables play the truth."""
+    """The tables of the executors are the truth (design invariant 6)."""
     slots = manager()
     jobs = [JobId(str(number) * 32) for number in range(4)]
     tables: dict[InstanceId, dict[int, tuple[JobId, AllocationId]]] = {}

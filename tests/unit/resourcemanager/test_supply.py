@@ -17,7 +17,7 @@ OFFER = ExecutorOffer(slots=2, profile=ResourceProfile(cores=2, memory_bytes=1_0
 
 
 class FakeProvider:
-    """Starts names, and lets a test end them."""
+    """Starts executors in name only; the test ends them."""
 
     def __init__(self, limit: int = 2) -> None:
         self.limit = limit
@@ -57,7 +57,7 @@ async def need(stage: Stage, slots: int, **more: object) -> None:
     await asyncio.sleep(0.1)
 
 
-def test_as_many_are_started_as_are_missing_up_to_the_limit() -> None:
+def test_missing_executors_are_started_up_to_the_limit() -> None:
     provider = FakeProvider(limit=2)
 
     async def story(stage: Stage) -> None:
@@ -74,8 +74,8 @@ def test_as_many_are_started_as_are_missing_up_to_the_limit() -> None:
     play(story, provider)
 
 
-def test_one_that_registers_is_not_awaited_any_more_and_gets_the_slots() -> None:
-    """SM-10"""
+def test_a_started_executor_that_registers_gets_the_slot_requests() -> None:
+    """Shows SM-10."""
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:
@@ -89,7 +89,7 @@ def test_one_that_registers_is_not_awaited_any_more_and_gets_the_slots() -> None
     play(story, provider)
 
 
-def test_an_early_death_is_replaced_while_there_is_need() -> None:
+def test_an_executor_that_dies_before_it_registers_is_replaced_while_needed() -> None:
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:
@@ -105,7 +105,7 @@ def test_an_early_death_is_replaced_while_there_is_need() -> None:
     play(story, provider)
 
 
-def test_a_start_that_fails_is_tried_again_and_not_in_a_rush() -> None:
+def test_a_failed_start_is_retried_after_a_pause() -> None:
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:
@@ -119,7 +119,7 @@ def test_a_start_that_fails_is_tried_again_and_not_in_a_rush() -> None:
     play(story, provider)
 
 
-def test_one_that_does_not_register_in_time_is_stopped_and_replaced() -> None:
+def test_an_executor_that_does_not_register_in_time_is_stopped_and_replaced() -> None:
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:
@@ -132,18 +132,18 @@ def test_one_that_does_not_register_in_time_is_stopped_and_replaced() -> None:
 
 
 @pytest.mark.parametrize("comes", [True, False])
-def test_those_of_an_earlier_leader_are_counted_on_until_they_come_or_their_time_is_over(
+def test_executors_started_by_a_previous_leader_count_until_they_register_or_time_out(
     comes: bool,
 ) -> None:
-    """RM-17"""
+    """Shows RM-17."""
     provider = FakeProvider(limit=3)
-    provider._living.append(ResourceId("former"))
+    provider._living.append(ResourceId("previous"))
 
     async def story(stage: Stage) -> None:
         await need(stage, 2)
         assert provider.started == [], "nobody is started beside one that is about to register"
         if comes:
-            await stage.gateway.register_task_executor(stage.registration(name="former"))
+            await stage.gateway.register_task_executor(stage.registration(name="previous"))
         await asyncio.sleep(0.1)
         assert len(stage.executor.requests) == (2 if comes else 0)
         await asyncio.sleep(70)
@@ -152,7 +152,7 @@ def test_those_of_an_earlier_leader_are_counted_on_until_they_come_or_their_time
     play(story, provider, start_timeout=timedelta(seconds=60))
 
 
-def test_a_registered_one_that_dies_is_lost_at_once() -> None:
+def test_a_registered_executor_that_dies_is_removed_at_once() -> None:
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:
@@ -166,7 +166,7 @@ def test_a_registered_one_that_dies_is_lost_at_once() -> None:
     play(story, provider)
 
 
-def test_an_idle_one_that_was_started_on_demand_is_released_and_others_are_not() -> None:
+def test_only_idle_executors_that_were_started_on_demand_are_released() -> None:
     async def story(stage: Stage) -> None:
         await stage.gateway.register_task_executor(stage.registration(on_demand=True))
         await asyncio.sleep(29)
@@ -187,8 +187,8 @@ def test_an_idle_one_that_was_started_on_demand_is_released_and_others_are_not()
     play(other, FakeProvider())
 
 
-def test_one_that_is_in_use_or_spare_is_not_released() -> None:
-    """SM-12"""
+def test_an_executor_that_is_in_use_or_spare_is_not_released() -> None:
+    """Shows SM-12."""
 
     async def in_use(stage: Stage) -> None:
         await stage.gateway.register_task_executor(stage.registration(on_demand=True))
@@ -206,8 +206,8 @@ def test_one_that_is_in_use_or_spare_is_not_released() -> None:
     play(spare, FakeProvider(), spare_executors=1)
 
 
-def test_spare_ones_are_started_before_anybody_needs_them() -> None:
-    """SM-12"""
+def test_spare_executors_are_started_before_they_are_needed() -> None:
+    """Shows SM-12."""
     provider = FakeProvider(limit=3)
 
     async def story(stage: Stage) -> None:
@@ -219,7 +219,7 @@ def test_spare_ones_are_started_before_anybody_needs_them() -> None:
     play(story, provider, spare_executors=1)
 
 
-def test_nobody_is_started_for_what_no_slot_to_come_could_offer() -> None:
+def test_no_executor_is_started_for_a_need_larger_than_any_slot_on_offer() -> None:
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:
@@ -233,7 +233,7 @@ def test_nobody_is_started_for_what_no_slot_to_come_could_offer() -> None:
     play(story, provider)
 
 
-def test_slots_that_could_be_started_are_within_reach() -> None:
+def test_slots_that_could_be_started_count_as_obtainable() -> None:
     async def story(stage: Stage) -> None:
         await need(stage, 1)
         wait_reason = await stage.gateway.wait_reason(JOB)
@@ -243,7 +243,7 @@ def test_slots_that_could_be_started_are_within_reach() -> None:
     play(story, FakeProvider())
 
 
-def test_one_that_is_leaving_does_not_put_its_place_out_of_reach() -> None:
+def test_the_place_of_a_draining_executor_counts_as_obtainable() -> None:
     provider = FakeProvider(limit=1)
 
     async def story(stage: Stage) -> None:
@@ -263,8 +263,8 @@ def test_one_that_is_leaving_does_not_put_its_place_out_of_reach() -> None:
     play(story, provider)
 
 
-def test_what_a_job_without_a_master_declared_is_forgotten_in_the_end() -> None:
-    """RM-14"""
+def test_requirements_of_a_job_without_a_master_are_dropped_after_the_timeout() -> None:
+    """Shows RM-14."""
 
     async def story(stage: Stage) -> None:
         await need(stage, 1)
@@ -277,8 +277,8 @@ def test_what_a_job_without_a_master_declared_is_forgotten_in_the_end() -> None:
     play(story)
 
 
-def test_a_master_that_is_not_the_jobs_leader_declares_nothing() -> None:
-    """RM-15"""
+def test_a_declaration_of_a_replaced_master_is_refused() -> None:
+    """Shows RM-15."""
 
     async def story(stage: Stage) -> None:
         with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""A real task executor between a resource manager and a job master that note everything."""
+"""A real task executor between a fake resource manager and a fake job master."""
 
 import asyncio
 import random
@@ -53,8 +53,8 @@ class Stage:
     folder: Path
     manager_kind: type[FakeManager] = FakeManager
     options: TaskExecutorOptions = field(default_factory=TaskExecutorOptions)
-    kept: dict[int, SavedSlot] = field(default_factory=dict)
-    """What it keeps of its slots, and what a former life left."""
+    saved: dict[int, SavedSlot] = field(default_factory=dict)
+    """The saved slots, including those of a previous instance."""
 
     def __post_init__(self) -> None:
         self.network = MemoryNetwork()
@@ -106,7 +106,7 @@ class Stage:
             ),
             resource_id=ResourceId("executor"),
             instance=InstanceId("life"),
-            slot_store=ProcessSlots(self.kept),
+            slot_store=ProcessSlots(self.saved),
             options=self.options,
             heartbeat=HEARTBEAT,
             registration=RETRY,

@@ -1,4 +1,4 @@
-"""The directory of each attempt."""
+"""The directory and the logs of each attempt."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from unit.fake_parts import JOB
 from unit.taskexecutor.stage import ATTEMPT, Stage, play
 
 
-def test_of_an_attempt_only_its_logs_stay(tmp_path: Path) -> None:
+def test_only_the_logs_of_an_ended_attempt_are_kept(tmp_path: Path) -> None:
     files = AttemptFiles(tmp_path / "work", tmp_path / "log", inline)
     directory = files.make_directory(ATTEMPT)
     (directory / "stdout.log").write_text("said")
@@ -34,13 +34,13 @@ def test_of_an_attempt_only_its_logs_stay(tmp_path: Path) -> None:
     assert [path.name for path in kept.iterdir()] == ["stdout.log"]
 
 
-def test_an_attempt_that_removed_its_directory_is_put_away_too(tmp_path: Path) -> None:
+def test_an_attempt_that_removed_its_directory_can_be_archived(tmp_path: Path) -> None:
     files = AttemptFiles(tmp_path / "work", tmp_path / "log", inline)
     files.make_directory(ATTEMPT).rmdir()
     asyncio.run(files.archive(JOB, ATTEMPT))
 
 
-def test_what_a_former_life_left_is_put_away(tmp_path: Path) -> None:
+def test_attempts_of_a_previous_instance_are_archived(tmp_path: Path) -> None:
     files = AttemptFiles(tmp_path / "work", tmp_path / "log", inline)
     (files.make_directory(ATTEMPT) / "stderr.log").write_text("cut off")
     asyncio.run(AttemptFiles(tmp_path / "work", tmp_path / "log", inline).archive_leftovers())
@@ -49,7 +49,7 @@ def test_what_a_former_life_left_is_put_away(tmp_path: Path) -> None:
     assert kept.read_text() == "cut off"
 
 
-def test_logs_go_when_nothing_was_added_to_them_for_long(tmp_path: Path) -> None:
+def test_logs_that_were_not_written_for_long_are_removed(tmp_path: Path) -> None:
     files = AttemptFiles(tmp_path / "work", tmp_path / "log", inline)
     kept = tmp_path / "log" / "attempts"
     old = _archive(files, "a", at=100.0)
@@ -65,11 +65,11 @@ def test_logs_go_when_nothing_was_added_to_them_for_long(tmp_path: Path) -> None
     assert list(kept.iterdir()) == []
 
 
-def test_where_no_attempt_has_written_no_log_is_old(tmp_path: Path) -> None:
+def test_removing_old_logs_without_any_attempt_does_nothing(tmp_path: Path) -> None:
     asyncio.run(AttemptFiles(tmp_path / "work", tmp_path / "log", inline).remove_old_logs(since=1))
 
 
-def test_logs_that_cannot_be_removed_are_left_there(tmp_path: Path) -> None:
+def test_logs_that_cannot_be_removed_are_left_in_place(tmp_path: Path) -> None:
     async def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -122,7 +122,7 @@ def _written(directory: Path, streams: dict[str, bytes]) -> Path:
     return directory
 
 
-async def test_a_running_attempt_is_read_from_an_offset_and_may_say_more(
+async def test_the_log_of_a_running_attempt_is_read_from_an_offset_and_is_not_complete(
     tmp_path: Path, logs: AttemptLogs
 ) -> None:
     running(tmp_path, stdout=b"one\ntwo\n")
@@ -132,7 +132,9 @@ async def test_a_running_attempt_is_read_from_an_offset_and_may_say_more(
     assert (piece.data, piece.complete) == (b"", False)
 
 
-async def test_an_ended_attempt_is_read_to_its_end(tmp_path: Path, logs: AttemptLogs) -> None:
+async def test_the_log_of_an_ended_attempt_is_read_to_its_end(
+    tmp_path: Path, logs: AttemptLogs
+) -> None:
     ended(tmp_path, stdout=b"x" * (LARGEST_PIECE + 3))
     first = await logs.read(JOB, ATTEMPT, LogStream.STDOUT, 0)
     assert (len(first.data), first.complete) == (LARGEST_PIECE, False)
@@ -142,12 +144,12 @@ async def test_an_ended_attempt_is_read_to_its_end(tmp_path: Path, logs: Attempt
     assert (beyond.data, beyond.complete) == (b"", True)
 
 
-async def test_an_attempt_that_was_never_here_is_not_found(logs: AttemptLogs) -> None:
+async def test_the_log_of_an_attempt_that_never_ran_here_is_not_found(logs: AttemptLogs) -> None:
     with pytest.raises(NotFound):
         await logs.read(JOB, ATTEMPT, LogStream.STDOUT, 0)
 
 
-async def test_logs_are_copied_in_pieces_to_where_they_outlive_the_task_executor(
+async def test_logs_are_copied_to_the_storage_in_pieces(
     tmp_path: Path, logs: AttemptLogs, storage: MemoryStorage
 ) -> None:
     ended(tmp_path, stdout=b"a" * LOG_CHUNK_BYTES + b"end", stderr=b"")
@@ -159,7 +161,7 @@ async def test_logs_are_copied_in_pieces_to_where_they_outlive_the_task_executor
     assert await storage.read(log_chunk(JOB, ATTEMPT, "stdout", 1)) == b"end"
 
 
-async def test_a_storage_that_takes_no_log_fails_nothing(tmp_path: Path) -> None:
+async def test_a_failed_copy_of_a_log_fails_no_task(tmp_path: Path) -> None:
     ended(tmp_path, stdout=b"hello")
     logs = AttemptLogs(tmp_path / "work", tmp_path / "log", FullStorage(), inline)
     await logs.copy_to_storage(JOB, ATTEMPT)
@@ -169,7 +171,7 @@ async def test_a_storage_that_takes_no_log_fails_nothing(tmp_path: Path) -> None
 HOUR = timedelta(hours=1)
 
 
-def test_a_task_executor_removes_them_when_they_are_old_enough(tmp_path: Path) -> None:
+def test_a_task_executor_removes_logs_after_the_retention_time(tmp_path: Path) -> None:
     kept = tmp_path / "log" / "attempts" / JOB / ATTEMPT
     kept.mkdir(parents=True)
     written = kept / "stdout.log"

@@ -1,4 +1,4 @@
-"""How a task executor finds those it works for, and what it does when they go (TM-*)."""
+"""How a task executor finds its leaders, and what it does when they are gone (TM-*)."""
 
 import asyncio
 import math
@@ -54,8 +54,8 @@ class MasterThatFailsFirst(FakeMaster):
         return accepted
 
 
-def test_it_registers_at_the_next_resource_manager(tmp_path: Path) -> None:
-    """TM-02"""
+def test_a_task_executor_registers_at_the_next_resource_manager(tmp_path: Path) -> None:
+    """Shows TM-02."""
 
     async def story(stage: Stage) -> None:
         leadership = await stage.lead("resource_manager")
@@ -71,8 +71,8 @@ def test_it_registers_at_the_next_resource_manager(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_registration_with_its_slots_that_fails_is_sent_again(tmp_path: Path) -> None:
-    """TM-03"""
+def test_a_failed_registration_is_repeated_with_the_current_slots(tmp_path: Path) -> None:
+    """Shows TM-03."""
 
     async def story(stage: Stage) -> None:
         [registration] = stage.manager.registrations
@@ -81,8 +81,8 @@ def test_a_registration_with_its_slots_that_fails_is_sent_again(tmp_path: Path) 
     play(tmp_path, story, manager_kind=ManagerThatFailsFirst)
 
 
-def test_one_that_is_refused_for_too_long_gives_up(tmp_path: Path) -> None:
-    """TM-04"""
+def test_a_task_executor_that_is_refused_for_too_long_stops(tmp_path: Path) -> None:
+    """Shows TM-04."""
 
     async def story(stage: Stage) -> None:
         await asyncio.sleep(100)
@@ -93,10 +93,10 @@ def test_one_that_is_refused_for_too_long_gives_up(tmp_path: Path) -> None:
         play(tmp_path, story, manager_kind=ManagerThatRefuses, options=patience)
 
 
-def test_one_that_lost_its_manager_and_is_refused_gives_up_when_it_runs_nothing(
+def test_a_task_executor_refused_after_a_lost_connection_stops_once_it_is_idle(
     tmp_path: Path,
 ) -> None:
-    """TM-04"""
+    """Shows TM-04."""
 
     async def story(stage: Stage) -> None:
         stage.manager.__class__ = ManagerThatRefuses
@@ -109,8 +109,8 @@ def test_one_that_lost_its_manager_and_is_refused_gives_up_when_it_runs_nothing(
         play(tmp_path, story, options=patience)
 
 
-def test_tasks_go_on_while_the_resource_manager_is_silent(tmp_path: Path) -> None:
-    """TM-05"""
+def test_tasks_continue_while_the_resource_manager_is_silent(tmp_path: Path) -> None:
+    """Shows TM-05."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
@@ -126,8 +126,8 @@ def test_tasks_go_on_while_the_resource_manager_is_silent(tmp_path: Path) -> Non
     play(tmp_path, story)
 
 
-def test_a_final_rejection_ends_it(tmp_path: Path) -> None:
-    """TM-06"""
+def test_a_final_rejection_stops_the_task_executor(tmp_path: Path) -> None:
+    """Shows TM-06."""
 
     async def story(stage: Stage) -> None:
         await asyncio.sleep(10)
@@ -138,7 +138,7 @@ def test_a_final_rejection_ends_it(tmp_path: Path) -> None:
 
 
 def test_slots_are_offered_again_when_the_answer_was_lost(tmp_path: Path) -> None:
-    """TM-10"""
+    """Shows TM-10."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running(MasterThatFailsFirst) as master:
@@ -151,7 +151,7 @@ def test_slots_are_offered_again_when_the_answer_was_lost(tmp_path: Path) -> Non
 
 
 class HastyMaster(FakeMaster):
-    """Sends a task before it answers who asks for the `number`th time."""
+    """Sends a task before it answers the request with this number."""
 
     executor: TaskExecutorGateway
     number = 1
@@ -171,7 +171,7 @@ class AnswersAtLast(HastyMaster):
     number = 3
     task = deployment(seconds=500)
     answered: float = 3
-    """The first question that is answered; the answers to those before are lost."""
+    """The first request that is answered; the answers to earlier ones are lost."""
 
     async def register_task_executor(  # type: ignore[override]
         self, introduction: TaskExecutorIntroduction
@@ -187,8 +187,8 @@ class NeverAnswers(AnswersAtLast):
     answered = math.inf
 
 
-def test_a_task_that_comes_before_the_answer_to_the_offer_is_taken(tmp_path: Path) -> None:
-    """X-TM-02"""
+def test_a_task_that_arrives_before_the_answer_to_the_offer_is_accepted(tmp_path: Path) -> None:
+    """Shows X-TM-02."""
 
     async def story(stage: Stage) -> None:
         HastyMaster.executor = stage.executor
@@ -196,13 +196,13 @@ def test_a_task_that_comes_before_the_answer_to_the_offer_is_taken(tmp_path: Pat
             await stage.request_slot()
             await asyncio.sleep(2)
             assert master.offered == [SLOT], "it was taken, and need not be offered again"
-            assert master.renewals == [], "and its lease has just begun"
+            assert master.renewals == [], "and its lease has just started"
             assert [each.state for each in master.outcomes] == [ExecutionState.FINISHED]
 
     play(tmp_path, story)
 
 
-def test_a_task_before_an_answer_that_was_long_in_coming_gets_the_new_lease_at_once(
+def test_a_task_that_precedes_a_slow_answer_gets_the_new_lease_at_once(
     tmp_path: Path,
 ) -> None:
     async def story(stage: Stage) -> None:
@@ -215,10 +215,10 @@ def test_a_task_before_an_answer_that_was_long_in_coming_gets_the_new_lease_at_o
     play(tmp_path, story)
 
 
-def test_a_task_before_the_answer_runs_under_the_lease_of_the_first_question(
+def test_a_task_that_precedes_the_answer_runs_under_the_lease_of_the_first_request(
     tmp_path: Path,
 ) -> None:
-    """Any later question may not have reached the master, whose patience counts from an earlier."""
+    """A later request may not have reached the master, which counts from an earlier one."""
 
     async def story(stage: Stage) -> None:
         NeverAnswers.executor = stage.executor
@@ -234,8 +234,8 @@ def test_a_task_before_the_answer_runs_under_the_lease_of_the_first_question(
     play(tmp_path, story)
 
 
-def test_slots_that_the_master_does_not_count_are_freed(tmp_path: Path) -> None:
-    """TM-15"""
+def test_slots_that_the_job_master_does_not_list_are_freed(tmp_path: Path) -> None:
+    """Shows TM-15."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running():
@@ -250,8 +250,8 @@ def test_slots_that_the_master_does_not_count_are_freed(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_reserved_slots_of_a_job_are_reclaimed_and_those_in_use_are_not(tmp_path: Path) -> None:
-    """X-TM-05"""
+def test_reclaiming_frees_reserved_slots_and_not_those_in_use(tmp_path: Path) -> None:
+    """Shows X-TM-05."""
 
     async def story(stage: Stage) -> None:
         await stage.request_slot()
@@ -269,8 +269,8 @@ def test_reserved_slots_of_a_job_are_reclaimed_and_those_in_use_are_not(tmp_path
     play(tmp_path, story)
 
 
-def test_with_the_last_slot_all_of_the_job_goes(tmp_path: Path) -> None:
-    """TM-18"""
+def test_freeing_the_last_slot_removes_everything_of_the_job(tmp_path: Path) -> None:
+    """Shows TM-18."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running():

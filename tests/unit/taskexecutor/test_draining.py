@@ -1,4 +1,4 @@
-"""A task executor that leaves, decision by decision."""
+"""The drain of a task executor, decision by decision."""
 
 import pytest
 
@@ -36,21 +36,21 @@ def held(*, streaming: bool = False, ended: bool = False) -> HeldTask:
     return task
 
 
-def test_until_it_is_asked_nothing_changes() -> None:
+def test_nothing_changes_before_a_drain_starts() -> None:
     draining = Draining()
     draining.check_accepting(AllocationId("slot"))
     assert draining.tasks_to_move([held(streaming=True)], 1e9) == []
     assert not draining.is_over([], 1e9)
 
 
-def test_new_tasks_are_refused_so_that_their_master_looks_elsewhere() -> None:
+def test_a_draining_task_executor_refuses_new_tasks() -> None:
     draining = Draining()
     draining.begin(0, None)
     with pytest.raises(NotFound, match="accepts no new task"):
         draining.check_accepting(AllocationId("slot"))
 
 
-def test_streams_move_at_once_and_batch_tasks_when_their_time_is_over() -> None:
+def test_streams_move_at_once_and_batch_tasks_after_their_time() -> None:
     draining = Draining()
     stream, batch = held(streaming=True), held()
     draining.begin(0, None)
@@ -63,7 +63,9 @@ def test_streams_move_at_once_and_batch_tasks_when_their_time_is_over() -> None:
     assert draining.tasks_to_move([batch, held(ended=True)], 60) == []
 
 
-def test_it_is_over_when_nothing_runs_and_masters_have_heard_or_had_the_time() -> None:
+def test_a_drain_ends_when_nothing_runs_and_outcomes_were_acknowledged_or_waited_long_enough() -> (
+    None
+):
     draining = Draining()
     draining.begin(0, None)
     assert draining.is_over([], 0)

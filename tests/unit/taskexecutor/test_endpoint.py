@@ -1,4 +1,4 @@
-"""A real task executor between a resource manager and a job master that note everything (TM-*)."""
+"""A real task executor between a fake resource manager and a fake job master (TM-*)."""
 
 import asyncio
 from pathlib import Path
@@ -18,8 +18,10 @@ from unit.fake_parts import JOB
 from unit.taskexecutor.stage import ATTEMPT, SLOT, Stage, deployment, play
 
 
-def test_it_registers_with_its_slots_and_leaves_when_it_stops(tmp_path: Path) -> None:
-    """TM-01, TM-16"""
+def test_a_task_executor_registers_with_its_slots_and_deregisters_when_it_stops(
+    tmp_path: Path,
+) -> None:
+    """Shows TM-01 and TM-16."""
 
     async def story(stage: Stage) -> None:
         [registration] = stage.manager.registrations
@@ -29,8 +31,8 @@ def test_it_registers_with_its_slots_and_leaves_when_it_stops(tmp_path: Path) ->
     assert play(tmp_path, story).manager.left == ["life"]
 
 
-def test_requests_of_a_manager_at_which_it_is_not_registered_are_refused(tmp_path: Path) -> None:
-    """TM-07"""
+def test_requests_of_a_resource_manager_without_registration_are_refused(tmp_path: Path) -> None:
+    """Shows TM-07."""
 
     async def story(stage: Stage) -> None:
         other = (await stage.lead("other")).token
@@ -41,8 +43,10 @@ def test_requests_of_a_manager_at_which_it_is_not_registered_are_refused(tmp_pat
     play(tmp_path, story)
 
 
-def test_an_accepted_slot_runs_a_task_and_its_outcome_is_told_and_on_record(tmp_path: Path) -> None:
-    """TM-08, TM-09, TM-17"""
+def test_an_accepted_slot_runs_a_task_whose_outcome_is_recorded_and_reported(
+    tmp_path: Path,
+) -> None:
+    """Shows TM-08, TM-09 and TM-17."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
@@ -62,7 +66,7 @@ def test_an_accepted_slot_runs_a_task_and_its_outcome_is_told_and_on_record(tmp_
 
 
 def test_a_declined_slot_is_freed_and_reported_at_once(tmp_path: Path) -> None:
-    """TM-09"""
+    """Shows TM-09."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
@@ -74,8 +78,8 @@ def test_a_declined_slot_is_freed_and_reported_at_once(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_slot_that_no_master_takes_is_freed_in_time(tmp_path: Path) -> None:
-    """TM-11"""
+def test_a_slot_that_no_job_master_accepts_is_freed_after_the_timeout(tmp_path: Path) -> None:
+    """Shows TM-11."""
 
     async def story(stage: Stage) -> None:
         await stage.request_slot()
@@ -88,24 +92,24 @@ def test_a_slot_that_no_master_takes_is_freed_in_time(tmp_path: Path) -> None:
 
 
 def test_a_deployment_is_refused_for_another_slot_or_another_master(tmp_path: Path) -> None:
-    """TM-19"""
+    """Shows TM-19."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running():
             with pytest.raises(NotFound, match="nothing of job"):
                 await stage.submit(deployment())
             await stage.request_slot()
-            stranger = (await stage.lead("other")).token
+            other = (await stage.lead("other")).token
             late = stage.leadership.token
             await stage.submit(deployment())
-            await stage.executor.cancel_task(stranger, JOB, ATTEMPT)
+            await stage.executor.cancel_task(other, JOB, ATTEMPT)
             with pytest.raises(FencingTokenMismatch):
                 await stage.executor.submit_task(late, deployment(attempt=AttemptId("b" * 32)))
 
     play(tmp_path, story)
 
 
-def test_the_same_deployment_again_runs_once_also_when_it_comes_late(tmp_path: Path) -> None:
+def test_a_repeated_deployment_runs_once_even_if_it_comes_late(tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
             await stage.request_slot()
@@ -123,7 +127,7 @@ def test_the_same_deployment_again_runs_once_also_when_it_comes_late(tmp_path: P
     assert len(play(tmp_path, story).history.attempts) == 1
 
 
-def test_what_finished_is_told_when_it_is_on_record_while_it_is_cleared_away(
+def test_a_recorded_outcome_is_reported_while_the_engine_still_cleans_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stoker.testing.fake_engine._CLEARING_SECONDS", 60)
@@ -148,7 +152,9 @@ def test_what_finished_is_told_when_it_is_on_record_while_it_is_cleared_away(
     play(tmp_path, story)
 
 
-def test_a_cancel_after_the_end_of_the_work_does_not_change_the_outcome(tmp_path: Path) -> None:
+def test_a_cancellation_after_the_work_has_ended_does_not_change_the_outcome(
+    tmp_path: Path,
+) -> None:
     async def story(stage: Stage) -> None:
         recorded = asyncio.Event()
         async with stage.master_running() as master:
@@ -163,8 +169,10 @@ def test_a_cancel_after_the_end_of_the_work_does_not_change_the_outcome(tmp_path
     play(tmp_path, story)
 
 
-def test_a_cancelled_task_tells_its_end_and_a_second_cancel_is_harmless(tmp_path: Path) -> None:
-    """TM-20"""
+def test_a_cancelled_task_reports_its_end_and_a_second_cancellation_is_harmless(
+    tmp_path: Path,
+) -> None:
+    """Shows TM-20."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
@@ -179,7 +187,7 @@ def test_a_cancelled_task_tells_its_end_and_a_second_cancel_is_harmless(tmp_path
     play(tmp_path, story)
 
 
-def test_a_task_that_waits_for_spark_is_cancelled_at_once_and_never_begins(tmp_path: Path) -> None:
+def test_a_task_that_waits_for_spark_is_cancelled_at_once_and_never_starts(tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
             await stage.request_slot()
@@ -197,7 +205,7 @@ def test_a_task_that_waits_for_spark_is_cancelled_at_once_and_never_begins(tmp_p
 
 
 def test_an_attempt_that_its_master_does_not_know_is_cancelled(tmp_path: Path) -> None:
-    """JM-14"""
+    """Shows JM-14."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
@@ -210,10 +218,10 @@ def test_an_attempt_that_its_master_does_not_know_is_cancelled(tmp_path: Path) -
     play(tmp_path, story)
 
 
-def test_it_keeps_its_attempt_when_the_master_goes_and_brings_it_to_the_next(
+def test_an_attempt_survives_the_loss_of_its_master_and_is_reported_to_the_next(
     tmp_path: Path,
 ) -> None:
-    """TM-12 as this design has it, TM-13"""
+    """Shows TM-12, as this design has it, and TM-13."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running():
@@ -231,8 +239,8 @@ def test_it_keeps_its_attempt_when_the_master_goes_and_brings_it_to_the_next(
     play(tmp_path, story)
 
 
-def test_a_master_that_rejects_it_for_good_gets_nothing_more(tmp_path: Path) -> None:
-    """TM-14"""
+def test_after_a_final_rejection_everything_of_the_job_is_given_up(tmp_path: Path) -> None:
+    """Shows TM-14."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
@@ -243,7 +251,7 @@ def test_a_master_that_rejects_it_for_good_gets_nothing_more(tmp_path: Path) -> 
     play(tmp_path, story)
 
 
-def test_a_lease_that_is_not_renewed_ends_the_attempt_in_time(tmp_path: Path) -> None:
+def test_an_attempt_ends_before_a_lease_that_is_not_renewed_runs_out(tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
             await stage.request_slot()
@@ -259,10 +267,10 @@ def test_a_lease_that_is_not_renewed_ends_the_attempt_in_time(tmp_path: Path) ->
     play(tmp_path, story)
 
 
-def test_the_next_master_is_asked_at_once_for_what_runs_and_later_where_nothing_does(
+def test_the_next_master_is_asked_for_a_lease_at_once_only_if_an_attempt_runs(
     tmp_path: Path,
 ) -> None:
-    """A fail-over may have used up most of a lease; a registration without attempts begins one."""
+    """A failover may have used most of a lease; a registration without attempts starts one."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
@@ -279,10 +287,10 @@ def test_the_next_master_is_asked_at_once_for_what_runs_and_later_where_nothing_
     play(tmp_path, story)
 
 
-def test_an_attempt_begins_under_a_lease_that_was_asked_for_not_one_of_its_own(
+def test_an_attempt_starts_under_the_lease_last_requested_and_not_under_a_new_one(
     tmp_path: Path,
 ) -> None:
-    """A deployment that was long on its way must not run longer than its master knows."""
+    """A slow deployment must not run longer than its master knows."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running():
@@ -299,7 +307,7 @@ def test_an_attempt_begins_under_a_lease_that_was_asked_for_not_one_of_its_own(
     play(tmp_path, story)
 
 
-def test_an_outcome_is_told_only_when_it_is_on_record(tmp_path: Path) -> None:
+def test_an_outcome_is_reported_only_after_it_is_recorded(tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
             await stage.request_slot()
@@ -315,8 +323,8 @@ def test_an_outcome_is_told_only_when_it_is_on_record(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_one_bad_task_fails_alone(tmp_path: Path) -> None:
-    """Design invariant 7: whatever it raises, the task executor lives on."""
+def test_a_task_that_raises_fails_alone(tmp_path: Path) -> None:
+    """The task executor survives whatever the task raises (design invariant 7)."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
@@ -329,8 +337,8 @@ def test_one_bad_task_fails_alone(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_what_it_runs_has_ended_before_it_stops_answering(tmp_path: Path) -> None:
-    """Who finds nobody at its address takes its attempts for dead."""
+def test_tasks_have_ended_before_the_task_executor_stops_answering(tmp_path: Path) -> None:
+    """An address that does not answer makes its attempts count as dead."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running():
@@ -342,7 +350,7 @@ def test_what_it_runs_has_ended_before_it_stops_answering(tmp_path: Path) -> Non
     assert stage.history.attempts[0].ended is not None
 
 
-def test_the_outcomes_of_what_it_ran_are_on_record_when_it_has_stopped(tmp_path: Path) -> None:
+def test_outcomes_are_recorded_when_the_task_executor_has_stopped(tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         async with stage.master_running():
             await stage.request_slot()
@@ -358,8 +366,10 @@ def test_the_outcomes_of_what_it_ran_are_on_record_when_it_has_stopped(tmp_path:
     )
 
 
-def test_it_registers_again_after_a_disconnect_and_at_the_next_leader(tmp_path: Path) -> None:
-    """TM-02, TM-05"""
+def test_a_task_executor_registers_again_after_a_disconnect_and_at_the_next_leader(
+    tmp_path: Path,
+) -> None:
+    """Shows TM-02 and TM-05."""
 
     async def story(stage: Stage) -> None:
         await stage.executor.disconnect_resource_manager(stage.token, "test")

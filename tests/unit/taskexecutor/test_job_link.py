@@ -1,4 +1,4 @@
-"""What a job's master is told, and how its process is reached."""
+"""What is reported to the master of a job, and how its process is reached."""
 
 import asyncio
 from pathlib import Path
@@ -27,14 +27,14 @@ async def _run_one(stage: Stage) -> list[ExecutionState]:
         return [report.state for report in master.changes]
 
 
-def test_a_state_that_passes_at_once_is_not_told(tmp_path: Path):
+def test_a_short_state_is_not_reported(tmp_path: Path):
     async def story(stage: Stage) -> None:
         assert await _run_one(stage) == [ExecutionState.RUNNING]
 
     play(tmp_path, story)
 
 
-def test_a_state_that_lasts_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_lasting_state_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(job_link, "REPORT_DELAY_SECONDS", {ExecutionState.INITIALIZING: 0.01})
 
     async def story(stage: Stage) -> None:
@@ -44,19 +44,19 @@ def test_a_state_that_lasts_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 class Timing(FakeMaster):
-    """Notes what it is told and when, by the loop's time."""
+    """Records reports with their loop times."""
 
     def __init__(self, token: FencingToken) -> None:
         super().__init__(token)
-        self.told: list[tuple[str, float]] = []
+        self.reports: list[tuple[str, float]] = []
 
     def attempt_changed(self, report: Any) -> bool:
-        self.told.append((report.state, asyncio.get_running_loop().time()))
+        self.reports.append((report.state, asyncio.get_running_loop().time()))
         return super().attempt_changed(report)
 
     def attempt_ended(self, instance: Any, outcome: Any, before: Any) -> tuple[AllocationId, ...]:
         now = asyncio.get_running_loop().time()
-        self.told += [(report.state, now) for report in (before, outcome) if report is not None]
+        self.reports += [(report.state, now) for report in (before, outcome) if report is not None]
         return super().attempt_ended(instance, outcome, before)
 
 
@@ -65,7 +65,7 @@ class Timing(FakeMaster):
     [(0.3, False, 0.0), (2.0, False, 1.0), (2.0, True, 2.0)],
     ids=["short batch", "long batch", "stream"],
 )
-def test_that_a_batch_runs_is_told_when_it_lasts_or_together_with_its_end(
+def test_a_running_batch_task_is_reported_when_it_lasts_or_together_with_its_end(
     tmp_path: Path, seconds: float, streaming: bool, between: float
 ):
     task = deployment(seconds=seconds)
@@ -81,14 +81,14 @@ def test_that_a_batch_runs_is_told_when_it_lasts_or_together_with_its_end(
             await stage.request_slot()
             await stage.submit(task)
             await asyncio.sleep(5)
-            (running, running_at), (ended, ended_at) = master.told
+            (running, running_at), (ended, ended_at) = master.reports
             assert (running, ended) == (ExecutionState.RUNNING, ExecutionState.FINISHED)
             assert ended_at - running_at == pytest.approx(between, abs=0.05)
 
     play(tmp_path, story)
 
 
-def test_slots_come_back_with_the_answer_to_an_end(tmp_path: Path):
+def test_slots_are_returned_with_the_answer_to_an_outcome(tmp_path: Path):
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
             master.gives_back = (SLOT, AllocationId("somebody-elses"))
@@ -103,7 +103,7 @@ def test_slots_come_back_with_the_answer_to_an_end(tmp_path: Path):
     play(tmp_path, story)
 
 
-def test_a_master_that_is_followed_by_another_gives_nothing_back(tmp_path: Path):
+def test_a_replaced_master_returns_no_slots(tmp_path: Path):
     async def story(stage: Stage) -> None:
         class Superseded(FakeMaster):
             """While it answers, the next one has commands already."""
@@ -125,12 +125,12 @@ def test_a_master_that_is_followed_by_another_gives_nothing_back(tmp_path: Path)
     play(tmp_path, story)
 
 
-def test_progress_is_told_from_the_second_interval_on(tmp_path: Path):
-    told: list[float] = []
+def test_progress_is_reported_from_the_second_interval_on(tmp_path: Path):
+    reported_at: list[float] = []
 
     class Listening(FakeMaster):
         def attempts_progressed(self, instance: Any, reports: Any) -> None:
-            told.append(asyncio.get_running_loop().time())
+            reported_at.append(asyncio.get_running_loop().time())
 
     async def story(stage: Stage) -> None:
         async with stage.master_running(Listening):
@@ -138,8 +138,8 @@ def test_progress_is_told_from_the_second_interval_on(tmp_path: Path):
             began = asyncio.get_running_loop().time()
             await stage.submit(deployment(seconds=4))
             await asyncio.sleep(8)
-            assert told
-            assert min(told) >= began + 2, "the fake engine has some when half of it is done"
+            assert reported_at
+            assert min(reported_at) >= began + 2, "the fake engine reports at half time"
 
     play(tmp_path, story)
 
@@ -149,7 +149,7 @@ class _Rpc:
         self.asked: list[str] = []
 
     async def connect(self, address: str, *_: Any, **__: Any) -> object:
-        self.asked.append(f"greet {address}")
+        self.asked.append(f"connect {address}")
         return object()
 
     def reach(self, address: str, *_: Any, **__: Any) -> object:
@@ -157,7 +157,7 @@ class _Rpc:
         return object()
 
 
-async def test_the_process_of_all_masters_is_greeted_once_an_epoch():
+async def test_the_leading_process_gets_one_handshake_per_epoch():
     rpc: Any = _Rpc()
     handshake = MasterHandshake()
     nothing: Any = None
@@ -181,4 +181,4 @@ async def test_the_process_of_all_masters_is_greeted_once_an_epoch():
     await connect(1, "b")
     await connect(2, "a")
     await connect(2, "b")
-    assert rpc.asked == ["greet a", "reach b", "greet a", "reach b"]
+    assert rpc.asked == ["connect a", "reach b", "connect a", "reach b"]

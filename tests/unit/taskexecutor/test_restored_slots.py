@@ -1,4 +1,4 @@
-"""A task executor that was started again, and the slots of its former life (TM-22)."""
+"""A restarted task executor and the slots of its previous instance (TM-22)."""
 
 import asyncio
 from pathlib import Path
@@ -10,8 +10,10 @@ from unit.taskexecutor.stage import SLOT, Stage, deployment, play
 PREVIOUS = SavedSlot(index=0, job_id=JOB, allocation=SLOT)
 
 
-def test_it_registers_with_its_former_slots_and_offers_them_again(tmp_path: Path) -> None:
-    """TM-22"""
+def test_a_restarted_task_executor_registers_with_its_previous_slots_and_offers_them_again(
+    tmp_path: Path,
+) -> None:
+    """Shows TM-22."""
 
     async def story(stage: Stage) -> None:
         first, second = stage.manager.registrations[0].report.slots
@@ -24,42 +26,42 @@ def test_it_registers_with_its_former_slots_and_offers_them_again(tmp_path: Path
             await asyncio.sleep(3)
             assert len(master.outcomes) == 1
 
-    play(tmp_path, story, kept={0: PREVIOUS})
+    play(tmp_path, story, saved={0: PREVIOUS})
 
 
-def test_what_its_job_does_not_want_any_more_is_free_at_once(tmp_path: Path) -> None:
+def test_a_restored_slot_that_its_job_declines_is_free_at_once(tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         async with stage.master_running() as master:
             master.accepts = False
             await asyncio.sleep(2)
             assert master.offered == [SLOT]
             assert not await stage.beat()
-            assert stage.kept == {}
+            assert stage.saved == {}
 
-    play(tmp_path, story, kept={0: PREVIOUS})
+    play(tmp_path, story, saved={0: PREVIOUS})
 
 
-def test_a_job_that_is_gone_holds_its_slot_no_longer_than_another_one(tmp_path: Path) -> None:
-    """TM-11"""
+def test_a_restored_slot_of_a_job_that_is_gone_is_freed_after_the_timeout(tmp_path: Path) -> None:
+    """Shows TM-11."""
 
     async def story(stage: Stage) -> None:
         assert await stage.beat()
         await asyncio.sleep(11)
         assert not await stage.beat()
-        assert stage.kept == {}
+        assert stage.saved == {}
 
-    play(tmp_path, story, kept={0: PREVIOUS})
+    play(tmp_path, story, saved={0: PREVIOUS})
 
 
-def test_a_slot_is_kept_while_it_belongs_to_a_job_and_not_after_an_orderly_end(
+def test_a_slot_is_recorded_while_it_belongs_to_a_job_and_not_after_an_orderly_end(
     tmp_path: Path,
 ) -> None:
     async def story(stage: Stage) -> None:
         async with stage.master_running():
             await stage.request_slot()
-            assert stage.kept == {0: PREVIOUS}
+            assert stage.saved == {0: PREVIOUS}
             await stage.submit(deployment(seconds=500))
             await asyncio.sleep(1)
-            assert stage.kept == {0: PREVIOUS}
+            assert stage.saved == {0: PREVIOUS}
 
-    assert play(tmp_path, story).kept == {}
+    assert play(tmp_path, story).saved == {}

@@ -1,4 +1,4 @@
-"""The slots of one task executor (TM-*)."""
+"""The slots of one task executor and their record on disk (TM-*)."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ ONE, TWO = JobId("1" * 32), JobId("2" * 32)
 A, B = AllocationId("a"), AllocationId("b")
 
 
-def test_the_same_request_again_is_harmless_and_another_one_is_a_conflict() -> None:
-    """X-TM-03"""
+def test_a_repeated_request_is_harmless_and_a_different_one_is_a_conflict() -> None:
+    """Shows X-TM-03."""
     table = SlotTable(2)
     assert table.reserve(ONE, A, 0, 1.0)
     assert not table.reserve(ONE, A, 0, 2.0)
@@ -32,8 +32,8 @@ def test_the_same_request_again_is_harmless_and_another_one_is_a_conflict() -> N
         table.reserve(TWO, B, 2, 3.0)
 
 
-def test_a_reserved_slot_is_overdue_when_nobody_takes_it_in_time() -> None:
-    """TM-11"""
+def test_a_reserved_slot_is_overdue_when_no_job_master_accepts_it_in_time() -> None:
+    """Shows TM-11."""
     table = SlotTable(2)
     table.reserve(ONE, A, 0, 1.0)
     table.reserve(ONE, B, 1, 1.0)
@@ -42,8 +42,8 @@ def test_a_reserved_slot_is_overdue_when_nobody_takes_it_in_time() -> None:
     assert [held.id for held in table.overdue(11.0, 10)] == [A]
 
 
-def test_slots_without_a_master_are_reserved_again_and_can_run_out() -> None:
-    """TM-12"""
+def test_slots_without_a_job_master_are_reserved_again_and_can_be_overdue() -> None:
+    """Shows TM-12."""
     table = SlotTable(1)
     table.reserve(ONE, A, 0, 0.0)
     table.activate(A, 0.0)
@@ -53,7 +53,7 @@ def test_slots_without_a_master_are_reserved_again_and_can_run_out() -> None:
     assert [held.id for held in table.overdue(110, 10)] == [A]
 
 
-def test_a_slot_that_was_given_up_cannot_be_taken_back() -> None:
+def test_a_slot_that_was_given_up_cannot_be_activated() -> None:
     table = SlotTable(1)
     table.reserve(ONE, A, 0, 0.0)
     table.release(A)
@@ -64,8 +64,8 @@ def test_a_slot_that_was_given_up_cannot_be_taken_back() -> None:
         table.reserve(TWO, B, 0, 1.0)
 
 
-def test_what_a_master_does_not_count_any_more_is_surplus_unless_it_is_young() -> None:
-    """TM-15: a master may have counted before it took the slot."""
+def test_a_slot_that_its_master_does_not_list_is_surplus_unless_it_is_young() -> None:
+    """A job master may have counted its slots before it accepted this one (TM-15)."""
     table = SlotTable(2)
     table.reserve(ONE, A, 0, 0.0)
     table.activate(A, 5.0)
@@ -77,8 +77,8 @@ def test_what_a_master_does_not_count_any_more_is_surplus_unless_it_is_young() -
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5), st.integers(0, 3)), max_size=40))
-def test_whatever_happens_a_slot_has_one_owner(steps: list[tuple[int, int, int]]) -> None:
-    """Design invariant 6"""
+def test_under_random_events_a_slot_has_one_owner(steps: list[tuple[int, int, int]]) -> None:
+    """Shows design invariant 6."""
     table = SlotTable(3)
     for now, (kind, which, index) in enumerate(steps):
         allocation, job = AllocationId(str(which)), JobId(str(which % 2) * 32)
@@ -105,24 +105,24 @@ def test_whatever_happens_a_slot_has_one_owner(steps: list[tuple[int, int, int]]
 JOB = JobId("1" * 32)
 
 
-def kept(index: int, allocation: str = "a") -> SavedSlot:
+def saved(index: int, allocation: str = "a") -> SavedSlot:
     return SavedSlot(index=index, job_id=JOB, allocation=AllocationId(allocation))
 
 
-def test_the_next_life_finds_what_this_one_kept(tmp_path: Path) -> None:
-    """TM-22"""
-    memory = FileSlotStore(tmp_path / "slots")
+def test_the_next_instance_loads_the_saved_slots(tmp_path: Path) -> None:
+    """Shows TM-22."""
+    store = FileSlotStore(tmp_path / "slots")
     for index in (10, 2, 0):
-        memory.save(kept(index, f"of {index}"))
-    memory.save(kept(2, "another"))
-    memory.remove(0)
-    assert FileSlotStore(tmp_path / "slots").load() == [kept(2, "another"), kept(10, "of 10")]
+        store.save(saved(index, f"of {index}"))
+    store.save(saved(2, "another"))
+    store.remove(0)
+    assert FileSlotStore(tmp_path / "slots").load() == [saved(2, "another"), saved(10, "of 10")]
 
 
-def test_nothing_was_kept_and_nothing_is_there_to_forget(tmp_path: Path) -> None:
-    memory = FileSlotStore(tmp_path / "slots")
-    assert memory.load() == []
-    memory.remove(3)
+def test_an_empty_store_loads_nothing_and_removing_from_it_is_harmless(tmp_path: Path) -> None:
+    store = FileSlotStore(tmp_path / "slots")
+    assert store.load() == []
+    store.remove(3)
 
 
 @pytest.mark.parametrize(
@@ -136,39 +136,39 @@ def test_nothing_was_kept_and_nothing_is_there_to_forget(tmp_path: Path) -> None
         b'{"index": 0, "job_id": "\xff", "allocation": "a"}',
     ],
 )
-def test_what_is_damaged_is_removed_and_its_slot_begins_free(
+def test_a_damaged_record_is_removed_and_its_slot_starts_free(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """TM-22"""
-    memory = FileSlotStore(tmp_path)
-    memory.save(kept(0))
-    memory.save(kept(1))
+    """Shows TM-22."""
+    store = FileSlotStore(tmp_path)
+    store.save(saved(0))
+    store.save(saved(1))
     (tmp_path / "0").write_bytes(content)
-    assert memory.load() == [kept(1)]
+    assert store.load() == [saved(1)]
     assert not (tmp_path / "0").exists()
     assert f"{tmp_path / '0'} is unusable and is removed" in caplog.text
 
 
-def test_a_file_of_another_slot_is_not_believed(tmp_path: Path) -> None:
-    memory = FileSlotStore(tmp_path)
-    memory.save(kept(1))
+def test_a_file_that_describes_another_slot_is_ignored(tmp_path: Path) -> None:
+    store = FileSlotStore(tmp_path)
+    store.save(saved(1))
     (tmp_path / "1").rename(tmp_path / "0")
-    assert memory.load() == []
+    assert store.load() == []
 
 
-def test_a_file_that_was_not_finished_is_not_seen(tmp_path: Path) -> None:
+def test_an_unfinished_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / ".0").write_bytes(b'{"ind')
     assert FileSlotStore(tmp_path).load() == []
 
 
-def test_a_disk_that_refuses_harms_nobody_and_leaves_no_older_word(
+def test_a_failed_write_is_tolerated_and_leaves_no_older_record(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    memory = FileSlotStore(tmp_path)
-    memory.save(kept(0, "older"))
+    store = FileSlotStore(tmp_path)
+    store.save(saved(0, "older"))
     (tmp_path / ".0").mkdir()
-    memory.save(kept(0, "newer"))
-    assert memory.load() == []
+    store.save(saved(0, "newer"))
+    assert store.load() == []
     assert "slot 0 would be free after a restart" in caplog.text
 
 
@@ -206,17 +206,17 @@ def play(table: PersistentSlotTable, event: str, index: int, turn: int) -> None:
 
 
 @given(EVENTS, st.integers(1, SLOTS))
-def test_the_next_life_has_what_was_not_given_up(
+def test_the_next_instance_restores_the_slots_that_were_not_given_up(
     events: list[tuple[str, int, int]], size: int
 ) -> None:
-    """TM-22, also with fewer slots than before"""
+    """This holds also with fewer slots than before (TM-22)."""
     disk: dict[int, SavedSlot] = {}
-    former = PersistentSlotTable(SLOTS, ProcessSlots(disk))
+    previous = PersistentSlotTable(SLOTS, ProcessSlots(disk))
     for event in events:
-        play(former, *event)
+        play(previous, *event)
     expected = {
         (held.id, held.job_id, held.index)
-        for held in former.all()
+        for held in previous.all()
         if held.use is not SlotUse.RELEASING and held.index < size
     }
     table = PersistentSlotTable(size, ProcessSlots(disk))
@@ -227,7 +227,7 @@ def test_the_next_life_has_what_was_not_given_up(
     assert set(disk) == {index for _, _, index in expected}
 
 
-def test_who_leaves_in_good_order_leaves_nothing() -> None:
+def test_an_orderly_shutdown_leaves_no_records() -> None:
     disk: dict[int, SavedSlot] = {}
     table = PersistentSlotTable(SLOTS, ProcessSlots(disk))
     table.reserve(*of(0, 0), 0, 0.0)
