@@ -1,4 +1,4 @@
-"""One driver with a JVM of its own, as the task executor sees it."""
+"""The task executor's side of one driver process with a JVM of its own."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ _FOREIGN_SETTINGS = (
 
 @dataclass(frozen=True, kw_only=True)
 class DriverSetup:
-    """What every driver of an engine is started with."""
+    """What all drivers of an engine have in common."""
 
     options: EngineOptions
     classic: ClassicOptions
@@ -51,7 +51,7 @@ class DriverSetup:
 
 
 class DriverProcess(ChildChannel):
-    """The supervisor of a driver and its JVM, and the driver that is spoken with."""
+    """A driver and the supervisor of its processes; messages go to the driver."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class DriverProcess(ChildChannel):
 
     @property
     def pid(self) -> int:
-        """Of the supervisor."""
+        """Process id of the supervisor, not of the driver."""
         return self._process.pid
 
     @property
@@ -85,20 +85,20 @@ class DriverProcess(ChildChannel):
         return self._stdout.last_words
 
     def ask_to_end(self) -> None:
-        """SIGTERM to the driver and its JVM; they are killed when the grace is over."""
+        """Send SIGTERM to driver and JVM; the supervisor kills them after the grace period."""
         failpoint("driver.before-ending")
         with suppress(ProcessLookupError):
             self._process.terminate()
 
     async def kill(self) -> int:
-        """Returns when no process of it is left."""
+        """Kill all processes of the driver; returns when none is left."""
         if self.exited.done():
             return self.exited.result()
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGUSR1)
         await asyncio.wait([self.exited], timeout=_DYING_SECONDS)
         if not self.exited.done():
-            # The driver and its JVM are tied to the supervisor.
+            # Driver and JVM die with the supervisor.
             with suppress(ProcessLookupError):
                 self._process.kill()
         return await asyncio.shield(self.exited)
@@ -118,7 +118,7 @@ async def start_driver(
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> DriverProcess:
-    """A driver that waits for its task; Unavailable, with its last words, if it does not start."""
+    """Start a driver that waits for its task; raises Unavailable, with its last output."""
     master = (settings or {}).get("spark.master", setup.options.master)
     if (absent := await find_absent_master(master)) is not None:
         raise Unavailable(absent)
@@ -211,7 +211,7 @@ def _environment(setup: DriverSetup, files: ServerFiles) -> dict[str, str]:
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {files.properties} pyspark-shell",
-        # What a program prints reaches its user as it is printed.
+        # Output of a program reaches the user line by line.
         "PYTHONUNBUFFERED": "1",
         OWNER: owner_mark(),
     }

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class ClassicEngine:
-    """Made by `ClassicEngine.open`. Must live on the main thread, to which children are tied."""
+    """Opened by `ClassicEngine.open`, on the main thread: its children die with that thread."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ClassicEngine:
         wall_clock: WallClock = system_wall_clock,
         environ: Mapping[str, str] = os.environ,
     ) -> AsyncIterator["ClassicEngine"]:
-        """Starts nothing yet unless the options say so; StartupFailed if there is no Java."""
+        """Starts no driver unless the options say so; raises StartupFailed if there is no Java."""
         work = work_dir.absolute()  # noqa: ASYNC240
         java = await find_java(environ, work / "java", bundled_home=bundled_java_home())
         ids = ids or Ids()
@@ -98,7 +98,7 @@ class ClassicEngine:
         }
 
     async def wait_until_ready(self) -> None:
-        """When a driver is warm, unless none is to be kept."""
+        """Wait for a warm driver, unless the options keep none."""
         if self._setup.classic.warm_drivers > 0:
             try:
                 self._spark_version = await self._pool.wait_until_warm()
@@ -131,4 +131,4 @@ class ClassicEngine:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
             if not self._keeping.cancelled() and (error := self._keeping.exception()):
-                log.error("keeping spare drivers had failed", exc_info=error)
+                log.error("the pool of spare drivers failed", exc_info=error)

@@ -1,7 +1,9 @@
-"""What jobs need installed: made once for each list of requirements, and kept by its content.
+"""Python environments of jobs: installed once for each list of requirements, and cached by content.
 
-An environment is a directory that Python is told to search. It is built aside and renamed when it
-is whole, so that one that stands under its name is complete, whoever died meanwhile.
+Installing takes seconds to minutes, several task executors may want the same environment at once,
+and any of them may die half-way. An environment is a directory on Python's search path. It is built
+under another name and renamed when it is complete, so a directory under its final name is always
+complete. A file lock, which the kernel releases with its holder, lets one process build at a time.
 """
 
 import asyncio
@@ -28,12 +30,12 @@ from stoker.engine.contract import Task
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.parent_death import die_with_parent_command
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _KEPT_OUTPUT = 4000
 
 
 class RequirementsNotInstalled(StokerError):
-    """The tool that installs says no; its words are in the message."""
+    """The installer failed; its output is in the message."""
 
 
 class PythonEnvironments:
@@ -44,7 +46,7 @@ class PythonEnvironments:
         self._kept = kept
 
     async def install_for(self, task: Task) -> tuple[str, ...]:
-        """Directories with what the program's requirements and wheels bring; usually none."""
+        """Directories with the program's requirements and wheels; usually none."""
         vertex = task.graph.vertex(task.region_id)
         if not isinstance(vertex, Program):
             return ()
@@ -69,15 +71,15 @@ class PythonEnvironments:
         async with _locked(self._root / f"{name}.lock"):
             if not place.is_dir():
                 await self._build(place, requirements, wheels)
-                self._forget_old(place)
+                self._remove_oldest(place)
             os.utime(place)
         return place
 
     async def _build(self, place: Path, requirements: Path | None, wheels: list[Path]) -> None:
         partial = place.with_name(f"{place.name}.{self._ids.nonce()}.partial")
-        for former in self._root.glob(f"{place.name}.*.partial"):
-            # Of somebody who died: nobody else builds while the lock is held.
-            shutil.rmtree(former, ignore_errors=True)
+        for leftover in self._root.glob(f"{place.name}.*.partial"):
+            # Left by a process that died: no one else builds while the lock is held.
+            shutil.rmtree(leftover, ignore_errors=True)
         try:
             partial.mkdir()
             await self._install(partial, requirements, wheels)
@@ -90,7 +92,7 @@ class PythonEnvironments:
     async def _install(self, target: Path, requirements: Path | None, wheels: list[Path]) -> None:
         wanted = ["-r", str(requirements)] if requirements is not None else []
         command = [*_installer(), "--target", str(target), *wanted, *map(str, wheels)]
-        # A file keeps what was said, whenever it is read.
+        # A file, unlike a pipe, never blocks the installer.
         with tempfile.TemporaryFile() as output:
             code = await self._run(die_with_parent_command(*command), output)
             if code != 0:
@@ -122,7 +124,7 @@ class PythonEnvironments:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 
-    def _forget_old(self, newest: Path) -> None:
+    def _remove_oldest(self, newest: Path) -> None:
         places = [p for p in self._root.iterdir() if p.is_dir() and not p.name.endswith(".partial")]
         places.sort(key=lambda place: place.stat().st_mtime, reverse=True)
         for place in places[max(self._kept, 1) :]:
@@ -133,13 +135,13 @@ class PythonEnvironments:
 def _refuse_relative_paths(requirements: bytes) -> None:
     if found := relative_paths(requirements.decode(errors="replace")):
         raise RequirementsNotInstalled(
-            f"of the job's requirements the list alone is here, not what it points to "
+            f"the job's list of requirements names files that were not sent along "
             f"({'; '.join(found)}); send wheels with --wheel, or name them by whole paths or URLs"
         )
 
 
 def environment_name(requirements: bytes, wheels: Iterable[str]) -> str:
-    """Equal for equal content, on one Python and one platform."""
+    """Equal for equal content on the same Python version and platform."""
     digest = hashlib.sha256(requirements)
     for wheel in sorted(wheels):
         digest.update(b"\0" + wheel.encode())
@@ -149,7 +151,7 @@ def environment_name(requirements: bytes, wheels: Iterable[str]) -> str:
 
 
 def _linked(wheels: dict[str, Path], directory: Path) -> list[Path]:
-    """Under their own names, without which no installer takes them."""
+    """Link wheels under their own names, which installers insist on."""
     if wheels:
         directory.mkdir(parents=True, exist_ok=True)
     for name, path in wheels.items():
@@ -167,12 +169,12 @@ def _installer() -> list[str]:
 
 @asynccontextmanager
 async def _locked(path: Path) -> AsyncIterator[None]:
-    """Held by one task of all processes; the kernel drops it with its holder."""
+    """Hold a file lock, which the kernel releases if this process dies."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        # Another process holds it: no event of this one tells when it lets go.
+        # Another process may hold it, so no event tells when it is released.
         while not _try_lock(descriptor):  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
         yield
     finally:
         os.close(descriptor)
@@ -196,12 +198,21 @@ def _remove_unless_locked(place: Path) -> None:
         os.close(descriptor)
 
 
-_OF_FILES = ("-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-f", "--find-links")
-_PACKED = (".whl", ".zip", ".tar.gz")
+_FILE_OPTIONS = (
+    "-r",
+    "--requirement",
+    "-c",
+    "--constraint",
+    "-e",
+    "--editable",
+    "-f",
+    "--find-links",
+)
+_ARCHIVES = (".whl", ".zip", ".tar.gz")
 
 
 def relative_paths(text: str) -> list[str]:
-    """As written, each with its line: the list travels alone, and leaves them behind."""
+    """Relative paths in a list of requirements, whose files are not sent along."""
     return [
         f"line {number}: {path}"
         for number, line in enumerate(text.splitlines(), 1)
@@ -212,12 +223,12 @@ def relative_paths(text: str) -> list[str]:
 def _path_in(line: str) -> str | None:
     entry = line.partition(" #")[0].strip()
     option, _, value = entry.replace("=", " ", 1).partition(" ")
-    if option in _OF_FILES:
+    if option in _FILE_OPTIONS:
         entry = value.strip()
-    elif not (entry.startswith(("./", "../")) or _is_packed(entry)):
+    elif not (entry.startswith(("./", "../")) or _is_archive(entry)):
         return None
     return None if not entry or entry.startswith("/") or "://" in entry else entry
 
 
-def _is_packed(entry: str) -> bool:
-    return " @ " not in entry and entry.partition(";")[0].strip().endswith(_PACKED)
+def _is_archive(entry: str) -> bool:
+    return " @ " not in entry and entry.partition(";")[0].strip().endswith(_ARCHIVES)

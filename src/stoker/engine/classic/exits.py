@@ -1,4 +1,4 @@
-"""What the end of a driver means for its task. Pure."""
+"""The outcome of a task, from how its driver ended."""
 
 import signal
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from stoker.engine.protocol import Ended
 from stoker.osproc.exit import ProcessExit
 
 _JAVA_OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
-_FAREWELL = f"Terminating due to {_JAVA_OUT_OF_MEMORY}"
-"""The last words of a JVM, which it writes to its standard output; then nobody answers there."""
+_JVM_LAST_LINE = f"Terminating due to {_JAVA_OUT_OF_MEMORY}"
+"""The last line that a JVM out of memory writes to its standard output."""
 _NO_MASTER = "All masters are unresponsive"
-"""What Spark logs after a minute; what it raises says only that its context has stopped."""
+"""Logged by Spark after a minute; its exception says only that the context has stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,23 +27,28 @@ class End:
 def end_of(
     code: int, ended: Ended | None, last_words: str, last_output: str = "", *, cancelled: bool
 ) -> End:
-    """From the exit code (negative: a signal), what the driver told, and what it wrote last."""
+    """Decide from the exit code, the driver's own message, and its last output.
+
+    A negative code is a signal.
+    """
     if cancelled:
         return End(state=ExecutionState.CANCELED)
-    told = ended.failure if ended is not None else None
-    complaint = _complaint(last_words, _JAVA_OUT_OF_MEMORY) or _complaint(last_output, _FAREWELL)
-    if complaint and (told is not None or code != 0):
+    reported = ended.failure if ended is not None else None
+    complaint = _complaint(last_words, _JAVA_OUT_OF_MEMORY) or _complaint(
+        last_output, _JVM_LAST_LINE
+    )
+    if complaint and (reported is not None or code != 0):
         return _failed(
             Failure(
                 error="OutOfMemory",
                 message=f"the program's JVM ran out of memory: {complaint}; raise it with "
                 "--conf spark.driver.memory=2g",
-                stack_trace=told.stack_trace if told is not None else "",
+                stack_trace=reported.stack_trace if reported is not None else "",
             ),
             code,
         )
-    if told is not None:
-        return _failed(_by_master(told, last_words), code)
+    if reported is not None:
+        return _failed(_by_master(reported, last_words), code)
     if code == 0:
         return End(state=ExecutionState.FINISHED)
     if code > 0:
@@ -78,7 +83,7 @@ def _failed(failure: Failure, code: int) -> End:
 
 
 def _by_master(failure: Failure, last_words: str) -> Failure:
-    """One whose program names a Spark master that is not there is told as that."""
+    """Name a Spark master that does not exist as the cause, if the log shows it."""
     if _NO_MASTER not in last_words:
         return failure
     return msgspec.structs.replace(

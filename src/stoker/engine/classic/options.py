@@ -1,4 +1,4 @@
-"""What can be set about drivers of a job's own, and about the programs that run in them."""
+"""Options of the classic engine: a driver for each job, and the programs in it."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,22 +15,22 @@ class ClassicOptions:
     )
     warm_drivers: int = option(
         "taskmanager.classic.warm-drivers",
-        "Drivers with a started JVM that stand ready, about 600 MB each; each serves one job",
+        "Spare drivers with a started JVM, about 600 MB each; each serves one job",
         1,
     )
     warm_at_start: bool = option(
         "taskmanager.classic.warm-at-start",
-        "Make the first of them when the task executor starts, not when a job first needs one",
+        "Start the first spare driver with the task executor, not when a job first needs one",
         False,
     )
     replenish_delay: timedelta = option(
         "taskmanager.classic.replenish-delay",
-        "Pause after one was taken before the next is made, so as not to disturb the job's start",
+        "Pause before a used spare driver is replaced, so as not to slow down the job's start",
         timedelta(seconds=2),
     )
     heap: ByteSize = option(
         "taskmanager.memory.classic-heap",
-        "Largest heap of such a driver's JVM; a job's own spark.driver.memory wins",
+        "Largest heap of a classic driver's JVM; a job's own spark.driver.memory wins",
         ByteSize(1024**3),
     )
     environment_timeout: timedelta = option(
@@ -40,6 +40,6 @@ class ClassicOptions:
     )
     environments_kept: int = option(
         "python-environment.kept",
-        "Installed environments that stay for later jobs; the one used longest ago goes first",
+        "Installed environments kept for later jobs; the least recently used is removed first",
         20,
     )

@@ -1,4 +1,4 @@
-"""An installed environment as one file, for executors on other machines; made once."""
+"""Pack an installed environment into one file, for executors on other machines."""
 
 import os
 import tarfile
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def packed(environment: Path) -> Path:
-    """Beside the environment, which never changes; whoever comes second finds it."""
+    """The archive beside the environment, made on first use; an environment never changes."""
     archive = _archive_of(environment)
     if archive.exists():
         return archive
@@ -15,9 +15,9 @@ def packed(environment: Path) -> Path:
         dir=environment.parent, prefix=f"{environment.name}.", suffix=".tar.partial"
     )
     try:
-        # Not compressed: most of it is wheels' content, and it travels once to each executor.
+        # Not compressed: it is sent to each executor only once.
         with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
-            # Each by its bare name: Spark's unpacking takes "./" for an escape.
+            # By bare names: Spark refuses "./" as an attempt to escape the directory.
             for each in sorted(environment.iterdir()):
                 tar.add(each, arcname=each.name)
         Path(aside).replace(archive)
@@ -27,7 +27,7 @@ def packed(environment: Path) -> Path:
 
 
 def forget_packed(environment: Path) -> None:
-    """With what somebody who died has left of it."""
+    """Remove the archive, and unfinished ones of processes that died."""
     for file in environment.parent.glob(f"{environment.name}.*tar*"):
         file.unlink(missing_ok=True)
 

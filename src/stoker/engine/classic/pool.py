@@ -1,4 +1,4 @@
-"""Drivers that stand ready, each with a started JVM and a Spark context; each is used once."""
+"""Spare drivers, each with a started JVM and a Spark context; each is used once."""
 
 import asyncio
 import logging
@@ -26,12 +26,12 @@ class DriverPool:
 
     @property
     def ready(self) -> int:
-        return sum(spare.done() and not _is_spoilt(spare) for spare in self._spares)
+        return sum(spare.done() and not _is_unusable(spare) for spare in self._spares)
 
     async def take(
         self, configuration: Mapping[str, str], environment: Mapping[str, str]
     ) -> DriverProcess:
-        """A driver that fits the job, a spare one if possible; raises StokerError."""
+        """A driver that fits the job, a spare if possible; raises StokerError."""
         fit = fit_of(configuration, environment)
         try:
             if fit is Fit.NOTHING:
@@ -60,7 +60,7 @@ class DriverPool:
                 return driver
 
     async def wait_until_warm(self) -> str:
-        """The version of Spark, as soon as a spare driver has told it; raises StokerError."""
+        """Wait for a spare driver; returns Spark's version, or raises StokerError."""
         if not self._spares:
             self._spares.append(self._begin())
         driver = await asyncio.shield(self._spares[0])
@@ -69,14 +69,14 @@ class DriverPool:
         return driver.spark_version
 
     async def run(self) -> None:
-        """Keeps the number of spares from the first use on; ends them when cancelled."""
+        """Keep the number of spares from the first use on; end them when cancelled."""
         try:
             while True:
                 await self._wanted.wait()
                 self._wanted.clear()
-                # Whoever took a spare should have the machine to himself for a moment.
+                # Leave the machine to the job that took a spare for a moment.
                 await asyncio.sleep(self._setup.classic.replenish_delay.total_seconds())
-                self._spares = [spare for spare in self._spares if not _is_spoilt(spare)]
+                self._spares = [spare for spare in self._spares if not _is_unusable(spare)]
                 while len(self._spares) < self._setup.classic.warm_drivers:
                     self._spares.append(self._begin())
         finally:
@@ -102,7 +102,7 @@ class DriverPool:
                 await driver.kill()
 
 
-def _is_spoilt(spare: Spare) -> bool:
+def _is_unusable(spare: Spare) -> bool:
     if not spare.done():
         return False
     driver = spare.result()

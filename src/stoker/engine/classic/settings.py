@@ -1,4 +1,4 @@
-"""What a driver of a job's own is started with, and whether a spare one will do. Pure."""
+"""Settings of a driver, and whether a spare driver fits a job."""
 
 from collections.abc import Mapping
 from enum import Enum, auto
@@ -19,10 +19,10 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
-# Warns of a directory that was not the program's choice.
+# Warns of a directory that the program did not choose.
 logger.conf.name = org.apache.spark.SparkConf
 logger.conf.level = error
-# What it says of a program's own monitoring is not for the program's user.
+# Its messages about the Spark UI do not concern the program's user.
 logger.jetty.name = org.sparkproject.jetty
 logger.jetty.level = error
 """
@@ -36,7 +36,7 @@ _FOR_A_JVM = (
     "spark.submit.",
     "spark.yarn.",
 )
-"""Read by spark-submit, or by the JVM when it starts."""
+"""Settings read by spark-submit, or by the JVM when it starts."""
 _LAUNCH_VARIABLES = ("SPARK_", "PYSPARK_", "JAVA_", "HADOOP_", "YARN_", "PYTHON", "LD_", "OMP_")
 _CONNECT_ONLY = (
     "spark.app.name",
@@ -46,20 +46,20 @@ _CONNECT_ONLY = (
     SHUFFLE_PARTITIONS,
     "spark.sql.streaming.stateStore.",
 )
-"""Stoker's choices for its own server. A program finds Spark's defaults, as it always did."""
+"""Stoker's settings for its shared server. A program gets Spark's defaults instead."""
 
 
 class Fit(Enum):
     CONTEXT = auto()
-    """A spare driver as it stands, with the Spark context that it has made."""
+    """A spare driver fits with the Spark context that it has."""
     JVM = auto()
-    """A spare driver's JVM, in which a new Spark context is made."""
+    """A spare driver's JVM fits; it needs a new Spark context."""
     NOTHING = auto()
-    """A driver must be started for this job."""
+    """No spare fits: start a driver for this job."""
 
 
 def fit_of(configuration: Mapping[str, str], environment: Mapping[str, str]) -> Fit:
-    """What of a spare driver serves a job with these settings."""
+    """How much of a spare driver fits a job with these settings."""
     settings = [key for key in configuration if key.startswith("spark.")]
     master = configuration.get("spark.master", "")
     if (
@@ -80,7 +80,7 @@ def driver_properties(
     warehouse: str,
     own: Mapping[str, str],
 ) -> dict[str, str]:
-    """All settings of a driver; those of its job win, then those of the cluster."""
+    """All settings of a driver; the job's settings win, then those of the cluster."""
     chosen = spark_properties(options, files, cores=1)
     kept = {
         key: value
@@ -99,7 +99,7 @@ def driver_properties(
 
 
 def stream_settings(cores: int) -> dict[str, str]:
-    """What Stoker sets for its own pipelines, on whichever engine they run."""
+    """Settings that Stoker makes for pipelines on either engine."""
     return {
         SHUFFLE_PARTITIONS: str(cores),
         "spark.sql.streaming.stateStore.providerClass": (

@@ -1,4 +1,4 @@
-"""A task in a driver of its own, from launch to the proof that nothing of it is left."""
+"""A task in a driver of its own, from launch until no process of it is left."""
 
 import asyncio
 import os
@@ -26,9 +26,9 @@ from stoker.engine.protocol import (
 from stoker.engine.spark_masters import find_absent_master
 
 Install = Callable[[Task], Awaitable[tuple[str, ...]]]
-"""Makes what the task must find installed; the directories that Python is to search."""
+"""Installs what the task needs; returns directories for Python's search path."""
 
-_LATE_SECONDS = 3.0
+_EXTRA_SECONDS = 3.0
 
 
 class ClassicTask:
@@ -55,7 +55,7 @@ class ClassicTask:
         self._driver: DriverProcess | None = None
         self._lease = Lease(until=task.lease_until, margin=task.lease_margin)
         self._has_task = False
-        """The driver was given the task, and with it the lease."""
+        """Whether the driver has been given the task, and with it the lease."""
         self._cancel_asked = False
         self._progress = Progress()
         self._preparing = asyncio.create_task(self._prepare(), name=f"prepare-{task.attempt}")
@@ -74,12 +74,12 @@ class ClassicTask:
         self._preparing.cancel()
         if (driver := self._driver) is not None and driver.is_alive:
             driver.ask_to_end()
-            await asyncio.wait([driver.exited], timeout=self._grace + _LATE_SECONDS)
+            await asyncio.wait([driver.exited], timeout=self._grace + _EXTRA_SECONDS)
             await driver.kill()
         await self.outcome()
 
     async def kill(self) -> None:
-        """Cancel without any grace."""
+        """Cancel without a grace period."""
         self._cancel_asked = True
         self._preparing.cancel()
         if self._driver is not None:
@@ -170,7 +170,7 @@ class ClassicTask:
             return Ended(state=ExecutionState.FAILED, failure=too_slow(seconds))
 
     async def _run(self, driver: DriverProcess) -> Ended | None:
-        """Until the driver says no more; its last word about how the user's code ended."""
+        """Follow the driver until it closes; returns its message on how the user's code ended."""
         ended: Ended | None = None
         while (message := await driver.receive()) is not None:
             match message:

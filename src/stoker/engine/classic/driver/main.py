@@ -1,7 +1,11 @@
-"""The process with a JVM of its own in which one program, or one region of a pipeline, runs.
+"""The classic driver: a process with a JVM of its own that runs one task.
 
 `python -m stoker.engine.classic.driver.main FD WARM` starts the JVM, and a Spark context if WARM
-is 1, then waits for its task at the socket FD. It takes one task and ends as the user's code ends.
+is 1, then waits for its task at the socket FD. The task is a program or a region of a pipeline. The
+process ends with the exit code of the user's code, as if the user had started it.
+
+Its supervisor (`osproc.supervisor`) is its parent and kills whatever is left. When the lease runs
+out, the task executor may be frozen, so the driver asks its supervisor itself to end everything.
 """
 
 import atexit
@@ -25,7 +29,7 @@ from stoker.core.failpoints import failpoint
 from stoker.core.graph import Artifact, ArtifactKind, Program
 from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
-from stoker.engine.classic.driver.progress import look
+from stoker.engine.classic.driver.progress import current_progress
 from stoker.engine.classic.driver.warm_spark import WarmSpark
 from stoker.engine.classic.packing import packed
 from stoker.engine.classic.settings import Fit, fit_of, stream_settings
@@ -48,7 +52,7 @@ from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.osproc.process_tree import kill_tree
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _START_ERRORS = (PySparkException, Py4JError, OSError, RuntimeError)
 
 
@@ -70,9 +74,9 @@ class Driver:
         )
 
     def run(self) -> int:
-        """The exit code; what happens to a job's program happens to this process."""
+        """Run the task and return the exit code of this process."""
         if self._lease.due is not LeaseStep.CONTINUE:
-            # The task was sent, and then its task executor or the machine was frozen.
+            # The task executor or the machine was frozen after the task was sent.
             return 1
         self._lease.start()
         threading.Thread(target=self._listen, name="stoker-control", daemon=True).start()
@@ -85,7 +89,7 @@ class Driver:
             if isinstance(vertex, Program):
                 return self._run_program(vertex)
             return self._run_region()
-        # What user code raises was caught closer to it: this is Spark or the machine.
+        # Exceptions of user code are caught further in: this is Spark or the machine.
         except _START_ERRORS as error:
             failure = failure_of(error)
             print(failure.stack_trace, file=sys.stderr)
@@ -94,16 +98,16 @@ class Driver:
 
     def _run_program(self, program: Program) -> int:
         configuration = self._task.graph.configuration
-        files = self._linked()
+        files = self._link_files()
         directory = enter(program.directory, self._directory / "work", program.environment)
         if fit_of(configuration, program.environment) is not Fit.CONTEXT:
             self._spark.discard_context()
-        self._settle(directory, program.environment)
+        self._apply_settings(directory, program.environment)
         self._spark.add_files(
-            [str(files[a.name]) for a in self._of_kind(ArtifactKind.FILE, program)],
-            [str(files[a.name]) for a in self._of_kind(ArtifactKind.PYTHON, program)],
+            [str(files[a.name]) for a in self._artifacts_of_kind(ArtifactKind.FILE, program)],
+            [str(files[a.name]) for a in self._artifacts_of_kind(ArtifactKind.PYTHON, program)],
         )
-        for artifact in self._of_kind(ArtifactKind.PYTHON, program):
+        for artifact in self._artifacts_of_kind(ArtifactKind.PYTHON, program):
             path = files[artifact.name]
             sys.path.insert(0, str(path.parent if path.suffix == ".py" else path))
         self._spark.hand_over()
@@ -113,19 +117,19 @@ class Driver:
             apply_limits(self._task.limits)
         return self._execute(str(files[program.script]), program)
 
-    def _settle(self, directory: str, environment: dict[str, str]) -> None:
+    def _apply_settings(self, directory: str, environment: dict[str, str]) -> None:
         settings = {k: v for k, v in self._task.graph.configuration.items() if _is_spark(k)}
         self._spark.set_properties(settings)
         if self._spark.is_unclaimed:
             self._spark.configure(settings)
         self._spark.work_in(directory)
-        installed = {"PYTHONPATH": os.pathsep.join(self._searched_by_workers())}
+        installed = {"PYTHONPATH": os.pathsep.join(self._workers_python_path())}
         self._spark.set_workers_environment(
             {**environment, **(installed if self._task.python_path else {})}
         )
 
-    def _searched_by_workers(self) -> list[str]:
-        """Those of another machine search what travels to them."""
+    def _workers_python_path(self) -> list[str]:
+        """Search path of the workers; those on other machines get the environments as archives."""
         if self._spark.is_local:
             return list(self._task.python_path)
         names = []
@@ -144,7 +148,7 @@ class Driver:
             if code != 0:
                 self._ended(failure_of_exit(code, error.code))
             return code
-        # The border to user code: whatever comes out of it is the program's failure.
+        # The boundary to user code: any exception is the program's failure.
         except (Exception, KeyboardInterrupt) as error:
             if self._task.limits is not None:
                 release_memory_limit()
@@ -171,7 +175,7 @@ class Driver:
             _ClassicSession(session),
             DedicatedSession(),
             _for_session(self._task, session),
-            self._tell,
+            self._send_progress,
             self._running,
         )
         try:
@@ -193,14 +197,14 @@ class Driver:
                 Ended(state=ExecutionState.FAILED, failure=failure, progress=self._progress)
             )
 
-    def _of_kind(self, kind: ArtifactKind, program: Program) -> list[Artifact]:
+    def _artifacts_of_kind(self, kind: ArtifactKind, program: Program) -> list[Artifact]:
         own = (program.script, program.requirements)
         return [a for a in self._task.graph.artifacts if a.kind is kind and a.name not in own]
 
-    def _linked(self) -> dict[str, Path]:
-        """The job's files under the names that it knows them by.
+    def _link_files(self) -> dict[str, Path]:
+        """The job's files under the names the job uses.
 
-        Not as symbolic links: Spark follows those, and its workers get the name behind.
+        Hard links, because Spark resolves symbolic links and shows its workers the target's name.
         """
         directory = self._directory / "files"
         directory.mkdir(exist_ok=True)
@@ -208,40 +212,40 @@ class Driver:
             try:
                 os.link(source, directory / name)
             except OSError:
-                # Another file system, or one without hard links.
+                # On another file system, or one without hard links.
                 shutil.copyfile(source, directory / name)
         return {name: directory / name for name in self._task.artifacts}
 
     def _state(self, state: ExecutionState) -> None:
         self._end.send(StateReport(state=state))
 
-    def _tell(self, progress: Progress) -> None:
+    def _send_progress(self, progress: Progress) -> None:
         if progress != self._progress:
             self._progress = progress
             with suppress(OSError):
                 self._end.send(ProgressReport(progress=progress))
 
     def _listen(self) -> None:
-        # Its end is the supervisor's business, which sees whether the task executor lives.
+        # The end of the connection is the supervisor's concern, which watches the task executor.
         while (message := self._end.receive()) is not None:
             if isinstance(message, LeaseRenewed):
                 self._lease.renew(message.until)
 
-    # The lease runs out: what the task executor does else, which may be frozen
+    # The lease runs out: the task executor may be frozen, so the driver ends itself
 
     def _end_by_itself(self) -> None:
         failpoint("lease.before-ending")
-        self._tell_supervisor(signal.SIGTERM)
+        self._signal_supervisor(signal.SIGTERM)
 
     def _end_by_force(self) -> None:
         failpoint("lease.before-killing")
-        self._tell_supervisor(signal.SIGUSR1)
+        self._signal_supervisor(signal.SIGUSR1)
 
     def _end_at_any_price(self) -> None:
         kill_tree(self._supervisor)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def _tell_supervisor(self, number: signal.Signals) -> None:
+    def _signal_supervisor(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
             os.kill(self._supervisor, number)
 
@@ -250,16 +254,16 @@ class Driver:
 
     def _watch(self) -> None:
         pause = threading.Event()
-        while not pause.wait(_LOOK_SECONDS):
-            # The context may be stopped, or not yet made, or its monitoring turned off.
+        while not pause.wait(_POLL_SECONDS):
+            # The context may be stopped or not made yet, or its UI may be turned off.
             with suppress(OSError, ValueError, KeyError, AttributeError, Py4JError):
-                progress = look()
+                progress = current_progress()
                 if progress is not None:
-                    self._tell(progress)
+                    self._send_progress(progress)
 
 
 class _ClassicSession:
-    """A classic session with the one method that only Spark Connect has."""
+    """A classic session with the one method that only Spark Connect sessions have."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -268,11 +272,11 @@ class _ClassicSession:
         return getattr(self._session, name)
 
     def registerProgressHandler(self, _handler: Any) -> None:
-        """Spark's monitoring is asked instead."""
+        """Nothing to register: Spark's UI is polled for progress."""
 
 
 def _for_session(task: RunTask, session: Any) -> RunTask:
-    """Without the settings that the context was made with and a session cannot set again."""
+    """The task without settings that the context already has and a session cannot change."""
     kept = {
         key: value
         for key, value in task.graph.configuration.items()
@@ -293,7 +297,7 @@ def _use_temporary_files_in(directory: Path) -> None:
 
 
 def _stop_everything(spark: WarmSpark) -> None:
-    # A JVM that is gone cannot be stopped, and nobody is left to be told.
+    # The JVM may be gone already.
     with suppress(Exception):
         spark.stop_everything()
 
@@ -305,7 +309,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         spark = WarmSpark()
-        # Last of all exit handlers, since those of user code may still use Spark.
+        # Runs last of all exit handlers, because those of user code may still use Spark.
         atexit.register(_stop_everything, spark)
         if sys.argv[2] == "1":
             spark.make_context()

@@ -1,4 +1,4 @@
-"""What Spark does for a program at the moment, by Spark's own monitoring."""
+"""The progress of a program, from the REST API of Spark's UI."""
 
 import json
 import urllib.request
@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 from stoker.core.results import Progress, ProgressPart
 
 MOST_PARTS = 20
-"""Spark jobs and queries that are shown: the newest."""
+"""Spark jobs and queries in one report; the newest are kept."""
 _ANSWER_SECONDS = 10.0
 
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def look() -> Progress | None:
-    """None when there is no Spark context, or nobody who tells about it."""
+def current_progress() -> Progress | None:
+    """None if there is no Spark context, or its UI is off."""
     context: Any = SparkContext._active_spark_context
     if context is None or not context.uiWebUrl:
         return None
@@ -33,13 +33,13 @@ def _queries() -> list[dict[str, Any]]:
         return []
     found = []
     for query in session.streams.active:
-        told = query.lastProgress or {}
-        found.append({**told, "id": query.id, "runId": query.runId, "name": query.name})
+        last = query.lastProgress or {}
+        found.append({**last, "id": query.id, "runId": query.runId, "name": query.name})
     return found
 
 
 def progress_of(jobs: list[dict[str, Any]], queries: list[dict[str, Any]]) -> Progress:
-    """From the answers of Spark's monitoring; jobs come newest first."""
+    """Build progress from the answers of Spark's UI, which lists the newest jobs first."""
     newest = queries[0] if queries else {}
     return Progress(
         tasks_total=sum(job["numTasks"] - job["numSkippedTasks"] for job in jobs),

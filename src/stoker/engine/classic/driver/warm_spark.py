@@ -1,7 +1,7 @@
-"""A JVM and a Spark context that were made before anybody knew for whom.
+"""A JVM and a Spark context that are started before the job is known.
 
-User code asks for its session as it always does. If what it asks for is what is there, it gets
-that; else what is there is stopped and Spark makes another in the same JVM, which is warm.
+User code asks for its session as usual. If the prepared session fits what it asks for, it gets
+that one. Otherwise the prepared context is stopped, and Spark makes another in the same warm JVM.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ _NAME_ONLY = "spark.app.name"
 
 class WarmSpark:
     def __init__(self) -> None:
-        # PySpark's untyped ends are many: it is Any from here on.
+        # Much of PySpark is untyped, so it is Any from here on.
         context_class: Any = SparkContext
         context_class._ensure_initialized()
         self._gateway: Any = context_class._gateway
@@ -28,7 +28,7 @@ class WarmSpark:
         return str(self._gateway.jvm.org.apache.spark.package.SPARK_VERSION())
 
     def make_context(self) -> None:
-        """Makes the context and runs queries, so that the JVM has loaded what those need."""
+        """Make the context and run queries, so that the JVM has loaded their classes."""
         session: Any = SparkSession.builder.getOrCreate()
         session.range(10).write.format("noop").mode("append").save()
         session.range(10).count()
@@ -40,7 +40,7 @@ class WarmSpark:
         return self._session is not None
 
     def set_properties(self, settings: Mapping[str, str]) -> None:
-        """For contexts that are made from now on, as `--conf` of spark-submit does it."""
+        """Applies to contexts made from now on, like `--conf` of spark-submit."""
         system = self._gateway.jvm.java.lang.System
         for key, value in settings.items():
             system.setProperty(key, value)
@@ -68,12 +68,12 @@ class WarmSpark:
 
     @property
     def is_local(self) -> bool:
-        """Python workers are processes of this machine, with its files."""
+        """Whether Python workers run on this machine and see its files."""
         master = self._gateway.jvm.java.lang.System.getProperty("spark.master")
         return str(master or "local").startswith("local")
 
     def add_archive(self, archive: Path, name: str) -> None:
-        """Unpacked as a directory of this name wherever executors work."""
+        """Unpack the archive as a directory of this name on each executor."""
         system = self._gateway.jvm.java.lang.System
         archives = [system.getProperty("spark.archives"), f"{archive}#{name}"]
         self.set_properties({"spark.archives": ",".join(filter(None, archives))})
@@ -81,7 +81,7 @@ class WarmSpark:
             self._session.sparkContext.addArchive(f"{archive}#{name}")
 
     def work_in(self, directory: str) -> None:
-        """Relative paths that Spark reads and writes are relative to this directory."""
+        """Make Spark resolve relative paths against this directory."""
         self.set_properties({"user.dir": directory})
         if self._session is not None:
             jvm = self._gateway.jvm
@@ -99,7 +99,7 @@ class WarmSpark:
         return session
 
     def hand_over(self) -> None:
-        """From now on whoever asks PySpark for a session or a context is given this one first."""
+        """From now on, offer this session to code that asks PySpark for a session or context."""
         builder: Any = SparkSession.Builder
         builder.getOrCreate = self._before(
             builder.getOrCreate, lambda made, *_a, **_k: self._offer(made._options)
@@ -113,7 +113,7 @@ class WarmSpark:
         )
 
     def stop_everything(self) -> None:
-        """Ends what user code left open, then the JVM, which has nothing to do any more."""
+        """Stop the context that user code left open, then the JVM."""
         context: Any = SparkContext._active_spark_context
         if context is not None:
             context.stop()
@@ -126,7 +126,7 @@ class WarmSpark:
             self.discard_context()
             return
         session = self.claim()
-        # Taken out, since Spark would warn of settings that come too late for its context.
+        # Removed, because Spark would warn that the setting comes too late for its context.
         name = wanted.pop(_NAME_ONLY, None)
         if name is not None:
             session.sparkContext.appName = name
