@@ -40,8 +40,8 @@ from stoker.jobmaster.attempts import (
     RestartAfter,
     SlotHandle,
 )
-from stoker.jobmaster.failures import ExceptionHistory, plan_failover
-from stoker.jobmaster.regions import RegionExecution, RegionExecutions
+from stoker.jobmaster.failures import FailureHistory, plan_failover
+from stoker.jobmaster.regions import RegionAttempts, JobRegions
 from stoker.jobmaster.restarts import strategy_for
 from stoker.jobmaster.scheduling import Scheduler
 
@@ -66,7 +66,7 @@ class ExecutionGraph:
         self.job_id = graph.job_id
         self.status = JobStatus.INITIALIZING
         self.timestamps: dict[JobStatus, Millis] = {JobStatus.INITIALIZING: submitted_at}
-        self.failures = ExceptionHistory(failures_kept)
+        self.failures = FailureHistory(failures_kept)
         self.root_failure: Failure | None = None
         self.restarts = 0
         self._root_attempt: AttemptId | None = None
@@ -74,8 +74,8 @@ class ExecutionGraph:
         self._strategy = strategy_for(policy)
         self._full = full_fail_over
         self._plan = plan_of(graph)
-        self.runs = RegionExecutions(
-            RegionExecution(region, Attempt(ids.attempt(), 0, region.id), attempts_kept)
+        self.runs = JobRegions(
+            RegionAttempts(region, Attempt(ids.attempt(), 0, region.id), attempts_kept)
             for region in regions_of(graph)
         )
         for run in self.runs:
@@ -161,7 +161,7 @@ class ExecutionGraph:
             return self.previous_attempt_lost(attempt.id, outcome.failure, now)
         return self._ended(attempt, outcome, now)
 
-    def _restore_attempt(self, run: RegionExecution, record: PreviousAttempt, now: Millis) -> None:
+    def _restore_attempt(self, run: RegionAttempts, record: PreviousAttempt, now: Millis) -> None:
         attempt = Attempt(record.attempt, record.number, run.region.id, slot=record.slot)
         attempt.timestamps[ExecutionState.CREATED] = now
         attempt.move(ExecutionState.RECONCILING, now)
@@ -343,7 +343,7 @@ class ExecutionGraph:
         return self._cancel(self.runs, now, restart=False)
 
     def _cancel(
-        self, runs: Iterable[RegionExecution], now: Millis, *, restart: bool
+        self, runs: Iterable[RegionAttempts], now: Millis, *, restart: bool
     ) -> list[Command]:
         commands: list[Command] = []
         for run in runs:
@@ -377,5 +377,5 @@ class ExecutionGraph:
                 self._move(JobStatus.RUNNING, now)
             case _:
                 pass
-        if self.status is JobStatus.RUNNING and self.runs.finished:
+        if self.status is JobStatus.RUNNING and self.runs.is_finished:
             self._move(JobStatus.FINISHED, now)

@@ -8,7 +8,7 @@ import msgspec
 
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.results import Failure, FailureRecord
-from stoker.jobmaster.regions import RegionExecution, RegionExecutions
+from stoker.jobmaster.regions import RegionAttempts, JobRegions
 
 DAMAGED_RESULT = "damaged-result"
 """Label of a failure that names the vertex whose materialized result cannot be read."""
@@ -16,16 +16,16 @@ DAMAGED_RESULT = "damaged-result"
 
 @dataclass(frozen=True, kw_only=True)
 class FailoverPlan:
-    restart: RegionExecution
+    restart: RegionAttempts
     """Region that restarts after the delay of the restart strategy."""
-    follow: tuple[RegionExecution, ...] = ()
+    follow: tuple[RegionAttempts, ...] = ()
     """Idle regions that restart when their inputs exist."""
-    cancel: tuple[RegionExecution, ...] = ()
+    cancel: tuple[RegionAttempts, ...] = ()
     """Running regions that are cancelled first and then restart."""
 
 
 def plan_failover(
-    runs: RegionExecutions, failed: RegionExecution, failure: Failure, *, full: bool
+    runs: JobRegions, failed: RegionAttempts, failure: Failure, *, full: bool
 ) -> FailoverPlan:
     """Plan to restart the failed region and its readers, or all unfinished regions if `full`."""
     producer = _producer_of_damaged_result(runs, failed, failure)
@@ -42,12 +42,12 @@ def plan_failover(
 
 
 def _producer_of_damaged_result(
-    runs: RegionExecutions, failed: RegionExecution, failure: Failure
-) -> RegionExecution | None:
+    runs: JobRegions, failed: RegionAttempts, failure: Failure
+) -> RegionAttempts | None:
     """The upstream region whose finished result is damaged, if that caused the failure."""
     vertex = RegionId(failure.labels.get(DAMAGED_RESULT, ""))
     producer = runs.get(vertex)
-    if producer is None or vertex not in failed.region.reads or not producer.finished:
+    if producer is None or vertex not in failed.region.reads or not producer.is_finished:
         return None
     return producer
 
@@ -112,7 +112,7 @@ def cause_of(failure: Failure) -> str:
     return SPARK if failure.error.endswith("Exception") else USER_CODE
 
 
-class ExceptionHistory:
+class FailureHistory:
     """The newest failures of a job; its size is bounded, whatever happens."""
 
     def __init__(self, size: int) -> None:

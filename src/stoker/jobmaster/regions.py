@@ -14,7 +14,7 @@ from stoker.jobmaster.attempts import Attempt
 
 
 @dataclass
-class RegionExecution:
+class RegionAttempts:
     """One region with its current attempt and the previous ones, oldest first."""
 
     region: Region
@@ -28,7 +28,7 @@ class RegionExecution:
     """Retries that the restart strategy did not count, because an attempt was interrupted."""
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.current.state is ExecutionState.FINISHED
 
     @property
@@ -59,19 +59,19 @@ class RegionExecution:
         )
 
 
-class RegionExecutions:
+class JobRegions:
     """All regions in topological order: a region comes after those that it reads."""
 
-    def __init__(self, runs: Iterable[RegionExecution]) -> None:
+    def __init__(self, runs: Iterable[RegionAttempts]) -> None:
         self._by_region = {run.region.id: run for run in runs}
 
-    def __iter__(self) -> Iterator[RegionExecution]:
+    def __iter__(self) -> Iterator[RegionAttempts]:
         return iter(self._by_region.values())
 
-    def __getitem__(self, region: RegionId) -> RegionExecution:
+    def __getitem__(self, region: RegionId) -> RegionAttempts:
         return self._by_region[region]
 
-    def get(self, region: RegionId) -> RegionExecution | None:
+    def get(self, region: RegionId) -> RegionAttempts | None:
         return self._by_region.get(region)
 
     def attempt(self, attempt: AttemptId) -> Attempt | None:
@@ -94,19 +94,19 @@ class RegionExecutions:
             if run.current.is_deployed and run.current.slot
         }
 
-    def scheduled(self) -> list[RegionExecution]:
+    def scheduled(self) -> list[RegionAttempts]:
         return [run for run in self if run.current.state is ExecutionState.SCHEDULED]
 
-    def schedulable(self) -> list[RegionExecution]:
+    def schedulable(self) -> list[RegionAttempts]:
         """Waiting regions whose inputs exist."""
-        return [run for run in self if run.is_waiting and self._inputs_are_there(run)]
+        return [run for run in self if run.is_waiting and self._has_inputs(run)]
 
-    def readers_of(self, region: RegionId) -> list[RegionExecution]:
+    def readers_of(self, region: RegionId) -> list[RegionAttempts]:
         """Unfinished regions that read this one, directly or through others."""
-        found: list[RegionExecution] = []
+        found: list[RegionAttempts] = []
         reached = {region}
         for run in self:
-            if run.region.reads & reached and not run.finished:
+            if run.region.reads & reached and not run.is_finished:
                 found.append(run)
                 reached.add(run.region.id)
         return found
@@ -116,8 +116,8 @@ class RegionExecutions:
         return all(run.current.state.terminal for run in self)
 
     @property
-    def finished(self) -> bool:
-        return all(run.finished for run in self)
+    def is_finished(self) -> bool:
+        return all(run.is_finished for run in self)
 
     @property
     def any_restarting(self) -> bool:
@@ -127,5 +127,5 @@ class RegionExecutions:
     def any_reconciling(self) -> bool:
         return any(run.current.state is ExecutionState.RECONCILING for run in self)
 
-    def _inputs_are_there(self, run: RegionExecution) -> bool:
-        return all(self._by_region[upstream].finished for upstream in run.region.reads)
+    def _has_inputs(self, run: RegionAttempts) -> bool:
+        return all(self._by_region[upstream].is_finished for upstream in run.region.reads)

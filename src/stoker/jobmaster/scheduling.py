@@ -10,11 +10,11 @@ from stoker.core.ids import AllocationId, InstanceId
 from stoker.core.states import ExecutionState
 from stoker.core.values import Millis
 from stoker.jobmaster.attempts import Command, Deploy, ReleaseSlots, SlotHandle
-from stoker.jobmaster.regions import RegionExecution, RegionExecutions
+from stoker.jobmaster.regions import RegionAttempts, JobRegions
 
 
 class Scheduler:
-    def __init__(self, runs: RegionExecutions, *, max_slots: int | None) -> None:
+    def __init__(self, runs: JobRegions, *, max_slots: int | None) -> None:
         self._runs = runs
         self._most_slots = max_slots
         self._pool = SlotPool()
@@ -73,8 +73,8 @@ class Scheduler:
 
 
 def assign(
-    waiting: Sequence[RegionExecution], free: Sequence[SlotHandle]
-) -> list[tuple[RegionExecution, SlotHandle]]:
+    waiting: Sequence[RegionAttempts], free: Sequence[SlotHandle]
+) -> list[tuple[RegionAttempts, SlotHandle]]:
     """Assign slots: streaming regions start together or not at all, batch regions one by one."""
     together = [run for run in waiting if run.region.streaming]
     apart = [run for run in waiting if not run.region.streaming]
@@ -84,7 +84,7 @@ def assign(
     return [(run, _pick_slot(left, run)) for run in chosen]
 
 
-def _pick_slot(free: list[SlotHandle], run: RegionExecution) -> SlotHandle:
+def _pick_slot(free: list[SlotHandle], run: RegionAttempts) -> SlotHandle:
     """Take a slot, preferably on the task executor of the previous attempt."""
     same = [slot for slot in free if slot.resource_id == run.current.preferred]
     slot = same[0] if same else free[0]

@@ -218,7 +218,7 @@ def test_whatever_happens_the_invariants_hold(
     assert len(job.failures) <= 16
     assert all(len(run.previous) <= 16 for run in job.runs)
     if job.status is JobStatus.FINISHED:
-        assert all(run.finished for run in job.runs)
+        assert all(run.is_finished for run in job.runs)
     if world.cancelled:
         assert job.status is JobStatus.CANCELED
 
@@ -230,7 +230,7 @@ class _World:
         self.job = job
         self.running: dict[AttemptId, Deploy] = {}
         self.restarts: list[RestartAfter] = []
-        self.finished: set[RegionId] = set()
+        self.is_finished: set[RegionId] = set()
         self.cancelled = False
         self.slots = 0
 
@@ -238,7 +238,7 @@ class _World:
         for command in commands:
             match command:
                 case Deploy():
-                    assert command.region not in self.finished, "a finished region ran again"
+                    assert command.region not in self.is_finished, "a finished region ran again"
                     busy = {other.slot.allocation for other in self.running.values()}
                     regions = {other.region for other in self.running.values()}
                     assert command.slot.allocation not in busy, "a slot has two owners"
@@ -284,7 +284,7 @@ class _World:
     def lose_result(self, deploy: Deploy, now: int) -> None:
         """It finds the result damaged that it reads: the only reason to run a region again."""
         if RegionId("numbers") in self.job.runs[deploy.region].region.reads:
-            self.finished.discard(RegionId("numbers"))
+            self.is_finished.discard(RegionId("numbers"))
         damaged = Failure(error="ResultDamaged", message="x", labels={DAMAGED_RESULT: "numbers"})
         self.end(deploy, ExecutionState.FAILED, damaged, now)
 
@@ -292,7 +292,7 @@ class _World:
         del self.running[deploy.attempt]
         run = self.job.runs[deploy.region]
         if state is ExecutionState.FINISHED and run.current.state is not ExecutionState.CANCELING:
-            self.finished.add(deploy.region)
+            self.is_finished.add(deploy.region)
         self.note(self.job.attempt_ended(ended(deploy, state, failure), now)[1])
 
     def check(self) -> None:

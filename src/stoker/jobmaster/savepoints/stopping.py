@@ -16,7 +16,7 @@ from stoker.core.ids import AttemptId
 from stoker.core.states import ExecutionState
 from stoker.gateways.taskexecutor import Suspension, TaskExecutorGateway
 from stoker.jobmaster.job import JobDriver
-from stoker.jobmaster.regions import RegionExecution
+from stoker.jobmaster.regions import RegionAttempts
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ FINISH_SECONDS = 0.5
 RESUME_SECONDS = 5.0
 
 
-def streaming_regions(job: JobDriver) -> list[RegionExecution]:
+def streaming_regions(job: JobDriver) -> list[RegionAttempts]:
     return [run for run in job.graph.runs if run.region.streaming]
 
 
@@ -37,13 +37,13 @@ class Streams:
     def __init__(self, job: JobDriver, order: str) -> None:
         self._job = job
         self._order = order
-        self._asked: dict[AttemptId, RegionExecution] = {}
+        self._asked: dict[AttemptId, RegionAttempts] = {}
 
     async def suspend(self, limit: float, hold: float) -> None:
         """Suspend all streams at a batch boundary, or resume all and raise SavepointFailed."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit + ANSWER_SECONDS
-        waiting = [run for run in streaming_regions(self._job) if not run.finished]
+        waiting = [run for run in streaming_regions(self._job) if not run.is_finished]
         self._asked = {run.current.id: run for run in waiting}
         try:
             for attempt, run in self._asked.items():
@@ -57,13 +57,13 @@ class Streams:
             raise SavepointFailed(f"the job was not stopped and continues: {error}") from error
 
     async def _await_boundary(
-        self, attempt: AttemptId, run: RegionExecution, deadline: float
+        self, attempt: AttemptId, run: RegionAttempts, deadline: float
     ) -> None:
         loop = asyncio.get_running_loop()
         while loop.time() < deadline:
             if run.current.id != attempt:
                 raise SavepointFailed(f"{run.region.id} failed and restarts")
-            if run.finished:
+            if run.is_finished:
                 return
             state = await self._state(attempt, run)
             if state.refused is not None:
@@ -73,7 +73,7 @@ class Streams:
             await asyncio.sleep(POLL_SECONDS)
         raise SavepointFailed(f"{run.region.id} did not report the end of its batch in time")
 
-    async def _state(self, attempt: AttemptId, run: RegionExecution) -> Suspension:
+    async def _state(self, attempt: AttemptId, run: RegionAttempts) -> Suspension:
         try:
             return await self._gateway(run).suspension(
                 self._job.token, self._job.job_id, attempt, self._order
@@ -85,7 +85,7 @@ class Streams:
     async def require_suspended(self) -> None:
         """Raise SavepointFailed unless every stream is still suspended."""
         for attempt, run in self._asked.items():
-            if run.current.id == attempt and run.finished:
+            if run.current.id == attempt and run.is_finished:
                 continue
             held = run.current.id == attempt and (await self._state(attempt, run)).reached
             if not held:
@@ -121,7 +121,7 @@ class Streams:
             if known:
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def _has_resumed(self, attempt: AttemptId, run: RegionExecution) -> bool:
+    async def _has_resumed(self, attempt: AttemptId, run: RegionAttempts) -> bool:
         """Resume the stream; True once it has, because it would miss an order given before."""
         job = self._job
         try:
@@ -140,13 +140,15 @@ class Streams:
     async def finish(self) -> None:
         """Finish all streams, repeating the request until they have ended."""
         job = self._job
-        while not job.graph.status.terminal and not all(r.finished for r in streaming_regions(job)):
+        while not job.graph.status.terminal and not all(
+            r.is_finished for r in streaming_regions(job)
+        ):
             for run in streaming_regions(job):
                 if run.current.state is ExecutionState.RUNNING:
                     await self._finish_one(run)
             await asyncio.sleep(FINISH_SECONDS)
 
-    async def _finish_one(self, run: RegionExecution) -> None:
+    async def _finish_one(self, run: RegionAttempts) -> None:
         """Finish a stream; one that is not suspended ends at its next batch boundary."""
         job, attempt = self._job, run.current.id
         await self._decide(attempt, run, finish=True)
@@ -157,7 +159,7 @@ class Streams:
         except StokerError as error:
             log.info("%s is not finished yet: %s", attempt, error)
 
-    async def _decide(self, attempt: AttemptId, run: RegionExecution, *, finish: bool) -> None:
+    async def _decide(self, attempt: AttemptId, run: RegionAttempts, *, finish: bool) -> None:
         job = self._job
         try:
             await self._gateway(run).decide_suspended(
@@ -167,7 +169,7 @@ class Streams:
             # A suspended stream resumes by itself after its hold time.
             log.info("could not %s %s: %s", "finish" if finish else "resume", attempt, error)
 
-    def _gateway(self, run: RegionExecution) -> TaskExecutorGateway:
+    def _gateway(self, run: RegionAttempts) -> TaskExecutorGateway:
         slot = run.current.slot
         executor = self._job.executors.get(slot.instance) if slot else None
         if executor is None:
