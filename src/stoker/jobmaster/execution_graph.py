@@ -41,7 +41,7 @@ from stoker.jobmaster.attempts import (
     SlotHandle,
 )
 from stoker.jobmaster.failures import FailureHistory, plan_failover
-from stoker.jobmaster.regions import RegionAttempts, JobRegions
+from stoker.jobmaster.regions import JobRegions, RegionAttempts
 from stoker.jobmaster.restarts import strategy_for
 from stoker.jobmaster.scheduling import Scheduler
 

@@ -8,7 +8,7 @@ import msgspec
 
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.results import Failure, FailureRecord
-from stoker.jobmaster.regions import RegionAttempts, JobRegions
+from stoker.jobmaster.regions import JobRegions, RegionAttempts
 
 DAMAGED_RESULT = "damaged-result"
 """Label of a failure that names the vertex whose materialized result cannot be read."""

@@ -10,7 +10,7 @@ from stoker.core.ids import AllocationId, InstanceId
 from stoker.core.states import ExecutionState
 from stoker.core.values import Millis
 from stoker.jobmaster.attempts import Command, Deploy, ReleaseSlots, SlotHandle
-from stoker.jobmaster.regions import RegionAttempts, JobRegions
+from stoker.jobmaster.regions import JobRegions, RegionAttempts
 
 
 class Scheduler:
