@@ -12,15 +12,18 @@ def write_atomically(
     *,
     mode: int = 0o666,
     sync: bool = False,
+    many_writers: bool = False,
     before_rename: Callable[[], None] | None = None,
 ) -> None:
     """Write a temporary file beside `path` and rename it: readers see the old content or the new.
 
+    The temporary file has a fixed name, so that one left by a crash is replaced by the next write.
+    With `many_writers`, each process has its own, and the last rename wins.
     With `sync`, the content is on the disk before the rename, so that a crash of the machine cannot
     leave an empty file. `mode` is subject to the umask. `before_rename` is a place for failpoints.
-    Raises OSError and leaves no temporary file behind.
+    Raises OSError, and then leaves no temporary file behind.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid() if many_writers else 'new'}")
     # A file that a crash has left may have another mode.
     with suppress(FileNotFoundError):
         temporary.unlink()

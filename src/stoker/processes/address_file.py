@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from stoker.osproc.atomic_file import write_atomically
+
 
 @contextmanager
 def address_left_at(path: Path, record: Mapping[str, str]) -> Iterator[None]:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"pid": os.getpid(), **record}))
-    temporary.replace(path)
+    write_atomically(path, json.dumps({"pid": os.getpid(), **record}).encode())
     try:
         yield
     finally:

@@ -5,13 +5,14 @@ import hashlib
 import hmac
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from stoker.core.errors import InvalidInput, InvalidOption, NotFound
 from stoker.core.values import Value, decode_json
+from stoker.osproc.atomic_file import write_atomically
 from stoker.security.roles import Role
 
 VERSION = 1
@@ -120,16 +121,8 @@ class TokenFile:
             os.close(lock)
 
     def _write(self, tokens: tuple[Token, ...]) -> None:
-        fresh = self._path.with_suffix(".new")
         content = msgspec.json.format(msgspec.json.encode(_File(tokens=tokens)))
-        with suppress(FileNotFoundError):
-            fresh.unlink()
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path)
+        write_atomically(self._path, content + b"\n", mode=_OWNER_ONLY, sync=True)
 
 
 def _read(path: Path) -> tuple[Token, ...]:

@@ -7,7 +7,6 @@ a job that no longer needs its slot declines it.
 """
 
 import logging
-import os
 from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import Enum
@@ -21,6 +20,7 @@ from stoker.core.failpoints import failpoint
 from stoker.core.ids import AllocationId, JobId
 from stoker.core.values import decode_json
 from stoker.gateways.resourcemanager import SlotReport, SlotStatus
+from stoker.osproc.atomic_file import write_atomically
 
 
 class SlotUse(Enum):
@@ -182,11 +182,9 @@ class FileSlotStore:
         self._directory = directory
 
     def save(self, slot: SavedSlot) -> None:
-        unfinished = self._directory / f".{slot.index}"
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            unfinished.write_bytes(msgspec.json.encode(slot))
-            os.replace(unfinished, self._file(slot.index))
+            write_atomically(self._file(slot.index), msgspec.json.encode(slot))
         except OSError as error:
             log.warning("slot %d would be free after a restart: %s", slot.index, error)
             # An older record of the slot must not survive.

@@ -43,3 +43,27 @@ def test_a_file_that_only_its_owner_may_read_is_never_readable_for_others(tmp_pa
     path = tmp_path / "file"
     write_atomically(path, b"secret", mode=0o600)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_a_crash_left_of_a_write_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+
+    def crash() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, b"half", before_rename=crash)
+    assert not path.exists()
+    write_atomically(path, b"whole", mode=0o600)
+    assert path.read_bytes() == b"whole"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_many_writers_have_a_temporary_file_each(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+
+    def write_meanwhile() -> None:
+        write_atomically(path, b"another writer")
+
+    write_atomically(path, b"last", many_writers=True, before_rename=write_meanwhile)
+    assert path.read_bytes() == b"last"

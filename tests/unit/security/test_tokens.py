@@ -87,10 +87,10 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_write_that_was_cut_off_is_forgotten(file: TokenFile, tmp_path: Path) -> None:
-    (tmp_path / "tokens.new").write_text("half")
+    (tmp_path / ".tokens.json.new").write_text("half")
     file.add(token("a", "secret"))
     assert [each.name for each in file.tokens] == ["a"]
-    assert not os.path.exists(tmp_path / "tokens.new")
+    assert not os.path.exists(tmp_path / ".tokens.json.new")
 
 
 def test_a_token_is_over_at_its_time() -> None:

@@ -166,7 +166,7 @@ def test_a_failed_write_is_tolerated_and_leaves_no_older_record(
 ) -> None:
     store = FileSlotStore(tmp_path)
     store.save(saved(0, "older"))
-    (tmp_path / ".0").mkdir()
+    (tmp_path / ".0.new").mkdir()
     store.save(saved(0, "newer"))
     assert store.load() == []
     assert "slot 0 would be free after a restart" in caplog.text

@@ -4,13 +4,13 @@ They are small files in the attempt's directory. Three processes on this machine
 runner, a runner that takes over from it, and the Python worker that runs `foreachBatch` functions.
 """
 
-import os
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from stoker.core.values import Value
+from stoker.osproc.atomic_file import write_atomically
 
 V = TypeVar("V", bound=Value)
 
@@ -84,9 +84,7 @@ class StreamControl:
     def _write(self, name: str, value: Value) -> None:
         # Without parents: the directory of an ended attempt must not reappear.
         self._directory.mkdir(exist_ok=True)
-        unfinished = self._directory / f".{name}"
-        unfinished.write_bytes(msgspec.json.encode(value))
-        os.replace(unfinished, self._directory / name)
+        write_atomically(self._directory / name, msgspec.json.encode(value))
 
     def _read(self, name: str, kind: type[V]) -> V | None:
         try:

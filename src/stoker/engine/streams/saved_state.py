@@ -6,7 +6,7 @@ groups by. Spark's files do not tell everything, so a query also writes the plan
 its checkpoint when it first starts; a later restore compares with that.
 """
 
-import os
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -16,6 +16,7 @@ from stoker.core.failpoints import failpoint
 from stoker.engine.failures import CannotRun
 from stoker.engine.region.compile import DataFrame
 from stoker.engine.region.locations import SparkDirectory
+from stoker.osproc.atomic_file import write_atomically
 from stoker.savepoints.logs import parse_operator
 from stoker.savepoints.state_keys import (
     STATE_PLAN,
@@ -99,11 +100,11 @@ def _read(path: Path) -> StatePlan | None:
 
 def _write(path: Path, content: bytes) -> None:
     """Atomic. An error is ignored: Spark cannot write there either, and reports that itself."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(content)
-        failpoint("state-plan.before-publishing")
-        unfinished.replace(path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
+        write_atomically(
+            path,
+            content,
+            many_writers=True,
+            before_rename=lambda: failpoint("state-plan.before-publishing"),
+        )

@@ -29,6 +29,7 @@ from stoker.core.failpoints import failpoint
 from stoker.core.graph import FormatWrite, Sink
 from stoker.engine.failures import CannotRun
 from stoker.engine.region.locations import SparkDirectory, local_path
+from stoker.osproc.atomic_file import write_atomically
 
 LOG = "_spark_metadata"
 _EMPTY = b"v1"
@@ -72,9 +73,9 @@ def fill_log(log: Path, committed: int) -> None:
     interval = _interval_of(log)
     for number in range(last_number(log) + 1, committed + 1):
         if (number + 1) % interval == 0:
-            _put(log / f"{number}{_COMPACT}", b"\n".join([_EMPTY, *_entries(log)]))
+            _write_batch(log / f"{number}{_COMPACT}", b"\n".join([_EMPTY, *_entries(log)]))
         else:
-            _put(log / str(number), _EMPTY)
+            _write_batch(log / str(number), _EMPTY)
 
 
 def _interval_of(log: Path) -> int:
@@ -98,11 +99,8 @@ def _entries(log: Path) -> list[bytes]:
     return [line for path in paths for line in path.read_bytes().splitlines()[1:]]
 
 
-def _put(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(f".{path.name}.stoker")
-    unfinished.write_bytes(content)
-    failpoint("sink-log.before-a-batch")
-    unfinished.replace(path)
+def _write_batch(path: Path, content: bytes) -> None:
+    write_atomically(path, content, before_rename=lambda: failpoint("sink-log.before-a-batch"))
 
 
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})

@@ -8,6 +8,7 @@ import msgspec
 
 from stoker.core.errors import StartupFailed
 from stoker.core.values import Value, decode_json
+from stoker.osproc.atomic_file import write_atomically
 from stoker.processes.local.cluster_process import ProcessRecord
 
 STATE_FILE = "cluster.json"
@@ -49,10 +50,8 @@ def read_state(directory: Path) -> ClusterState | None:
 
 
 def write_state(directory: Path, state: ClusterState) -> None:
-    path = directory / STATE_FILE
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(state), indent=2))
-    temporary.replace(path)
+    content = msgspec.json.format(msgspec.json.encode(state), indent=2)
+    write_atomically(directory / STATE_FILE, content)
 
 
 def remove_state(directory: Path) -> None:
