@@ -1,4 +1,4 @@
-"""What is told of a streaming job's checkpoints and savepoints."""
+"""Records about the checkpoints and savepoints of a streaming job."""
 
 from enum import StrEnum
 
@@ -7,11 +7,11 @@ from stoker.core.values import Millis, Value
 
 
 class BatchFigures(Value):
-    """A batch that a streaming query has committed: a checkpoint, with what it cost."""
+    """The figures of a committed batch of a streaming query, which is a checkpoint."""
 
     batch_id: int
     at: Millis = 0
-    """When the batch began."""
+    """Start of the batch."""
     rows: int = 0
     duration_ms: int = 0
     phases: dict[str, int] = {}
@@ -20,7 +20,7 @@ class BatchFigures(Value):
     state_bytes: int = 0
     watermark: str | None = None
     offsets: dict[str, str] = {}
-    """Where each source stood after the batch, by the source's description."""
+    """Position of each source after the batch, by the description of the source."""
 
 
 class CheckpointStatus(StrEnum):
@@ -46,7 +46,7 @@ class CheckpointEntry(Value):
     region: RegionId | None = None
     figures: BatchFigures | None = None
     path: str | None = None
-    """Of a savepoint."""
+    """Location of a savepoint; None for a checkpoint."""
     size_bytes: int = 0
     failure: str | None = None
 
@@ -56,7 +56,7 @@ class RestoredFrom(Value):
     at: Millis
     kind: CheckpointKind = CheckpointKind.SAVEPOINT
     batches: dict[str, int] = {}
-    """Region to the last batch that is in it."""
+    """Region to the last batch that it contains."""
 
 
 class CheckpointCounts(Value):
@@ -68,7 +68,7 @@ class CheckpointCounts(Value):
 
 
 class Checkpoints(Value):
-    """Of one job, in bounded memory; newest first."""
+    """The latest checkpoints and savepoints of one job, newest first."""
 
     counts: CheckpointCounts = CheckpointCounts()
     history: tuple[CheckpointEntry, ...] = ()
@@ -77,22 +77,22 @@ class Checkpoints(Value):
     latest_failed: CheckpointEntry | None = None
     restored: RestoredFrom | None = None
     retained: CheckpointEntry | None = None
-    """Of a job that has ended: its last checkpoint, when that was kept."""
+    """The last checkpoint of a job that has ended, if it was kept."""
 
 
 class SavepointRequest(Value):
-    """What is wanted of a running job."""
+    """A savepoint that is requested of a running job."""
 
     directory: str | None = None
-    """Where it goes; None means the configured directory."""
+    """Directory or URL for it; None means the configured one."""
     stop: bool = False
-    """All queries end at a batch boundary, and the job finishes when the savepoint is there."""
+    """End all queries at a batch boundary; the job finishes when the savepoint is complete."""
     cancel: bool = False
-    """The job is cancelled when the savepoint is there."""
+    """Cancel the job when the savepoint is complete."""
     limit_seconds: float | None = None
-    """For the batch boundary of a stop; None means the configured one."""
+    """Time for a stop to reach the batch boundaries; None means the configured one."""
     savepoint_id: str | None = None
-    """Ends the name of its directory; None means a random one."""
+    """Suffix of the name of its directory; None means a random one."""
 
 
 class SavepointTaken(Value):
@@ -103,7 +103,7 @@ class SavepointTaken(Value):
 
 
 class SavepointSummary(Value):
-    """What a listing shows of one savepoint."""
+    """A savepoint in a listing."""
 
     path: str
     job_id: str
@@ -113,4 +113,4 @@ class SavepointSummary(Value):
     size_bytes: int
     batches: dict[str, int] = {}
     damage: str | None = None
-    """Why it cannot be used, if its manifest cannot be read."""
+    """Why the savepoint cannot be used; None if its manifest can be read."""

@@ -1,4 +1,4 @@
-"""A job graph as text for people and as JSON for tools."""
+"""A job graph as it is shown: as a tree for people, vertex by vertex in a line, and as JSON."""
 
 import re
 import shlex
@@ -30,13 +30,13 @@ _WIDEST_TEXT = 90
 
 
 def to_json(graph: JobGraph, *, indent: int | None = None) -> bytes:
-    """The whole graph; the bytes of functions as base64. Secrets are in it as they are."""
+    """The whole graph, with the bytes of functions as base64. Secrets are not masked."""
     encoded = msgspec.json.encode(graph)
     return encoded if indent is None else msgspec.json.format(encoded, indent=indent)
 
 
 def describe(graph: JobGraph) -> str:
-    """The text of `stoker info`: the job, then each region as a tree from its end upwards."""
+    """The text of `stoker info`: the job, then each region as a tree with its end at the root."""
     return "\n".join([*_job_lines(graph), *_region_lines(graph)]) + "\n"
 
 
@@ -83,7 +83,7 @@ def _region_lines(graph: JobGraph) -> Iterator[str]:
 
 def _tree(region: Region, by_name: Mapping[str, Vertex]) -> Iterator[str]:
     shown: set[str] = set()
-    # Entries: name, prefix of its own line, prefix of the lines below it.
+    # Entries: vertex name, prefix of its line, prefix of the lines below it.
     waiting: list[tuple[str, str, str]] = [(str(region.id), "  ", "  ")]
     while waiting:
         name, first, rest = waiting.pop()
@@ -166,7 +166,7 @@ def plan_of(graph: JobGraph) -> tuple[PlanVertex, ...]:
 
 
 def engine_text(graph: JobGraph) -> str:
-    """The job's engine, and why if it was chosen automatically."""
+    """The job's engine, and the reason if it was chosen automatically."""
     reason = f": {graph.engine_reason}" if graph.engine_reason else ""
     return f"{engine_of(graph)}{reason}"
 

@@ -26,7 +26,7 @@ _NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
 def read_duration(text: str) -> timedelta:
-    """Raises ValueError for what is not a number with a unit of time."""
+    """Raises ValueError when the text is not a number with a unit of time."""
     match = _NUMBER_AND_UNIT.fullmatch(text.strip().lower())
     unit = _UNIT_BY_NAME.get(match[2]) if match else None
     if match is None or unit is None:

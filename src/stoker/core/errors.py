@@ -1,42 +1,42 @@
 """Every error that Stoker raises on purpose.
 
 StokerError
-├── InvalidInput                400  the caller's fault; says where and what to do
+├── InvalidInput                400  the caller's fault; the message says where and what to do
 │   ├── InvalidJobGraph              one fault or many, each with its place
 │   ├── InvalidOption                unknown key, bad value
-│   ├── UnusableSavepoint            missing, damaged, of a newer version
-│   ├── IncompatibleSavepoint        its state does not fit the job; says what and why
+│   ├── UnusableSavepoint            missing, damaged, or of a newer version
+│   ├── IncompatibleSavepoint        its state does not fit the job; the message says why
 │   └── TooLarge                413
 ├── Forbidden                   403  known, but not allowed
-├── AccessDenied                403  no token, or one that is not enough
+├── AccessDenied                403  no token, or a token without the needed role
 ├── NotFound                    404
 │   ├── JobNotFound
 │   ├── BlobNotFound
 │   └── NoSuchKey                    coordinator
 ├── Conflict                    409
-│   ├── DuplicateJob                 same id, other graph; or the id has ended
-│   ├── JobAlreadyEnded              cancel of a job that ended otherwise
-│   ├── CannotTakeSavepoint          the job is not in a state to take one
-│   ├── ClusterIsEnding              it is being shut down and takes nothing new
-│   ├── JobQuarantined               accepted, but its records or content cannot be loaded
+│   ├── DuplicateJob                 same id with another graph, or the job has ended
+│   ├── JobAlreadyEnded              cancel of a job that ended in another way
+│   ├── CannotTakeSavepoint          not in the present state of the job
+│   ├── ClusterIsEnding              it is being shut down and accepts nothing new
+│   ├── JobQuarantined               accepted, but its records or its content cannot be loaded
 │   ├── KeyExists                    coordinator
 │   └── VersionMismatch              coordinator
 ├── Unavailable                 503  a retry can help
 │   ├── NoLeader
 │   ├── RecipientUnreachable         nobody listens, or the endpoint stopped
 │   ├── EndpointNotStarted
-│   ├── CoordinatorUnavailable       the write was surely not applied
+│   ├── CoordinatorUnavailable       the write was certainly not applied
 │   ├── ConnectionLost               the outcome of a coordinator write is unknown
-│   └── StorageUnavailable           nothing that is not durable is acknowledged
+│   └── StorageUnavailable           what cannot be made durable is not acknowledged
 ├── CallTimedOut                504
 ├── Fenced                      409
 │   ├── FencingTokenMismatch
 │   └── LeadershipLost
 ├── SessionExpired              503
 ├── CorruptContent              400  bytes do not match their checksum
-├── SavepointFailed             500  the operation failed, the job goes on
+├── SavepointFailed             500  the operation failed, the job keeps running
 ├── HandshakeFailed             500  protocol version or gateway mismatch
-├── RemoteError                 500  a foreign exception that crossed a wire
+├── RemoteError                 500  an exception of the other process that is not one of these
 ├── StartupFailed               500  port in use, no Java, bad directory
 └── JobFailed                   500  a job that was waited for did not finish
 """
@@ -45,7 +45,7 @@ from typing import Any, ClassVar
 
 
 class StokerError(Exception):
-    """Base of the tree. `facts` are plain values and cross wires together with the message."""
+    """Base of the tree. `facts` are plain values, which cross wires together with the message."""
 
     status: ClassVar[int] = 500
     retriable: ClassVar[bool] = False
@@ -138,9 +138,13 @@ class JobAlreadyEnded(Conflict):
 
 class JobQuarantined(Conflict):
     def __init__(self, job_id: str, reason: str, *, cancel_wanted: bool = False) -> None:
-        cancel = "; its cancel is recorded for when it can be loaded" if cancel_wanted else ""
+        cancel = (
+            "; its cancellation is recorded and follows when it can be loaded"
+            if cancel_wanted
+            else ""
+        )
         super().__init__(
-            f"job {job_id} is in quarantine, since it cannot be loaded: {reason}{cancel}; repair "
+            f"job {job_id} is in quarantine because it cannot be loaded: {reason}{cancel}; repair "
             f"that and run: stoker quarantine retry {job_id}, or give the job up with: "
             f"stoker quarantine drop {job_id}",
             job_id=job_id,

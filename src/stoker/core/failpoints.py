@@ -1,8 +1,10 @@
-"""Named places between the steps of a protocol, where tests make a process fail or die.
+"""Failpoints: named places between the steps of a protocol where tests make a process fail or die.
 
-A failpoint does nothing unless it is armed: by `armed()` in the same process, or by the
-environment, `STOKER_FAILPOINT=name` (or `name:3`, at the third hit), which ends the process as
-`kill -9` would.
+A protocol is right only if a crash between any two of its steps does no harm. So each step has a
+name before and after it, and tests crash at every one of them and check the recovery.
+
+A failpoint does nothing unless it is armed: by `armed()` in the same process, or by the variable
+`STOKER_FAILPOINT=name` (or `name:3` for the third hit), which ends the process like `kill -9`.
 """
 
 import os
@@ -74,7 +76,7 @@ RUNNER_FAILPOINTS: Final = frozenset(
 REST_FAILPOINTS: Final = frozenset(
     {"programs.before-entry", "programs.after-removing-entry", "programs.before-sweeping"}
 )
-"""Reached only by requests about uploaded programs."""
+"""Reached only by REST requests about uploaded programs."""
 
 DRIVER_FAILPOINTS: Final = frozenset(
     {
@@ -85,7 +87,7 @@ DRIVER_FAILPOINTS: Final = frozenset(
         "environment.after-publishing",
     }
 )
-"""Reached only for jobs with a driver of their own."""
+"""Reached only on the classic engine."""
 
 ENGINE_FAILPOINTS: Final = frozenset(
     {
@@ -101,7 +103,7 @@ ENGINE_FAILPOINTS: Final = frozenset(
         "recycling.after-replacing",
     }
 )
-"""Reached only where a task executor has a Spark server."""
+"""Reached only on the connect engine, in the task executor."""
 
 SAVEPOINT_FAILPOINTS: Final = frozenset(
     {
@@ -146,7 +148,7 @@ REPLACEMENT_FAILPOINTS: Final = frozenset(
 PROVIDER_FAILPOINTS: Final = frozenset(
     {"provider.before-start", "provider.after-start", "provider.before-stop"}
 )
-"""Reached only where a master starts task executors by itself."""
+"""Reached only where a master starts task executors itself."""
 
 SHUTDOWN_FAILPOINTS: Final = frozenset(
     {
@@ -158,7 +160,7 @@ SHUTDOWN_FAILPOINTS: Final = frozenset(
         "shutdown.after-forgetting",
     }
 )
-"""Reached only when a whole cluster is ended for good."""
+"""Reached only when a whole cluster is shut down."""
 
 _ALL: Final = (
     PROVIDER_FAILPOINTS
@@ -177,7 +179,7 @@ KILLED: Final = 137
 """The exit status that a shell shows for a process killed by SIGKILL."""
 
 OnHit = Callable[[], None]
-"""What happens at an armed failpoint: raise, record, or return and go on."""
+"""Called at an armed failpoint: it may raise, record the hit, or return."""
 
 
 class UnknownFailpoint(LookupError):
@@ -212,7 +214,7 @@ def armed(name: str, on_hit: OnHit) -> Iterator[None]:
 
 
 def arm_from_environment(setting: str | None) -> None:
-    """Arm what the environment variable names. Malformed settings raise at the start."""
+    """Arm the failpoint that the variable names. A malformed setting raises at once."""
     if not setting:
         return
     name, _, count = setting.partition(":")

@@ -1,4 +1,4 @@
-"""Formats that Spark knows by itself, and the options that each of them takes.
+"""Spark's built-in formats, and the options of each.
 
 The names are those of Spark 4.3's own readers and writers. A format that is not in the table
 (Delta, Iceberg, a data source of the user's own) is accepted with any option.
@@ -15,16 +15,16 @@ class Format:
     write: frozenset[str] | None
     """Options for writing; None when it cannot be written."""
     files: bool = False
-    """It stands in files, so it needs a path, and a stream of it needs a schema."""
+    """Data in files: the format needs a path, and a stream of it needs a schema."""
     fixed_schema: bool = False
     batch: bool = True
     streaming_read: bool = False
     streaming_write: bool = False
     streaming_modes: tuple[str, ...] = ("append", "update", "complete")
     open_prefix: str | None = None
-    """Options that begin so are handed on to the other side, whatever they are."""
+    """Options with this prefix are passed on to the external system unchecked."""
     needed_read: tuple[tuple[str, ...], ...] = ()
-    """For reading, one option of each group must be given."""
+    """One option of each group is required for reading."""
     needed_write: tuple[tuple[str, ...], ...] = ()
 
 

@@ -1,8 +1,9 @@
 """The job graph: a whole job as plain data, with a version.
 
-Every way of writing a job (Python pipeline, YAML, SQL script) ends here. A graph is validated by
-`stoker.core.checks.validation`, cut into regions by `stoker.core.regions`, stored, sent, shown;
-nothing in it can run by itself. User functions are opaque bytes that only a runner process loads.
+Every way of writing a job (Python pipeline, YAML, SQL script) produces a graph. The graph is
+validated by `stoker.core.checks.validation`, cut into regions by `stoker.core.regions`, stored,
+sent and shown. Control-plane processes never execute a user's code: functions are opaque bytes that
+only a runner process loads.
 """
 
 from enum import StrEnum
@@ -19,26 +20,26 @@ class JobType(StrEnum):
 
 
 class Environment(Value):
-    """Versions at the writing end; a runner refuses functions of a foreign one."""
+    """Versions where the job was written. A runner with other versions refuses its functions."""
 
     python: str
-    """major.minor, since pickled code is bound to it."""
+    """major.minor: pickled code loads only in the same one."""
     libraries: dict[str, str] = {}
-    """Distribution name to version, of the libraries that pickled functions depend on."""
+    """Distribution name to version, for the libraries that pickled functions depend on."""
 
 
 class PythonFunction(Value, tag="python"):
-    """A user's function. Loaded only in a runner process."""
+    """A function of the user; only a runner process loads it."""
 
     name: str
     payload: bytes
     """Pickled with the cloudpickle that PySpark ships."""
     parameters: tuple[str, ...] = ()
-    """Names of its arguments: `spark`, `params`, or names of upstream vertices."""
+    """Names of its parameters: `spark`, `params`, or names of upstream vertices."""
 
 
 class Sql(Value, tag="sql"):
-    """One query over the inputs, which are temporary views of their vertex names."""
+    """One query over the inputs, which are temporary views named like their vertices."""
 
     query: str
 
@@ -88,25 +89,25 @@ class Sink(Value, tag="sink"):
 
 
 class SqlScript(Value, tag="script"):
-    """Statements run one after the other in one session; the whole script is one vertex."""
+    """Statements that run one after the other in one session; the whole script is one vertex."""
 
     name: str
     statements: tuple[str, ...]
 
 
 class Program(Value, tag="program"):
-    """A whole PySpark script, run as it is; the one vertex of its job."""
+    """A whole PySpark script that runs as it is; the only vertex of its job."""
 
     name: str
     script: str
     """Name of the artifact that is the script."""
     arguments: tuple[str, ...] = ()
     environment: dict[str, str] = {}
-    """Environment variables that the script finds set."""
+    """Environment variables of the script."""
     requirements: str | None = None
-    """Name of the artifact that lists what must be installed for it."""
+    """Name of the artifact that lists the packages to install for it."""
     directory: str | None = None
-    """Where it was submitted: its working directory, if the task executor has that too."""
+    """Directory it was submitted from: its working directory, if the task executor has it too."""
 
 
 Vertex = Source | Transform | Sink | SqlScript | Program
@@ -116,29 +117,29 @@ class EngineKind(StrEnum):
     CONNECT = "connect"
     """The shared warm Spark Connect server of the task executor."""
     CLASSIC = "classic"
-    """A driver process and a JVM of the job's own."""
+    """A driver process with a JVM for this job alone."""
 
 
 class ArtifactKind(StrEnum):
     PYTHON = "python"
-    """A .py, .zip or .egg put on the Python path of runner and workers."""
+    """A .py, .zip or .egg that goes on the Python path of runner and workers."""
     WHEEL = "wheel"
     FILE = "file"
 
 
 class Artifact(Value):
-    """A file that travels with the job, by content."""
+    """A file that belongs to the job, identified by its content."""
 
     name: str
     kind: ArtifactKind
     sha256: str
     size: int
     key: BlobKey | None = None
-    """Filled in by the blob server at upload."""
+    """None until the blob server has stored it."""
 
 
 class RestartPolicy(Value):
-    """How the job's failures are answered; None in the graph means the cluster's default."""
+    """What follows a failure of the job; None in the graph means the cluster's default."""
 
     strategy: str = "none"
     """none, fixed-delay, failure-rate, exponential-delay"""
@@ -149,14 +150,14 @@ class RestartPolicy(Value):
     jitter: float = 0.1
     reset_after_seconds: float = 3600.0
     max_failures: int = 1
-    """Of failure-rate: how many failures the interval may have."""
+    """failure-rate: number of failures that are tolerated within the interval."""
     interval_seconds: float = 60.0
     attempts_before_reset: int | None = None
-    """Of exponential-delay: restarts within one run of growing waits; None means no limit."""
+    """exponential-delay: restarts until the delay is reset; None means no limit."""
 
 
 class ResourceProfile(Value):
-    """What a slot offers, or what each slot of a job must offer at least; 0 asks for nothing."""
+    """What a slot offers, or what a job requires of each slot; 0 requires nothing."""
 
     cores: float = 0.0
     memory_bytes: int = 0
@@ -169,12 +170,12 @@ DEFAULT_QUEUE = "default"
 
 
 class Restore(Value):
-    """The savepoint or retained checkpoint that a streaming job begins from."""
+    """The savepoint or retained checkpoint that a streaming job starts from."""
 
     path: str
-    """Directory or URL of the one that holds its manifest."""
+    """Directory or URL that holds its manifest."""
     allow_non_restored_state: bool = False
-    """State of queries that this job has not is left behind; otherwise that is refused."""
+    """Whether saved state that no query of this job reads may be dropped; else it is an error."""
 
 
 class JobGraph(Value):
@@ -184,7 +185,7 @@ class JobGraph(Value):
     version: int = GRAPH_VERSION
     job_type: JobType = JobType.BATCH
     configuration: dict[str, str] = {}
-    """`spark.*` keys for the job's Spark session; others are Stoker options of the job."""
+    """`spark.*` keys are for the job's Spark session; other keys are Stoker options of the job."""
     parameters: dict[str, str] = {}
     artifacts: tuple[Artifact, ...] = ()
     environment: Environment | None = None
@@ -193,17 +194,17 @@ class JobGraph(Value):
     restore: Restore | None = None
     queue: str = DEFAULT_QUEUE
     priority: int = 0
-    """Higher ones are served first, in their queue and when slots are given out."""
+    """A job of higher priority goes first, in its queue and in the assignment of slots."""
     slots: int | None = None
-    """Most slots that the job uses at the same time; None means as many as it has use for."""
+    """Most slots that the job uses at the same time; None means as many as it can use."""
     profile: ResourceProfile = ResourceProfile()
     """What each of its slots must offer."""
     engine: EngineKind | None = None
-    """None: a program has a driver of its own, everything else runs on the shared server."""
+    """None: a program gets its own driver, any other job runs on the shared server."""
     client_timeout_seconds: float | None = None
-    """The job is cancelled when its client has been silent for so long; None: it needs none."""
+    """The job is cancelled when its client is silent for this long; None: it needs no client."""
     engine_reason: str = ""
-    """Why this engine, in words, when it was chosen automatically."""
+    """Why this engine was chosen, in words; empty when the user chose it."""
 
     def vertex(self, name: str) -> Vertex:
         for vertex in self.vertices:

@@ -1,4 +1,8 @@
-"""The restart strategy of a job by the keys of its configuration, which are those of a cluster."""
+"""What a job sets by keys of its configuration: its restart strategy and its parallelism.
+
+The keys are those of the cluster's configuration, so that a setting can be moved from one to the
+other. Everything here is pure; every ValueError has a message for the user.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -38,7 +42,7 @@ RESTART_STRATEGIES = tuple(_RESTART_FIELDS)
 
 
 def policy_by_keys(configuration: Mapping[str, str]) -> RestartPolicy | None:
-    """None when no strategy is named. Raises ValueError, with the words for the user."""
+    """The restart policy that the keys describe; None when no strategy is named."""
     named = configuration.get(RESTART_TYPE, configuration.get(RESTART_PREFIX))
     if named is None:
         return None
@@ -59,13 +63,12 @@ def policy_by_keys(configuration: Mapping[str, str]) -> RestartPolicy | None:
 
 
 PARALLELISM_OVERRIDES = "pipeline.jobvertex-parallelism-overrides"
-"""Key of a job's configuration: `vertex:number,vertex:number`."""
+"""Shuffle partitions by vertex: `vertex:number,vertex:number`."""
 DEFAULT_PARALLELISM = "parallelism.default"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """Raises ValueError, with the words for the user."""
     overrides: dict[str, int] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         vertex, colon, number = pair.rpartition(":")
@@ -78,7 +81,7 @@ def parse_overrides(text: str) -> dict[str, int]:
 def with_cluster_overrides(
     configuration: Mapping[str, str], cluster: Mapping[str, str]
 ) -> dict[str, str]:
-    """The job's own overrides win, vertex by vertex."""
+    """Add the cluster's overrides; for each vertex, that of the job wins."""
     if not cluster:
         return dict(configuration)
     wanted = {vertex: int(number) for vertex, number in cluster.items()}
@@ -88,9 +91,10 @@ def with_cluster_overrides(
 
 
 def shuffle_partitions(configuration: Mapping[str, str], vertices: Iterable[str]) -> int | None:
-    """Of a region with these vertices, its end last; the override nearest to its end counts.
+    """The number for a region with these vertices, its end last; None: Spark's default.
 
-    Spark plans a region as one query, with one number for all its shuffles.
+    Spark plans a region as one query, with one number for all its shuffles. So the override of the
+    vertex nearest to the end of the region counts.
     """
     overrides = parse_overrides(configuration.get(PARALLELISM_OVERRIDES, ""))
     for vertex in reversed(tuple(vertices)):

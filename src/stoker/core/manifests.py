@@ -1,4 +1,8 @@
-"""What was written, file by file: the proof that a result is whole, and the plan to publish it."""
+"""Manifests of batch results: which files were written, and the decision to publish them.
+
+A result counts only if every file of it is there. The manifest names them with their sizes, so a
+reader can tell a complete result from a part of one.
+"""
 
 from stoker.core.ids import AttemptId
 from stoker.core.values import Value
@@ -6,19 +10,19 @@ from stoker.core.values import Value
 
 class ResultFile(Value):
     path: str
-    """Relative to the directory of the result, with `/` between its parts."""
+    """Path relative to the directory of the result, with `/` as separator."""
     size: int
     checksum: str | None = None
-    """CRC-32 in hexadecimal, where the content is read back."""
+    """CRC-32 in hexadecimal; None if the content is not read back."""
     rows: int | None = None
 
 
 class Manifest(Value):
-    """Recorded once: from then on this attempt's result is the one that counts."""
+    """The files of a result. Recorded once: from then on the result of this attempt counts."""
 
     attempt: AttemptId
     directory: str
-    """URL of the directory in which the attempt wrote."""
+    """URL of the directory to which the attempt wrote."""
     files: tuple[ResultFile, ...]
 
     @property
@@ -32,10 +36,10 @@ class Manifest(Value):
 
 
 class Publication(Value):
-    """The decision that a sink's staged output is to stand at its target."""
+    """The decision to move a sink's staged output to its target."""
 
     manifest: Manifest
     target: str
-    """URL of the directory where readers look for the output."""
+    """URL of the directory from which readers read the output."""
     replaces: tuple[str, ...] = ()
-    """Files of the target that the output takes the place of, relative to it."""
+    """Files of the target that the output replaces, relative to the target."""

@@ -1,7 +1,7 @@
-"""How a part declares what can be set: a frozen dataclass whose fields are options.
+"""Options: how a part declares its settings, as the fields of a frozen dataclass.
 
-Each part has an `options.py` of its own; `stoker.config` joins them into one tree, fills them
-from file, environment and command line, and writes the reference page from them.
+Each part has its own `options.py`. `stoker.config` joins them into one tree, fills them from file,
+environment and command line, and generates the reference page.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 def option(key: str, meaning: str, default: Any, *, secret: bool = False) -> Any:
     """A field of an options dataclass.
 
-    `key` is the full dotted name that users write. Types allowed: bool, int, float, str, Path,
+    `key` is the full dotted name that users write. Allowed types: bool, int, float, str, Path,
     timedelta, ByteSize, StrEnum, tuple[str, ...], dict[str, str], or any of these `| None`.
     """
     metadata = {"key": key, "meaning": meaning, "secret": secret}
@@ -23,7 +23,7 @@ def option(key: str, meaning: str, default: Any, *, secret: bool = False) -> Any
 
 
 class ByteSize(int):
-    """A number of bytes; users may write 64 mb, 1 gb, 4096."""
+    """A number of bytes; users write 64 mb, 1 gb or 4096."""
 
 
 BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
@@ -36,7 +36,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
 def read_size(text: str) -> ByteSize:
-    """ValueError for what is not a whole number of bytes."""
+    """Raises ValueError when the text is not a whole number of bytes."""
     match = _SIZE.fullmatch(text.strip().lower())
     size = _BYTES_BY_NAME.get(match[2] or "b") if match else None
     if match is None or size is None or Decimal(match[1]) * size % 1:

@@ -1,7 +1,8 @@
-"""Cutting a job graph into regions, the units that are scheduled.
+"""Regions: the units of a job that are scheduled, and how many of them can run at once.
 
-A region is a sink (or a script, a program, or a materialized vertex) with the ancestors it needs,
-cut at materialized vertices, which are regions of their own and are read back instead of computed.
+A region is a sink (or a script, a program, or a materialized vertex) with the ancestors it needs.
+It is cut at materialized vertices: these are regions of their own, and their stored result is read
+instead of being computed again. Everything here is pure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,14 +25,14 @@ from stoker.core.ids import RegionId
 class Region:
     id: RegionId
     vertices: tuple[str, ...]
-    """Names in topological order, the region's own end last."""
+    """Names in topological order; the region's own end is the last one."""
     reads: frozenset[RegionId]
-    """Regions whose materialized result this one reads: they must have finished before."""
+    """Regions whose materialized result this one reads: they must finish before it starts."""
     streaming: bool
 
 
 def regions_of(graph: JobGraph) -> tuple[Region, ...]:
-    """The regions of a valid graph, those that others read first."""
+    """The regions of a valid graph; a region comes after those it reads."""
     by_name = {vertex.name: vertex for vertex in graph.vertices}
     ends = [
         vertex.name
@@ -42,7 +43,7 @@ def regions_of(graph: JobGraph) -> tuple[Region, ...]:
 
 
 def topological(graph: JobGraph) -> tuple[Vertex, ...]:
-    """Vertices so that inputs come before their readers; the order is stable."""
+    """The vertices, each after its inputs; the order is stable."""
     by_name = {vertex.name: vertex for vertex in graph.vertices}
     names = _inputs_first(by_name, lambda name: inputs_of(by_name[name]))
     return tuple(by_name[name] for name in names)
@@ -65,7 +66,7 @@ def _region_ending_at(by_name: Mapping[str, Vertex], end: str) -> Region:
 
 
 def _inputs_first(starts: Iterable[str], inputs: Callable[[str], Iterable[str]]) -> Iterator[str]:
-    """Depth first, with a stack of its own: a chain can be longer than Python's is deep."""
+    """Depth first, on an explicit stack: a chain can be longer than Python's recursion limit."""
     seen: set[str] = set()
     for start in starts:
         stack: list[tuple[str, Iterator[str]]] = []
@@ -84,21 +85,21 @@ def _inputs_first(starts: Iterable[str], inputs: Callable[[str], Iterable[str]])
 
 
 def slots_wanted(graph: JobGraph) -> int:
-    """The most that the job ever uses at once: what it can use, or the limit that it brings."""
+    """The most slots that the job ever uses at once: what it can use, up to its own limit."""
     wanted = _widest(regions_of(graph))
     return wanted if graph.slots is None else min(wanted, graph.slots)
 
 
 def slots_together(graph: JobGraph) -> int:
-    """Streaming regions start together or not at all: fewer slots are of no use to the job."""
+    """Fewest slots the job can start with: its streaming regions start together or not at all."""
     return sum(region.streaming for region in regions_of(graph))
 
 
 def _widest(regions: Sequence[Region]) -> int:
-    """Size of the largest set of regions of which none waits for another.
+    """Size of the largest set of regions in which none waits for another.
 
-    By Dilworth's theorem: all of them, less a largest matching between each region and one that
-    comes after it.
+    By Dilworth's theorem it is the number of regions minus the size of a largest matching between
+    regions and later regions.
     """
     later = _later_regions(regions)
     matched: dict[RegionId, RegionId] = {}
@@ -106,7 +107,7 @@ def _widest(regions: Sequence[Region]) -> int:
 
 
 def _later_regions(regions: Sequence[Region]) -> dict[RegionId, list[RegionId]]:
-    """Those that can only run when the region has finished; inputs come first in `regions`."""
+    """For each region, those that can run only after it. `regions` has inputs first."""
     before: dict[RegionId, set[RegionId]] = {}
     for region in regions:
         before[region.id] = set(region.reads).union(*(before[each] for each in region.reads))
@@ -122,7 +123,7 @@ def _match(
     matched: dict[RegionId, RegionId],
     seen: set[RegionId],
 ) -> bool:
-    """Find a partner for `start`, if need be by finding other partners for others."""
+    """Match `start` along an augmenting path: partners of other regions may change."""
     came_from: dict[RegionId, RegionId] = {}
     stack = [start]
     while stack:
@@ -148,8 +149,8 @@ def _swap(
     partner = free
     while True:
         region = came_from[partner]
-        former = next((p for p, r in matched.items() if r == region), None)
+        previous = next((p for p, r in matched.items() if r == region), None)
         matched[partner] = region
-        if region == start or former is None:
+        if region == start or previous is None:
             return
-        partner = former
+        partner = previous

@@ -1,4 +1,4 @@
-"""A running job replaced by another version of it, as one operation of the cluster."""
+"""The replacement of a running job by another version of it, as an operation of the cluster."""
 
 from enum import StrEnum
 
@@ -11,30 +11,30 @@ from stoker.core.values import Millis, Value
 
 class ReplacementKind(StrEnum):
     UPGRADE = "upgrade"
-    """By another graph."""
+    """The new version has another graph."""
     RESCALE = "rescale"
-    """By the same graph, with its state divided into another number of partitions."""
+    """The new version has the same graph, with its state in another number of partitions."""
 
 
 class ReplacementPhase(StrEnum):
     STOPPING = "STOPPING"
-    """The old version is stopped with a savepoint."""
+    """The old version is being stopped with a savepoint."""
     DIVIDING = "DIVIDING"
-    """The state in the savepoint is divided anew."""
+    """The state in the savepoint is being repartitioned."""
     STARTING = "STARTING"
-    """The new version is handed in."""
+    """The new version is being submitted."""
     WATCHING = "WATCHING"
-    """The new version has to run for a while without a failure."""
+    """The new version must run without a failure for the trial window."""
     ENDING = "ENDING"
     """The new version failed its trial window and is being cancelled."""
     RETURNING = "RETURNING"
-    """The old version is handed in again."""
+    """The old version is being submitted again."""
     DONE = "DONE"
-    """The new version has the place of the old one."""
+    """The new version has replaced the old one."""
     ROLLED_BACK = "ROLLED_BACK"
-    """The old version goes on, under another id."""
+    """The old version continues, under another id."""
     FAILED = "FAILED"
-    """Nothing was replaced; `reason` tells what became of the job."""
+    """Nothing was replaced; `reason` says what became of the job."""
 
     @property
     def over(self) -> bool:
@@ -50,45 +50,45 @@ class ReplacementRequest(Value):
     trigger_id: str
     kind: ReplacementKind
     graph: JobGraph | None = None
-    """Of an upgrade; its id is the one of the new version."""
+    """Upgrade: the new version's graph, with its id."""
     partitions: int | None = None
-    """Of a rescale."""
+    """Rescale: number of state partitions of the new version."""
     directory: str | None = None
-    """For the savepoint; None means the configured one."""
+    """Directory for the savepoint; None means the configured one."""
     allow_non_restored_state: bool = False
     window_seconds: float = 30.0
 
 
 class Replacement(Value):
-    """The plan, and how far it is."""
+    """The record of a replacement: its plan, and its present phase."""
 
     job_id: JobId
     """The old version."""
     trigger_id: str
     kind: ReplacementKind
     digest: str
-    """Of the request: the same trigger id again must mean the same."""
+    """Digest of the request: a request with the same trigger id must be the same request."""
     new_id: JobId
     back_id: JobId
-    """Of the old version, if it has to go on. Both are chosen beforehand: handed in again, a job
-    of the same id is the same job."""
+    """Id of the old version if it is submitted again. Both ids are chosen in advance, so that a
+    submission can be repeated: a job with the same id is the same job."""
     directory: str
     order: str
-    """Ends the name of the savepoint with which the old version is being stopped."""
+    """Suffix of the name of the savepoint that stops the old version."""
     began: Millis
     changed: Millis
     phase: ReplacementPhase = ReplacementPhase.STOPPING
     pointer: str | None = None
-    """Path in the storage of the new version's graph, of an upgrade."""
+    """Upgrade: path of the new version's graph in the storage."""
     partitions: int | None = None
     allow_non_restored_state: bool = False
     window_seconds: float = 30.0
     savepoint: str | None = None
-    """Where the old version was stopped."""
+    """The savepoint that stopped the old version."""
     origin: str | None = None
-    """What the version that is being started begins from, if not that savepoint."""
+    """The savepoint that the version being started restores, if it is another one."""
     reason: str = ""
-    """Why the new version is not, or not any more, the one that runs."""
+    """Why the new version does not run, or no longer runs."""
 
     @property
     def stop_path(self) -> str:
@@ -96,7 +96,7 @@ class Replacement(Value):
 
     @property
     def running_id(self) -> JobId:
-        """The job that stands for the old one now."""
+        """Id of the version that runs, or ran last."""
         if self.phase is ReplacementPhase.ROLLED_BACK:
             return self.back_id
         if self.phase is ReplacementPhase.DONE:

@@ -1,4 +1,4 @@
-"""What is told and kept about jobs: failures, outcomes of attempts, details, results."""
+"""Records about jobs: failures, outcomes of attempts, progress, details, results."""
 
 from stoker.core.checkpoints import BatchFigures, Checkpoints
 from stoker.core.graph import (
@@ -9,19 +9,20 @@ from stoker.core.states import ExecutionState, JobStatus
 from stoker.core.values import Millis, Value
 
 NEIGHBOUR = "neighbour"
-"""As the label `cause`: what was ended for the sake of another job is begun again at no charge."""
+"""Value of the label `cause`: the failure is collateral damage of another job, so the restart is
+free."""
 
 
 class Failure(Value):
-    """Why something failed, in words for people."""
+    """Why something failed, for people to read."""
 
     error: str
     """Type name of the error, for example `AnalysisException` or `TaskExecutorLost`."""
     message: str
     stack_trace: str = ""
-    """The user's own code first, where there is any."""
+    """With the frames of the user's code first, if there are any."""
     retriable: bool = True
-    """False when doing the same again cannot help (missing column, code that cannot load)."""
+    """False when a retry cannot help (missing column, code that cannot load)."""
     labels: dict[str, str] = {}
 
 
@@ -35,7 +36,7 @@ class FailureRecord(Value):
     attempt_number: int = 0
     task_executor: ResourceId | None = None
     concurrent: tuple["FailureRecord", ...] = ()
-    """Further failures that came while the job was answering this one."""
+    """Further failures that happened while the job was reacting to this one."""
 
 
 class ProgressPart(Value):
@@ -46,7 +47,7 @@ class ProgressPart(Value):
     kind: str
     """spark-job or streaming-query"""
     state: str
-    """RUNNING, SUCCEEDED, FAILED or UNKNOWN, in Spark's words."""
+    """Spark's word: RUNNING, SUCCEEDED, FAILED or UNKNOWN."""
     tasks_total: int = 0
     tasks_done: int = 0
     batch_id: int | None = None
@@ -54,7 +55,7 @@ class ProgressPart(Value):
 
 
 class Progress(Value):
-    """How far a region is. Counts are of the current attempt."""
+    """Progress of a region; all counts are those of the current attempt."""
 
     tasks_total: int = 0
     tasks_done: int = 0
@@ -63,21 +64,21 @@ class Progress(Value):
     bytes_read: int | None = None
     bytes_written: int | None = None
     batch_id: int | None = None
-    """Streaming: the last batch that was committed."""
+    """Streaming: the last committed batch."""
     batches: int = 0
     rows_per_second: float | None = None
     query_id: str | None = None
     run_id: str | None = None
     spark_ui: str | None = None
-    """Where Spark's own page about the attempt is."""
+    """URL of Spark's own page about the attempt."""
     parts: tuple[ProgressPart, ...] = ()
-    """The newest Spark jobs and queries of a program."""
+    """Programs: the newest Spark jobs and queries."""
     recent_batches: tuple[BatchFigures, ...] = ()
-    """Streaming: the last few that were committed, oldest first."""
+    """Streaming: the last few committed batches, oldest first."""
 
 
 class AttemptOutcome(Value):
-    """How an attempt ended. Written once to storage before anyone is told."""
+    """How an attempt ended. It is written to the storage, once, before anybody hears of it."""
 
     job_id: JobId
     region: RegionId
@@ -88,7 +89,7 @@ class AttemptOutcome(Value):
     failure: Failure | None = None
     progress: Progress = Progress()
     number: int | None = None
-    """Of the attempt, in its region; None in records of release 0.1."""
+    """Number of the attempt within its region; None in records of release 0.1."""
     task_executor: ResourceId | None = None
 
 
@@ -111,17 +112,17 @@ class RegionDetails(Value):
 
 
 class PlanVertex(Value):
-    """A vertex as it is shown: user functions are named, not carried."""
+    """A vertex as it is shown: with the names of user functions, without their code."""
 
     name: str
     kind: str
-    """source, transform, sink or script"""
+    """source, transform, sink, script or program"""
     inputs: tuple[str, ...] = ()
     description: str = ""
 
 
 class JobDetails(Value):
-    """Everything that is shown of one job, at one moment."""
+    """Everything that is shown about a job, at one moment."""
 
     job_id: JobId
     name: str
@@ -139,10 +140,10 @@ class JobDetails(Value):
     configuration: dict[str, str] = {}
     parameters: dict[str, str] = {}
     engine: str = ""
-    """connect or classic, and why if that was chosen automatically."""
+    """connect or classic, and the reason if it was chosen automatically."""
     checkpoints: Checkpoints = Checkpoints()
     restarts: int = 0
-    """How often a failure was answered by a restart, under the present leader."""
+    """Restarts after failures, under the present leader."""
 
 
 class JobSummary(Value):
@@ -157,7 +158,7 @@ class JobSummary(Value):
 
 
 class JobResult(Value):
-    """The recorded end of a job. A job that has one never runs again."""
+    """The recorded end of a job. A job with a result never runs again."""
 
     job_id: JobId
     name: str
@@ -167,7 +168,7 @@ class JobResult(Value):
     end: Millis
     failure: Failure | None = None
     tasks: dict[ExecutionState, int] = {}
-    """How many regions ended in which state."""
+    """Number of regions by the state in which they ended."""
 
     @property
     def net_runtime(self) -> int:

@@ -1,10 +1,10 @@
-"""States of jobs and of execution attempts, and which may follow which."""
+"""States of jobs and of attempts, and the transitions that are allowed."""
 
 from enum import StrEnum
 
 
 class ApplicationStatus(StrEnum):
-    """How a whole cluster ended."""
+    """How a whole cluster ended, after its shutdown."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -27,12 +27,12 @@ class JobStatus(StrEnum):
 
     @property
     def globally_terminal(self) -> bool:
-        """The job is over for good: its recovery records may go."""
+        """The job has ended for good: its recovery records may be removed."""
         return self in _GLOBALLY_TERMINAL
 
     @property
     def terminal(self) -> bool:
-        """This process does nothing more for the job (another one may, after SUSPENDED)."""
+        """This process does nothing more for the job. After SUSPENDED another process may."""
         return self.globally_terminal or self is JobStatus.SUSPENDED
 
 
@@ -110,7 +110,7 @@ EXECUTION_TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
     ExecutionState.SCHEDULED: frozenset(
         {ExecutionState.DEPLOYING, ExecutionState.CANCELED, ExecutionState.FAILED}
     ),
-    # A former leader deployed it; what became of it is asked of its task executor.
+    # A previous leader deployed it; its task executor is asked what became of it.
     ExecutionState.RECONCILING: frozenset(
         {
             ExecutionState.INITIALIZING,

@@ -1,4 +1,4 @@
-"""When a streaming query starts its next batch, as users write it."""
+"""Triggers: when a streaming query starts its next batch, as users write it."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TRIGGER_FORMS = "an interval such as '10 seconds', 'available-now' or 'once'"
 
 @dataclass(frozen=True)
 class Every:
-    """A batch at each interval; `text` is the form that Spark reads."""
+    """A batch at each interval; `text` is the form for Spark."""
 
     text: str
     seconds: float
@@ -26,24 +26,24 @@ class Every:
 
 @dataclass(frozen=True)
 class AvailableNow:
-    """All that is there now, in as many batches as it takes, then the end."""
+    """Process all data that is available now, in as many batches as needed, then end."""
 
 
 @dataclass(frozen=True)
 class Once:
-    """All that is there now, in one batch, then the end."""
+    """Process all data that is available now, in one batch, then end."""
 
 
 Trigger = Every | AvailableNow | Once
 
 
 def normal_trigger(text: str) -> str:
-    """In the spelling that stands in a job graph: lower case, single spaces."""
+    """The spelling used in job graphs: lower case, single spaces."""
     return " ".join(text.lower().split())
 
 
 def parse_trigger(text: str) -> Trigger:
-    """Raises ValueError, with the words for the user."""
+    """Raises ValueError with a message for the user."""
     if text == "available-now":
         return AvailableNow()
     if text == "once":

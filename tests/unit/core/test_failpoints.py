@@ -40,7 +40,7 @@ def test_an_unknown_name_is_refused():
     ("setting", "printed", "status"),
     [
         ("cancellations.before-record", "0\n", 137),
-        ("wishes.before-record:2", "0\n1\n", 137),
+        ("cancellations.before-record:2", "0\n1\n", 137),
         ("cancellations.after-record", "0\n1\n2\n", 0),
     ],
 )

@@ -66,7 +66,7 @@ def test_without_a_word_a_job_has_the_default_queue_and_no_limits() -> None:
         ({"queue": "two words"}, "not the name of a queue"),
         ({"resources": {"core": 1}}, "did you mean"),
         ({"resources": {"memory": "2 parsecs"}}, "give a size"),
-        ({"resources": {"cores": -1}}, "numbers from 0"),
+        ({"resources": {"cores": -1}}, "numbers of at least 0"),
         ({"priority": 5000}, "from -1000 to 1000"),
     ],
 )

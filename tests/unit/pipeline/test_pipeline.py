@@ -287,5 +287,5 @@ def test_a_restart_policy_can_be_written_in_three_ways() -> None:
 
 
 def test_the_public_names_are_those_that_are_there() -> None:
-    assert sorted(stoker.__all__) == ["Pipeline", "__version__", "connect"]
+    assert sorted(stoker.__all__) == ["Pipeline", "__version__", "connect", "connect_async"]
     assert all(hasattr(stoker, name) for name in stoker.__all__)

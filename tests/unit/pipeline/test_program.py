@@ -93,7 +93,7 @@ def test_requirements_on_the_shared_server_are_refused(tmp_path: Path) -> None:
         ({"wheels": (Path("none-1.0-py3-none-any.whl"),)}, "there is no such file"),
         ({"environment": {"1DAY": "x"}}, "'1DAY' is not the name of an environment variable"),
         ({"arguments": ("a\0b",)}, "an argument has a zero byte"),
-        ({"arguments": ("x" * 200_000,)}, "longer than an operating system takes"),
+        ({"arguments": ("x" * 200_000,)}, "longer than the operating system allows"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_sent(

@@ -147,7 +147,7 @@ def test_a_script_without_a_name_is_called_as_its_file(write: WriteFile) -> None
         ("\n-- params: x=1\nSELECT 1", "did you mean '-- param:'?"),
         ("-- conf: spark.x\nSELECT 1", "'-- conf: spark.x' has no value (write key=value)"),
         ("SELECT ${day}", "statement 1: '${day}' refers to no parameter"),
-        ("-- conf: spark.master=local\nSELECT 1", "set it among the options of the cluster"),
+        ("-- conf: spark.master=local\nSELECT 1", "set it in the configuration of the cluster"),
         ("-- name:\nSELECT 1", "job: its name is empty"),
     ],
 )

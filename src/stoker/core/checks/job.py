@@ -1,4 +1,4 @@
-"""Is the job as a whole acceptable: id, name, restarts, configuration, artifacts, size."""
+"""Checks of the job as a whole: id, name, restarts, configuration, artifacts, resources, size."""
 
 import math
 import re
@@ -73,7 +73,7 @@ _CLUSTER_KEYS = frozenset(
 
 
 def is_static_setting(key: str) -> bool:
-    """Whether Spark fixes this when an engine starts, so that a session cannot change it."""
+    """Whether Spark reads this setting only at the start of an engine, not for each session."""
     return key in _CLUSTER_KEYS or key.startswith(_CLUSTER_PREFIXES)
 
 
@@ -94,7 +94,7 @@ def job_faults(graph: JobGraph) -> Iterator[Fault]:
     if graph.restart is not None:
         yield from restart_faults(graph.restart)
     if graph.client_timeout_seconds is not None and not graph.client_timeout_seconds > 0:
-        yield Fault("job", "its client has no time to show itself", "use more than 0 seconds")
+        yield Fault("job", "the timeout of its client is not positive", "use more than 0 seconds")
     yield from _key_faults(graph)
     yield from _configuration_faults(graph)
     yield from _artifact_faults(graph)
@@ -113,14 +113,14 @@ def size_faults(graph: JobGraph, max_bytes: int) -> Iterator[Fault]:
     largest = max(sizes, key=lambda place: sizes[place], default="job")
     yield Fault(
         largest,
-        f"the job's graph has {_mebibytes(size)} and at most {_mebibytes(max_bytes)} are taken; "
+        f"the job's graph has {_mebibytes(size)}, and the limit is {_mebibytes(max_bytes)}; "
         f"the largest part is {largest} with {_mebibytes(sizes.get(largest, size))}",
-        "put large data into a file and add it as an artifact, or read it by a source",
+        "put large data into a file and add it as an artifact, or read it in a source",
     )
 
 
 def _key_faults(graph: JobGraph) -> Iterator[Fault]:
-    """Of what a job sets for Stoker by keys of its configuration."""
+    """Faults of the options that a job sets by keys of its configuration."""
     try:
         if (policy := policy_by_keys(graph.configuration)) is not None:
             yield from restart_faults(policy)
@@ -133,7 +133,7 @@ def _key_faults(graph: JobGraph) -> Iterator[Fault]:
     for unknown in sorted(overrides.keys() - set(names)):
         yield Fault(
             "configuration",
-            f"{PARALLELISM_OVERRIDES} names '{unknown}', which is no vertex",
+            f"{PARALLELISM_OVERRIDES} names '{unknown}', which is not a vertex",
             did_you_mean(unknown, names),
         )
 
@@ -190,7 +190,7 @@ def _configuration_faults(graph: JobGraph) -> Iterator[Fault]:
             yield Fault(
                 "configuration",
                 f"'{key}' holds for a whole Spark engine and cannot be set for one job",
-                "set it among the options of the cluster, or run the job with --engine classic",
+                "set it in the configuration of the cluster, or run the job with --engine classic",
             )
 
 
@@ -211,16 +211,19 @@ def _resource_faults(graph: JobGraph) -> Iterator[Fault]:
         yield Fault("slots", f"it is {graph.slots}", "use a number of at least 1, or leave it out")
     cores, memory = graph.profile.cores, graph.profile.memory_bytes
     if not math.isfinite(cores) or cores < 0 or memory < 0:
-        yield Fault("resources", "cores or memory are less than nothing", "use numbers from 0 up")
+        yield Fault("resources", "cores or memory are negative", "use numbers of at least 0")
 
 
 def together_faults(graph: JobGraph) -> Iterator[Fault]:
-    """Of a graph whose structure is right: streaming regions run together or not at all."""
+    """Too few slots for the streaming regions, which run together or not at all.
+
+    The graph must have no other faults.
+    """
     together = slots_together(graph)
     if graph.slots is not None and 1 <= graph.slots < together:
         yield Fault(
             "slots",
-            f"the job may use {graph.slots} and its {together} streaming queries run together",
+            f"the job may use {graph.slots}, but its {together} streaming queries run together",
             f"raise it to {together}, or leave it out",
         )
 
@@ -231,7 +234,7 @@ def _artifact_faults(graph: JobGraph) -> Iterator[Fault]:
             yield Fault(
                 f"artifact '{name}'",
                 f"{count} files have this name",
-                "rename one: a job's files stand in one directory",
+                "rename one: all files of a job are in one directory",
             )
         if name in {"", ".", ".."} or "/" in name or "\\" in name or "\0" in name:
             yield Fault(

@@ -1,4 +1,4 @@
-"""Is the graph a graph: names, edges, cycles, and nothing that leads nowhere."""
+"""Checks of the structure of a graph: names, inputs, cycles, vertices without use."""
 
 import re
 from collections import Counter
@@ -40,7 +40,7 @@ def structure_faults(graph: JobGraph) -> Iterator[Fault]:
 
 
 def ancestors(name: str, by_name: Mapping[str, Vertex]) -> set[str]:
-    """The vertex itself and all that it needs; unknown names and cycles do no harm."""
+    """The vertex and everything it needs. Unknown names and cycles are skipped."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -62,7 +62,7 @@ def _name_faults(vertex: Vertex) -> Iterator[Fault]:
     elif vertex.name in RESERVED_NAMES:
         yield Fault(
             place,
-            f"'{vertex.name}' is kept for the argument of that name",
+            f"'{vertex.name}' is reserved for the argument of that name",
             "choose another name",
         )
     elif not (_END_NAME if is_end else _VIEW_NAME).fullmatch(vertex.name):
@@ -93,7 +93,7 @@ def _duplicates(vertices: Iterable[Vertex]) -> Iterator[Fault]:
             yield Fault(
                 f"vertex '{distinct[0]}'",
                 f"{listing} differ only in upper and lower case",
-                "Spark does not tell them apart: rename one",
+                "Spark cannot tell them apart: rename one",
             )
 
 
@@ -121,12 +121,12 @@ def _unknown_inputs(vertices: Iterable[Vertex], by_name: Mapping[str, Vertex]) -
 
 
 def _cycles(by_name: Mapping[str, Vertex]) -> Iterator[Fault]:
-    """One fault for each cycle that a walk along the inputs closes."""
+    """One fault for each cycle that a walk along the inputs finds."""
     finished: set[str] = set()
     for start in by_name:
         path: list[str] = []
         on_path: set[str] = set()
-        # A chain can be longer than Python's stack is deep, so the walk keeps its own.
+        # An explicit stack: a chain can be longer than Python's recursion limit.
         stack: list[tuple[str, Iterator[str]]] = []
         if start not in finished:
             stack.append((start, iter(inputs_of(by_name[start]))))
@@ -141,7 +141,7 @@ def _cycles(by_name: Mapping[str, Vertex]) -> Iterator[Fault]:
                 on_path.discard(name)
                 finished.add(name)
             elif following in on_path:
-                # The walk goes against the data: turned round, it reads as the data flows.
+                # The walk goes against the flow of data: reversed, the cycle reads along it.
                 cycle = [*path[path.index(following) :], following][::-1]
                 yield Fault(
                     f"vertex '{following}'",

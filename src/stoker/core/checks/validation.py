@@ -1,4 +1,9 @@
-"""The one judge of job graphs: every fault at once, each with place, problem and remedy."""
+"""Validation of job graphs, the entry to all checks.
+
+The client validates a graph before it submits it, and the dispatcher before it accepts it: both
+here, so a job that passes at the client is not refused later. Every fault is reported at once, with
+its place, the problem and a remedy.
+"""
 
 from stoker.core.checks.job import job_faults, size_faults, together_faults
 from stoker.core.checks.structure import structure_faults
@@ -11,14 +16,14 @@ MAX_GRAPH_BYTES = 10 * 2**20
 
 
 def faults_of(graph: JobGraph, *, max_bytes: int = MAX_GRAPH_BYTES) -> list[Fault]:
-    """All that is wrong with the graph; empty when it can be accepted."""
+    """Everything that is wrong with the graph; empty when it can be accepted."""
     found = [
         *job_faults(graph),
         *structure_faults(graph),
         *vertex_faults(graph),
         *size_faults(graph, max_bytes),
     ]
-    # Only a graph that is right so far can be cut into regions.
+    # Only a graph without these faults can be cut into regions.
     return list(dict.fromkeys(found or together_faults(graph)))
 
 
@@ -29,7 +34,7 @@ def validate(graph: JobGraph, *, max_bytes: int = MAX_GRAPH_BYTES) -> None:
 
 
 def job_type_of(graph: JobGraph) -> JobType:
-    """STREAMING as soon as one region is; a graph with faults has a type too."""
+    """STREAMING if any region is streaming. A graph with faults has a type as well."""
     by_name = {vertex.name: vertex for vertex in graph.vertices}
     sinks = (vertex for vertex in graph.vertices if isinstance(vertex, Sink))
     if any(is_streaming(sink, by_name) for sink in sinks):

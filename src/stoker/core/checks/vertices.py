@@ -1,4 +1,4 @@
-"""Is each vertex something that Spark can do: formats, options, modes, triggers, functions."""
+"""Checks of each vertex: can Spark run its format, options, mode, trigger, function, program?"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ def _reads_a_stream(name: str, by_name: Mapping[str, Vertex]) -> bool:
 
 
 def _may_read_a_stream(name: str, by_name: Mapping[str, Vertex]) -> bool:
-    """What a function or a query opens by itself is seen only when it runs."""
+    """A function or a query may open a stream by itself, which shows only when it runs."""
     for vertex in map(by_name.__getitem__, ancestors(name, by_name)):
         match vertex:
             case Source(streaming=True) | Source(read=PythonFunction() | Sql()):
@@ -73,7 +73,7 @@ def _materialized_faults(place: str, name: str, by_name: Mapping[str, Vertex]) -
         yield Fault(
             place,
             "a stream never ends, so it cannot be materialized",
-            "drop 'materialized', or write it by a sink and read that in another job",
+            "drop 'materialized', or write it with a sink and read that in another job",
         )
 
 
@@ -172,7 +172,7 @@ def _trigger_faults(place: str, sink: Sink, by_name: Mapping[str, Vertex]) -> It
     if not _may_read_a_stream(sink.name, by_name):
         yield Fault(
             place,
-            "it has a trigger, but nothing that it reads is a stream",
+            "it has a trigger, but it reads no stream",
             "mark a source as streaming, or drop the trigger",
         )
 
@@ -203,7 +203,7 @@ def _mode_faults(
 
 
 def _sink_function_faults(place: str, function: PythonFunction, streaming: bool) -> Iterator[Fault]:
-    # Spark calls it with exactly these; what else it needs is bound before it travels.
+    # Spark calls it with exactly these arguments; others are bound before it is pickled.
     count = len(function.parameters)
     if count == 0:
         return
@@ -232,7 +232,7 @@ def _write_faults(
         yield Fault(
             place,
             f"Spark has no streaming sink of format {known.name}",
-            "write it by a function of (df, batch_id)",
+            "write it with a function of (df, batch_id)",
         )
     if not streaming and not known.batch:
         yield Fault(place, f"format {known.name} is for streams only", "choose another format")
@@ -253,11 +253,11 @@ def _option_faults(
         if lowered == "checkpointlocation":
             yield Fault(
                 place,
-                "option 'checkpointLocation' is not the sink's own to set",
+                "a sink cannot set the option 'checkpointLocation'",
                 "drop it: Stoker keeps the checkpoint of each streaming sink",
             )
         elif lowered == "path":
-            yield Fault(place, "option 'path' stands among the options", "give path= instead")
+            yield Fault(place, "'path' is given as an option", "give path= instead")
         elif known.open_prefix is not None and lowered.startswith(known.open_prefix):
             meant = closest(option, options, likeness=0.87)
             if meant is not None:
@@ -286,12 +286,12 @@ def _format_typo(place: str, name: str) -> Iterator[Fault]:
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_ARGUMENT_BYTES = 128 * 1024
-"""What Linux takes as one argument or one variable at most."""
+"""Linux accepts at most this much as one argument or one variable."""
 
 
 def program_faults(place: str, program: Program, graph: JobGraph) -> Iterator[Fault]:
     if len(graph.vertices) > 1:
-        yield Fault(place, "it stands beside other vertices", "give the program a job of its own")
+        yield Fault(place, "it is not the only vertex", "give the program a job of its own")
     names = {artifact.name for artifact in graph.artifacts}
     for what, name in (("script", program.script), ("requirements", program.requirements)):
         if name is not None and name not in names:
@@ -312,4 +312,6 @@ def _text_faults(place: str, what: str, text: str) -> Iterator[Fault]:
     if "\0" in text:
         yield Fault(place, f"{what} has a zero byte in it", "remove it")
     elif len(text.encode(errors="replace")) >= MOST_ARGUMENT_BYTES:
-        yield Fault(place, f"{what} is longer than an operating system takes", "put it into a file")
+        yield Fault(
+            place, f"{what} is longer than the operating system allows", "put it into a file"
+        )

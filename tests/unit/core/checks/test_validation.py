@@ -87,7 +87,7 @@ def test_names_that_differ_only_in_case_are_refused() -> None:
     told = messages(source("raw"), source("Raw"), sink(of="raw"), sink("b", of="Raw"))
     assert told == [
         "vertex 'Raw': 'Raw', 'raw' differ only in upper and lower case "
-        "(Spark does not tell them apart: rename one)"
+        "(Spark cannot tell them apart: rename one)"
     ]
 
 
@@ -115,7 +115,7 @@ def test_characters_that_a_view_cannot_have_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["spark", "params"])
 def test_the_names_of_arguments_are_reserved(name: str) -> None:
-    assert "is kept for the argument of that name" in messages(source(name), sink(of=name))[0]
+    assert "is reserved for the argument of that name" in messages(source(name), sink(of=name))[0]
 
 
 def test_a_name_that_is_too_long_is_refused() -> None:
@@ -239,7 +239,7 @@ def test_jdbc_has_no_streaming_sink() -> None:
     write = FormatWrite(format="jdbc", options={"url": "u", "dbtable": "t"})
     assert messages(rate(), sink(write=write)) == [
         "sink 'out': Spark has no streaming sink of format jdbc "
-        "(write it by a function of (df, batch_id))"
+        "(write it with a function of (df, batch_id))"
     ]
 
 
@@ -268,7 +268,7 @@ def test_a_bad_trigger_is_told_with_the_forms_that_exist(trigger: str, problem: 
 
 def test_a_trigger_without_any_stream_is_refused() -> None:
     assert messages(source(), sink(trigger="1 second")) == [
-        "sink 'out': it has a trigger, but nothing that it reads is a stream "
+        "sink 'out': it has a trigger, but it reads no stream "
         "(mark a source as streaming, or drop the trigger)"
     ]
 
@@ -299,7 +299,7 @@ def test_a_stream_cannot_be_materialized() -> None:
     told = messages(rate(), transform("t", "raw", materialized=True), sink(of="t"))
     assert told == [
         "transform 't': a stream never ends, so it cannot be materialized "
-        "(drop 'materialized', or write it by a sink and read that in another job)"
+        "(drop 'materialized', or write it with a sink and read that in another job)"
     ]
 
 
@@ -393,7 +393,7 @@ def test_a_restart_policy_with_bad_values_is_refused(policy: RestartPolicy, told
 def test_what_holds_for_a_whole_engine_cannot_be_set_for_one_job(key: str) -> None:
     assert messages(source(), sink(), configuration={key: "x"}) == [
         f"configuration: '{key}' holds for a whole Spark engine and cannot be set for one job "
-        "(set it among the options of the cluster, or run the job with --engine classic)"
+        "(set it in the configuration of the cluster, or run the job with --engine classic)"
     ]
     assert messages(source(), sink(), configuration={key: "x"}, engine=EngineKind.CLASSIC) == []
 
@@ -402,9 +402,9 @@ def test_a_graph_of_50_mb_is_refused_and_its_large_vertex_is_named() -> None:
     big = PythonFunction(name="load", payload=bytes(38 * 2**20), parameters=("spark",))
     (told,) = messages(source(read=big), sink())
     assert told == (
-        "source 'raw': the job's graph has 50.7 MiB and at most 10.0 MiB are taken; the largest "
+        "source 'raw': the job's graph has 50.7 MiB, and the limit is 10.0 MiB; the largest "
         "part is source 'raw' with 50.7 MiB "
-        "(put large data into a file and add it as an artifact, or read it by a source)"
+        "(put large data into a file and add it as an artifact, or read it in a source)"
     )
 
 
@@ -417,7 +417,8 @@ def test_a_text_that_cannot_be_written_down_is_refused() -> None:
 def test_two_artifacts_cannot_have_one_name() -> None:
     artifact = Artifact(name="a.py", kind=ArtifactKind.PYTHON, sha256="0" * 64, size=1)
     assert messages(source(), sink(), artifacts=(artifact, artifact)) == [
-        "artifact 'a.py': 2 files have this name (rename one: a job's files stand in one directory)"
+        "artifact 'a.py': 2 files have this name "
+        "(rename one: all files of a job are in one directory)"
     ]
 
 
