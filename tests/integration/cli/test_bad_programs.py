@@ -59,7 +59,7 @@ def neighbour(stoker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         ("import ctypes; ctypes.string_at(0)", 139, "the program was killed by SIGSEGV"),
     ],
 )
-def test_a_program_that_fails_is_told_with_its_cause_its_code_and_its_log(
+def test_a_failed_program_is_reported_with_its_cause_exit_code_and_log(
     stoker, tmp_path: Path, source: str, code: int, words: str
 ) -> None:
     script = tmp_path / "bad.py"
@@ -76,9 +76,7 @@ def test_a_script_that_does_not_parse_is_refused_with_the_place(stoker, tmp_path
     assert "bad.py line 2 column 5" in done.stderr
 
 
-def test_a_daemon_of_a_program_is_gone_with_it(
-    stoker, tmp_path: Path, eventually: Eventually
-) -> None:
+def test_a_daemon_of_a_program_ends_with_it(stoker, tmp_path: Path, eventually: Eventually) -> None:
     script, told = tmp_path / "haunted.py", tmp_path / "pid"
     script.write_text(HAUNTED)
     stoker("run", "--program", "--engine", "connect", script, told)
@@ -107,7 +105,7 @@ def test_a_program_may_delete_the_directory_it_works_in(stoker, tmp_path: Path) 
     assert stoker("run", "--program", "--engine", "connect", script, folder).stdout == "10\n"
 
 
-def test_what_nobody_can_offer_is_named(stoker, tmp_path: Path) -> None:
+def test_a_demand_that_no_executor_can_meet_is_named(stoker, tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text("print('never')\n")
     done = stoker(

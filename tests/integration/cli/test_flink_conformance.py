@@ -160,7 +160,7 @@ def test_every_question_is_answered_in_flinks_form(scene: Scene) -> None:
                 assert misplaced_moments(answer.json(), operation, now, DAY_MS) == [], answer.url
 
 
-def test_what_is_switched_off_is_refused_with_a_reason(scene: Scene) -> None:
+def test_a_disabled_feature_is_refused_with_a_reason(scene: Scene) -> None:
     for operation in OPERATIONS:
         if operation.kind is not Class.OFF:
             continue
@@ -213,7 +213,7 @@ def test_logs_and_threads_are_those_of_the_processes(scene: Scene) -> None:
     assert scene.batch in scene.http.get("/jobmanager/log").text
 
 
-def test_operations_are_triggered_and_told_in_flinks_form(scene: Scene) -> None:
+def test_operations_are_triggered_and_reported_in_flinks_form(scene: Scene) -> None:
     """OPS-01. The last one of them ends the streaming job."""
     job = f"/jobs/{scene.streaming}"
     begun = scene.http.post(f"{job}/checkpoints", json={"checkpointType": "FULL"})

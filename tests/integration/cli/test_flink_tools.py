@@ -84,7 +84,9 @@ def test_a_job_is_cancelled_with_a_savepoint(flink: FlinkCommand, job: str, tmp_
     assert f"{job} : flinks-stream (CANCELED)" in flink("list", "-a").stdout
 
 
-def test_what_cannot_be_done_is_told_in_the_clusters_words(flink: FlinkCommand, job: str) -> None:
+def test_an_impossible_request_is_refused_with_the_clusters_message(
+    flink: FlinkCommand, job: str
+) -> None:
     unknown = flink("cancel", NOT_THERE, expect=1)
     assert f"no job with id {NOT_THERE}" in unknown.stdout + unknown.stderr
     nowhere = flink("savepoint", "-dispose", "/nowhere/at/all", expect=1)

@@ -70,7 +70,7 @@ def test_an_override_of_parallelism_is_what_spark_shuffles_with(
     reason="minutes on a busy machine: STOKER_SAVEPOINTS=long",
 )
 @pytest.mark.timeout(600)
-def test_a_cancelled_job_leaves_its_last_checkpoint_if_it_is_told_to_and_another_goes_on_from_it(
+def test_a_cancelled_job_can_retain_its_last_checkpoint_for_another_job(
     stoker: CommandLine, tmp_path: Path, eventually: Eventually
 ):
     """CKPT-09"""

@@ -68,7 +68,7 @@ def test_the_death_of_a_task_executor_fails_the_job_with_the_true_reason(
     assert _status(stoker) == {"master-1": True, "task-executor-1": True}
 
 
-def test_a_command_without_cluster_makes_one_and_takes_it_along_even_when_killed(
+def test_a_command_without_a_cluster_starts_one_that_ends_with_it_even_when_killed(
     stoker, slow_job: Path, tmp_path: Path, eventually
 ) -> None:
     alone = type(stoker)(tmp_path)

@@ -37,7 +37,7 @@ def leftovers(stoker: CommandLine) -> Iterator[list[str]]:
         stoker("cancel", job, expect=None)
 
 
-def test_a_job_goes_on_from_its_savepoint_and_loses_and_repeats_nothing(
+def test_a_job_continues_from_its_savepoint_without_loss_or_repetition(
     stoker: CommandLine,
     stream: Stream,
     job_file: Path,

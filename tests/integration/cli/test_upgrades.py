@@ -54,7 +54,7 @@ def begun(stoker: CommandLine, stream: DistinctStream, eventually: Eventually) -
     return job
 
 
-def test_an_upgrade_goes_on_when_its_client_is_killed(
+def test_an_upgrade_continues_when_its_client_is_killed(
     stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
 ):
     old = begun(stoker, stream, eventually)
@@ -126,7 +126,7 @@ def test_a_version_that_fails_with_some_data_is_followed_by_the_old_one_from_whe
 
 
 @long
-def test_a_job_whose_state_is_divided_anew_knows_what_it_knew(
+def test_a_rescaled_job_keeps_its_state(
     stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
 ):
     job = begun(stoker, stream, eventually)

@@ -78,7 +78,9 @@ def test_parameters_of_a_program(stoker, job) -> None:
 
 
 @pytest.mark.parametrize("more", [["--env", "A=1"], ["--requirements", "needs.txt"]])
-def test_what_only_programs_have(stoker, job, more: list[str], monkeypatch, tmp_path) -> None:
+def test_options_for_programs_alone_are_refused_for_pipelines(
+    stoker, job, more: list[str], monkeypatch, tmp_path
+) -> None:
     monkeypatch.chdir(tmp_path)
     job("", "needs.txt")
     refused(stoker("info", job(GOOD), *more), "are for programs, and this is none", code=1)
@@ -117,12 +119,12 @@ def test_an_artifact_that_is_not_there(stoker, job) -> None:
     refused(stoker("run", job(GOOD), "--wheel", "x.whl"), "x.whl", "does not exist", code=2)
 
 
-def test_an_unknown_option_is_answered_with_the_one_that_was_meant(stoker) -> None:
+def test_an_unknown_option_is_refused_with_the_nearest_one(stoker) -> None:
     result = stoker("list", "-D", "rest.retry.dely=1 s")
     refused(result, "there is no option rest.retry.dely; did you mean rest.retry.delay?", code=2)
 
 
-def test_an_unknown_variable_is_answered_with_the_one_that_was_meant(stoker, monkeypatch) -> None:
+def test_an_unknown_variable_is_refused_with_the_nearest_one(stoker, monkeypatch) -> None:
     monkeypatch.setenv("STOKER_REST_RETRY_DELAI", "1 s")
     refused(stoker("list"), "did you mean STOKER_REST_RETRY_DELAY?", code=2)
 
@@ -143,7 +145,7 @@ def test_a_master_that_cannot_be_reached(stoker) -> None:
     refused(result, f"cannot reach a Stoker master at {url}", "connection refused", code=1)
 
 
-def test_a_master_that_is_no_url(stoker) -> None:
+def test_a_master_that_is_not_a_url_is_refused(stoker) -> None:
     refused(stoker("list", "-m", "ftp://x"), "http://localhost:8081", "ftp://x", code=2)
 
 

@@ -44,14 +44,14 @@ def job(tmp_path: Path) -> Path:
     return path
 
 
-async def test_list_shows_what_has_not_ended(served) -> None:
+async def test_list_shows_jobs_that_have_not_ended(served) -> None:
     result = await served("list")
     assert result.exit_code == 0
     assert RUNNING[:12] in result.stdout
     assert FINISHED[:12] not in result.stdout
 
 
-async def test_list_shows_all_jobs_to_those_who_ask(served) -> None:
+async def test_list_all_shows_every_job(served) -> None:
     output = (await served("list", "--all")).stdout
     assert all(job[:12] in output for job in (RUNNING, FINISHED, FAILED, CANCELED))
 
@@ -105,7 +105,7 @@ async def test_the_master_of_a_running_local_cluster_is_found(served) -> None:
     assert RUNNING[:12] in (await asyncio.to_thread(served.stoker, "list")).stdout
 
 
-def test_a_local_cluster_that_died_is_told(stoker) -> None:
+def test_a_local_cluster_that_died_is_reported(stoker) -> None:
     dead = ProcessRecord(name="master-1", pid=os.getpid(), started=1, log="")
     default_directory().mkdir(parents=True)
     write_state(default_directory(), ClusterState(masters=(dead,)))
@@ -217,7 +217,7 @@ async def test_name_and_settings_of_the_command_line_win(served, job: Path) -> N
     assert graph.configuration == {"spark.x": "1"}
 
 
-async def test_any_script_can_be_told_what_to_ask_of_the_cluster(served, tmp_path: Path) -> None:
+async def test_demands_on_the_cluster_can_be_given_for_any_script(served, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print(1)\n")
     asked = ("--queue", "nightly", "--priority", "7", "--slots", "1", "--memory", "2gb")

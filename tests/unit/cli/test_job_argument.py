@@ -45,7 +45,7 @@ def test_a_beginning_of_an_id_is_enough() -> None:
     assert choose_job(JOBS, "Bb") == "b" * 32
 
 
-def test_of_one_name_the_job_that_has_not_ended_is_meant() -> None:
+def test_a_name_means_the_job_that_has_not_ended() -> None:
     assert choose_job(JOBS, "nightly") == "a" * 32
 
 
@@ -90,7 +90,7 @@ def test_a_shell_gets_its_script(stoker) -> None:
     assert "'tcsh' is not one of" in click.unstyle(stoker("completion", "tcsh").stderr)
 
 
-def test_what_a_shell_needs_is_told_as_json_too(stoker: Stoker) -> None:
+def test_the_completion_script_is_printed_as_json(stoker: Stoker) -> None:
     plain = stoker("completion", "bash").stdout
     for arguments in (("completion", "bash", "--json"), ("--json", "completion", "bash")):
         told = json.loads(stoker(*arguments).stdout)

@@ -14,7 +14,7 @@ from stoker.cli.main import cli
 HEAVY = {"asyncio", "grpc", "httpx", "pyspark", "rich", "uvicorn", "yaml"}
 
 
-def test_the_version_is_told(stoker) -> None:
+def test_the_version_is_printed(stoker) -> None:
     result = stoker("--version")
     assert result.output == f"stoker {__version__}\n"
     assert result.exit_code == 0
@@ -54,13 +54,13 @@ def test_help_of_everything_is_there_without_a_command(stoker) -> None:
     assert "Usage: stoker COMMAND" in stoker().output
 
 
-def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(stoker) -> None:
+def test_a_mistyped_command_is_refused_with_the_nearest_one(stoker) -> None:
     result = stoker("lits")
     assert result.exit_code == 2
     assert "there is no command 'lits'; did you mean list?" in result.stderr
 
 
-def test_a_mistyped_flag_is_answered_with_the_one_that_was_meant(stoker) -> None:
+def test_a_mistyped_flag_is_refused_with_the_nearest_one(stoker) -> None:
     result = stoker("run", "job.py", "--parm", "a=b")
     assert result.exit_code == 2
     assert "--parm" in result.stderr
@@ -80,7 +80,7 @@ def test_an_unexpected_error_is_one_line_and_no_traceback(stoker, monkeypatch) -
     assert "Traceback" not in result.stderr
 
 
-def test_the_traceback_is_there_for_those_who_ask_for_it(stoker, monkeypatch) -> None:
+def test_the_traceback_is_printed_on_request(stoker, monkeypatch) -> None:
     monkeypatch.setenv("STOKER_DEBUG", "1")
     monkeypatch.setattr(main.cli, "get_command", _broken)
     assert "Traceback" in stoker("list").stderr

@@ -53,7 +53,7 @@ async def test_a_job_is_dropped_by_the_beginning_of_its_id(served) -> None:
     assert served.master.dispatcher.jobs[BROKEN].status is JobStatus.FAILED
 
 
-async def test_what_is_not_there_or_not_one_job_is_refused(served) -> None:
+async def test_an_unknown_or_ambiguous_job_is_refused(served) -> None:
     for digit in "67":
         served.master.dispatcher.put_into_quarantine(BROKEN[:-1] + digit)
     for text, told in (

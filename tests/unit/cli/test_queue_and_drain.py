@@ -26,7 +26,7 @@ class ManyQueues(DispatcherInMemory):
         ]
 
 
-async def test_queues_are_listed_with_their_limits_and_who_is_next(served: ServedMaster) -> None:
+async def test_queues_are_listed_with_their_limits_and_next_jobs(served: ServedMaster) -> None:
     result = await served("queue", "list")
     assert result.exit_code == 0, result.output
     assert [line.split("  ") for line in _squeezed(result.stdout)] == [
@@ -44,7 +44,7 @@ async def test_a_queue_without_limits_and_waiting_jobs_says_so(served: ServedMas
     ]
 
 
-async def test_queues_are_told_as_json(served: ServedMaster) -> None:
+async def test_queues_are_printed_as_json(served: ServedMaster) -> None:
     result = await served("queue", "list", "--json")
     assert json.loads(result.stdout) == [
         {
@@ -65,14 +65,14 @@ async def test_a_task_executor_is_drained_and_not_waited_for(served: ServedMaste
     assert served.master.dispatcher.drained == [(ResourceId(EXECUTOR), 600.0)]
 
 
-async def test_one_that_has_left_within_the_time_is_told(served: ServedMaster) -> None:
+async def test_an_executor_that_leaves_in_time_is_reported(served: ServedMaster) -> None:
     served.master.dispatcher = Leaving()
     result = await served("drain", EXECUTOR, "--wait", "60")
     assert result.exit_code == 0, result.output
     assert "has left" in result.stderr
 
 
-async def test_one_that_is_still_there_after_the_time_is_exit_code_1(served: ServedMaster) -> None:
+async def test_an_executor_that_stays_longer_gives_exit_code_1(served: ServedMaster) -> None:
     result = await served("drain", EXECUTOR, "--wait", "0")
     assert result.exit_code == 1
     assert "still has tasks" in result.stderr
@@ -91,7 +91,7 @@ async def test_an_unknown_task_executor_is_named(served: ServedMaster) -> None:
 @pytest.mark.parametrize(
     "arguments", [("drain",), ("drain", "x", "--wait", "-1"), ("queue", "lst")]
 )
-async def test_what_cannot_be_meant_is_a_wrong_command_line(
+async def test_an_impossible_time_limit_is_a_wrong_command_line(
     served: ServedMaster, arguments: tuple[str, ...]
 ) -> None:
     assert (await served(*arguments)).exit_code == 2

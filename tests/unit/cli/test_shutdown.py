@@ -7,14 +7,14 @@ from stoker.core.states import ApplicationStatus
 from stoker.testing.rest import Master
 
 
-async def test_jobs_that_have_not_ended_are_told_before_anything_is_done(served) -> None:
+async def test_shutdown_names_running_jobs_before_it_does_anything(served) -> None:
     result = await served("shutdown")
     assert result.exit_code == 1
     assert "this cancels 1 job that has not ended; add --yes" in result.stderr
     assert served.master.dispatcher.shut_down_as == []
 
 
-async def test_a_cluster_that_still_answers_is_told_by_the_exit_code(served) -> None:
+async def test_a_cluster_that_still_answers_gives_exit_code_1(served) -> None:
     result = await served("shutdown", "--yes", "--wait", "0", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout) == {"masters": served.url, "gone": False}

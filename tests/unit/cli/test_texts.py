@@ -40,7 +40,7 @@ def region(
         (273_600_000, "3 d 04 h"),
     ],
 )
-def test_durations_are_told_in_two_units(milliseconds: int, text: str) -> None:
+def test_durations_have_at_most_two_units(milliseconds: int, text: str) -> None:
     assert duration_text(milliseconds) == text
 
 
@@ -92,7 +92,7 @@ class _Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("variable", "has_colours"), [(None, True), ("1", False)])
-def test_colours_are_for_terminals_and_for_those_who_want_them(
+def test_colours_appear_at_terminals_without_no_color(
     monkeypatch: pytest.MonkeyPatch, variable: str | None, has_colours: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -118,7 +118,7 @@ def test_a_stream_tells_batch_and_speed_and_has_no_share() -> None:
     assert (view.words, view.share) == ("batch 7, 1,234 rows/s", None)
 
 
-def test_a_later_attempt_is_told() -> None:
+def test_a_later_attempt_is_numbered() -> None:
     assert view_of(region(ExecutionState.SCHEDULED, number=1)).words == (
         "waiting for a slot, attempt 2"
     )

@@ -28,13 +28,13 @@ def test_a_token_is_revoked_by_name(stoker, tmp_path) -> None:
     assert "there is no token nightly" in again.stderr
 
 
-def test_the_file_is_the_one_of_the_configuration(stoker, tmp_path) -> None:
+def test_the_token_file_is_the_configured_one(stoker, tmp_path) -> None:
     setting = f"security.rest.tokens={tmp_path / 't.json'}"
     assert stoker("token", "create", "a", "-D", setting, "--json").exit_code == 0
     assert "a" in (tmp_path / "t.json").read_text()
 
 
-def test_what_is_missing_or_wrong_is_told(stoker, tmp_path) -> None:
+def test_missing_or_wrong_arguments_are_refused_with_a_reason(stoker, tmp_path) -> None:
     nowhere = stoker("token", "list")
     assert nowhere.exit_code == 2
     assert "set security.rest.tokens" in nowhere.stderr

@@ -34,7 +34,7 @@ def test_every_phase_has_words(phase: ReplacementPhase):
     assert text(phase, reason="other schema")
 
 
-def test_the_end_names_the_job_that_runs_and_what_it_began_from():
+def test_the_last_line_names_the_running_job_and_its_savepoint():
     assert NEW in text(ReplacementPhase.DONE)
     back = text(ReplacementPhase.ROLLED_BACK, reason="other schema", origin="/retained")
     assert BACK in back

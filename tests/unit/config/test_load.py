@@ -178,7 +178,7 @@ def test_a_fault_in_the_file_is_named_with_its_line(
         loaded(text)
 
 
-def test_all_faults_are_told_at_once(loaded: Loader) -> None:
+def test_all_faults_are_reported_at_once(loaded: Loader) -> None:
     with pytest.raises(InvalidOption) as caught:
         loaded("house.door: 1", {"STOKER_HOUSE_PAINT": "pink"}, ("house.attic=full",))
     message = str(caught.value)
@@ -272,7 +272,7 @@ def test_a_wrong_secret_is_not_quoted_in_the_error(folder: Path, home: Path) -> 
         ("monkey.count", False),
     ],
 )
-def test_names_tell_what_is_secret(name: str, secret: bool) -> None:
+def test_a_setting_is_secret_by_its_name(name: str, secret: bool) -> None:
     assert looks_secret(name) is secret
 
 

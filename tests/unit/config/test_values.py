@@ -85,12 +85,12 @@ def test_a_home_folder_is_expanded() -> None:
         (dict[str, str], '"a": 1'),
     ],
 )
-def test_what_is_no_value_is_refused(kind: Any, text: Any) -> None:
+def test_text_that_is_not_a_value_of_the_type_is_refused(kind: Any, text: Any) -> None:
     with pytest.raises(ValueError):
         parse(kind, text)
 
 
-def test_what_is_allowed_is_said_in_words() -> None:
+def test_allowed_values_are_described_in_words() -> None:
     assert allowed(Mode) == "one of fast, very-safe"
     assert allowed(int | None) == "a whole number, or none"
 

@@ -25,6 +25,6 @@ def test_the_jobs_own_overrides_win_over_the_clusters() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a:", ":4", "a:0", "a:-1", "a:x"])
-def test_what_is_no_override_is_named(text: str) -> None:
+def test_text_that_is_not_an_override_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="is not vertex:number"):
         parse_overrides(text)

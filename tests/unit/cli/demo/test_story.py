@@ -29,7 +29,7 @@ def test_its_outcome_names_the_jobs_and_whether_the_query_went_on() -> None:
     assert "That was Stoker" in told.getvalue()
 
 
-def test_a_job_that_failed_is_no_demo() -> None:
+def test_the_demo_fails_when_a_job_of_it_fails() -> None:
     story = Story(Console(file=io.StringIO()))
     with pytest.raises(StokerError, match="the demo failed"):
         story._show_end(job_details(FAILED, JobStatus.FAILED, ExecutionState.FAILED))

@@ -133,7 +133,7 @@ def test_a_script_and_its_files_are_named_as_with_flink(stoker: Stoker, tmp_path
         (("checkpoint", "verfy", "/x"), "did you mean verify?"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_to_do(
+def test_an_unsupported_option_of_flink_is_refused_with_a_remedy(
     stoker: Stoker, arguments: tuple[str, ...], words: str
 ) -> None:
     result = stoker(*arguments)
@@ -190,7 +190,7 @@ def saving(served: ServedMaster) -> Saving:
     return served.master.dispatcher
 
 
-async def test_a_job_alone_is_what_a_savepoint_is_taken_of(
+async def test_savepoint_with_a_job_alone_triggers_a_savepoint(
     served: ServedMaster, saving: Saving
 ) -> None:
     for arguments in (

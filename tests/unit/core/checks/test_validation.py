@@ -75,7 +75,7 @@ def test_a_sink_cannot_be_read() -> None:
     assert "sink 'second': input 'out' is a sink (only sources and transforms can be read)" in told
 
 
-def test_a_duplicate_name_is_told_once() -> None:
+def test_a_duplicate_name_is_reported_once() -> None:
     told = messages(source(), source(), sink())
     assert told == [
         "vertex 'raw': the name is used 2 times "
@@ -259,7 +259,7 @@ def test_the_checkpoint_location_is_not_the_users_to_set() -> None:
         ("ONCE", "'ONCE' is not a trigger"),
     ],
 )
-def test_a_bad_trigger_is_told_with_the_forms_that_exist(trigger: str, problem: str) -> None:
+def test_a_bad_trigger_is_refused_with_the_allowed_forms(trigger: str, problem: str) -> None:
     assert messages(rate(), sink(trigger=trigger)) == [
         f"sink 'out': bad trigger: {problem} "
         "(write an interval such as '10 seconds', 'available-now' or 'once')"
@@ -273,7 +273,7 @@ def test_a_trigger_without_any_stream_is_refused() -> None:
     ]
 
 
-def test_a_function_may_open_a_stream_that_nobody_marked() -> None:
+def test_a_function_may_open_a_stream_by_itself() -> None:
     read = PythonFunction(name="raw", payload=b"", parameters=("spark",))
     assert messages(source(read=read), sink(trigger="1 second")) == []
 
@@ -390,7 +390,7 @@ def test_a_restart_policy_with_bad_values_is_refused(policy: RestartPolicy, told
     "key",
     ["spark.master", "spark.driver.memory", "spark.executor.cores", "spark.sql.warehouse.dir"],
 )
-def test_what_holds_for_a_whole_engine_cannot_be_set_for_one_job(key: str) -> None:
+def test_a_setting_of_a_whole_engine_cannot_be_set_for_one_job(key: str) -> None:
     assert messages(source(), sink(), configuration={key: "x"}) == [
         f"configuration: '{key}' holds for a whole Spark engine and cannot be set for one job "
         "(set it in the configuration of the cluster, or run the job with --engine classic)"
@@ -428,7 +428,7 @@ def test_an_artifact_cannot_be_named_like_a_path(name: str) -> None:
     assert "not the name of a file" in messages(source(), sink(), artifacts=(artifact,))[0]
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     with pytest.raises(InvalidJobGraph) as refused:
         validate(graph(source(), source("unused"), sink(of="nobody", mode="x"), name=""))
     assert len(refused.value.facts["faults"]) == 5
@@ -440,7 +440,7 @@ def test_a_job_is_streaming_as_soon_as_one_region_is() -> None:
     assert job_type_of(mixed) is JobType.STREAMING
 
 
-def test_a_chain_of_thousands_of_vertices_is_no_trouble() -> None:
+def test_a_chain_of_thousands_of_vertices_is_checked() -> None:
     chain = [transform(f"t{i}", f"t{i - 1}" if i else "raw") for i in range(3000)]
     long = graph(source(), *reversed(chain), sink(of="t2999"))
     assert faults_of(long) == []
