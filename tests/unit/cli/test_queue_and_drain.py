@@ -91,7 +91,7 @@ async def test_an_unknown_task_executor_is_named(served: ServedMaster) -> None:
 @pytest.mark.parametrize(
     "arguments", [("drain",), ("drain", "x", "--wait", "-1"), ("queue", "lst")]
 )
-async def test_an_impossible_time_limit_is_a_wrong_command_line(
+async def test_wrong_arguments_give_exit_code_2(
     served: ServedMaster, arguments: tuple[str, ...]
 ) -> None:
     assert (await served(*arguments)).exit_code == 2
