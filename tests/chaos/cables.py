@@ -1,7 +1,7 @@
-"""Cables between the processes of a cluster, and to its ZooKeeper servers, to be cut one by one.
+"""Cables between the processes of a cluster and to its ZooKeeper servers; each can be cut.
 
-A cut cable is silent, as a network is: nothing arrives, nothing is refused, and what was sent
-meanwhile arrives when it is mended.
+A cut cable is silent, as a network is: nothing arrives, nothing is refused, and whatever was sent
+meanwhile arrives when the cable is mended.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ def to_zookeeper(process: str) -> Cable:
 
 
 def rpc_of(process: str) -> Cable:
-    """To all others, calls in either direction."""
+    """The RPC address of a process; cutting it stops calls in either direction."""
     return f"RPC of {process}"
 
 
 class Cables:
-    """One proxy on loopback for each thing to be reached; runs in a thread of its own."""
+    """One loopback proxy for each destination, in a thread of its own."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -59,14 +59,14 @@ class Cables:
         self._loop.close()
 
     def url_for(self, process: str, url: str) -> str:
-        """What this process is told instead of the real URL of the servers."""
+        """The URL that this process gets instead of the real one of the servers."""
         if process not in self._urls:
             opening = self._open_zookeeper(process, read_location(url))
             self._urls[process] = asyncio.run_coroutine_threadsafe(opening, self._loop).result(10)
         return self._urls[process]
 
     def rpc_settings(self, process: str) -> dict[str, str]:
-        """It listens behind its proxy, at the same port, and tells others of the proxy."""
+        """The process listens behind its proxy, at the same port, and publishes the proxy."""
         if process not in self._ports:
             opening = self._open_rpc(process)
             self._ports[process] = asyncio.run_coroutine_threadsafe(opening, self._loop).result(10)
@@ -133,7 +133,7 @@ Ends = Callable[[int], list[asyncio.Event]]
 
 
 def _free_port() -> int:
-    """At both addresses."""
+    """A port that is free at both addresses."""
     while True:
         with socket.socket() as front, socket.socket() as back:
             front.bind((_HOST, 0))
@@ -183,7 +183,7 @@ async def _pump(
 
 
 class CabledCluster(LocalCluster):
-    """Each of its masters and task executors has a cable to ZooKeeper and one for RPC."""
+    """A cluster in which every process has one cable to ZooKeeper and one for RPC."""
 
     def __init__(self, directory: Path, cables: Cables, *, tied: bool) -> None:
         super().__init__(directory, tied=tied)

@@ -1,4 +1,4 @@
-"""Which process of a cluster has opened a connection, as the kernel knows it."""
+"""Finds out from the kernel which process of a cluster has opened a connection."""
 
 import os
 import re
@@ -9,7 +9,7 @@ _LOCAL_ADDRESS, _INODE = 1, 9
 
 
 def caller_from(port: int) -> str | None:
-    """Name of the process whose end of a connection has this port; None for strangers."""
+    """Name of the process whose end of a connection has this port; None for other processes."""
     inodes = set(_inodes_at(port))
     for process in Path("/proc").iterdir():
         if process.name.isdigit():

@@ -1,4 +1,4 @@
-"""One streaming job, and those that go on from it, through the steps of a play."""
+"""Plays a random sequence of steps with one streaming job and the jobs restored from it."""
 
 import time
 from collections import Counter
@@ -29,7 +29,7 @@ WINDOW_SECONDS = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """A savepoint that was taken, and what the sinks held then."""
+    """A savepoint, and the content of the sinks at that time."""
 
     path: str
     batches: Mapping[str, int]
@@ -160,7 +160,7 @@ class LawStory:
     # How it is done.
 
     def _operate(self, step: Step, operation: Callable[[], T]) -> T | None:
-        """None when it failed, which only a death may cause."""
+        """None when the operation failed, which only a death may cause."""
         calm = step.death is None and not self._hurt
         self._hurt = self._hurt or step.death is not None
         try:
@@ -200,7 +200,7 @@ class LawStory:
         )
 
     def _running_job(self) -> JobId:
-        """It runs as far as its master knows, who may not have heard of a death yet."""
+        """The job runs as far as its master knows, which may not have noticed a death yet."""
         client = self._cluster.client
 
         def runs() -> bool:
@@ -213,7 +213,7 @@ class LawStory:
         return self._job
 
     def _ended_after_all(self) -> bool:
-        """Whether a stop without an answer was completed; otherwise the job must go on."""
+        """Whether a stop without an answer was completed; otherwise the job must keep running."""
         self._lines.feed(1)
         before, client = self._committed(), self._cluster.client
         eventually(
@@ -224,7 +224,7 @@ class LawStory:
         return client.status(self._job).globally_terminal
 
     def _settle(self) -> None:
-        """Whoever was started again may still be on its way: others stand in for it."""
+        """Restarted processes may still be starting, so others stand in for them."""
         self._cluster.restart_the_dead()
         self._running_job()
         self._lines.feed(1)
@@ -281,7 +281,7 @@ class LawStory:
         self._tell(f"{len(self._lines)} lines in {', '.join(self._play.queries)}")
 
     def end(self) -> None:
-        """Whatever runs of it, also after a failure."""
+        """End every job of the play, also after a failure."""
         client = self._cluster.client
         self._cluster.restart_the_dead()
         for job in client.jobs():

@@ -1,6 +1,6 @@
-"""A streaming job over numbered lines: its input, its queries, and what each of them must write.
+"""A streaming job over numbered lines: its input, its queries, and their expected output.
 
-No Python function runs in Spark: a busy machine does not start workers in time for it.
+No Python function runs in Spark, because a busy machine does not start Python workers in time.
 """
 
 import json
@@ -49,7 +49,7 @@ def _windows(lines: Any) -> Any:
 
 
 def _joined(lines: Any) -> Any:
-    """Each line with itself: both sides are kept as state."""
+    """Joins each line with itself, so that both sides are kept as state."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     left = lines.withWatermark("at", "1 minute")
@@ -67,7 +67,7 @@ QUERIES: Mapping[str, Callable[[Any], Any]] = {
 
 
 class NumberedLines:
-    """The input: files of lines, some of whose numbers were there before."""
+    """The input: files of lines, some of which repeat earlier numbers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -92,7 +92,7 @@ class NumberedLines:
             )
 
     def close_windows(self) -> None:
-        """Nothing that is fed afterwards counts in a window."""
+        """Close all windows: no line that is fed afterwards counts in them."""
         line = len(self._lines)
         self._write([(line, line, BEGIN + FAR_SECONDS)])
 
@@ -129,7 +129,7 @@ def job_over(
     job_id: JobId,
     partitions: int,
 ) -> JobGraph:
-    """One sink for each query, in a directory of its name."""
+    """One sink for each query, in a directory with the name of the query."""
     configuration = {**PURGING, PARTITIONS: str(partitions)}
     pipeline = Pipeline("numbered-lines", configuration=configuration)
     pipeline.source(

@@ -1,4 +1,4 @@
-"""Plays: random sequences of what may happen to a streaming job, as values with a text form."""
+"""Plays: random sequences of events in the life of a streaming job, as values with a text form."""
 
 from enum import StrEnum
 
@@ -103,13 +103,13 @@ def operations(draw: st.DrawFn) -> Step:
 
 
 def _sort(step: Step) -> tuple[Act, Victim | None]:
-    """Time is too dear for a play that does the same again and again."""
+    """Merge repetitions: a play is too expensive to do the same thing again and again."""
     return step.act, None if step.death is None else step.death.victim
 
 
 @st.composite
 def plays(draw: st.DrawFn, *, shortest: int = 4, longest: int = 8) -> Play:
-    """Each with a savepoint early on, so that there is something to go back to."""
+    """Each play takes a savepoint early, so that there is one to return to."""
     happenings = st.one_of(operations(), operations(), operations(), kills, feeds)
     return Play(
         queries=draw(st.sampled_from(QUERIES)),

@@ -1,4 +1,4 @@
-"""A cluster of real processes that chaos tests hurt, and what they see of it."""
+"""A cluster of real processes for chaos tests to damage, and ways to observe it."""
 
 import os
 import re
@@ -61,13 +61,13 @@ class RealCluster:
 
     @property
     def client(self) -> BlockingClient:
-        """For all masters, also those that will come back; it rides through fail-overs."""
+        """A client of all masters, also of those that will come back; it survives fail-overs."""
         ports = [former_port_of(self.directory, master.name) for master in self.state.masters]
         urls = [f"http://127.0.0.1:{port}" for port in ports if port]
         return BlockingClient(",".join(urls), _PATIENT)
 
     def client_of(self, name: str) -> BlockingClient:
-        """Asks one master only."""
+        """A client of one master only."""
         url = url_of(self.directory, self.process(name))
         assert url is not None
         return BlockingClient(url, _PATIENT)
@@ -86,7 +86,7 @@ class RealCluster:
         eventually(lambda: not self.process(name).alive, f"{name} is dead")
 
     def children_of(self, name: str, *, words: str) -> list[ProcessRecord]:
-        """Processes below this one whose command line has these words."""
+        """Descendants of this process whose command lines contain these words."""
         below = {self.process(name).pid}
         members = processes_of(self.directory)
         for _ in range(4):
@@ -94,13 +94,13 @@ class RealCluster:
         return [member for member in members if member.pid in below and words in member.name]
 
     def runners_of(self, name: str) -> list[ProcessRecord]:
-        """Forks of the zygote, so that only their parent tells them from it."""
+        """The runners: forks of the zygote that only differ from it by their parent."""
         forks = self.children_of(name, words="zygote")
         pids = {fork.pid for fork in forks}
         return [fork for fork in forks if _parent(fork.pid) in pids]
 
     def spark_server_of(self, name: str) -> ProcessRecord:
-        """What a JVM forks looks like itself until it executes something else."""
+        """The Spark server itself: a fork of a JVM looks like the JVM until it calls exec."""
         found = self.children_of(name, words="bin/java")
         pids = {each.pid for each in found}
         (server,) = (each for each in found if _parent(each.pid) not in pids)
@@ -118,11 +118,11 @@ class RealCluster:
         return ZooKeeperLog(directory, url, java)
 
     def log_of(self, name: str) -> str:
-        """Of all lives of the process."""
+        """The log of all instances of the process."""
         return (self.directory / "log" / f"{name}.log").read_text(errors="replace")
 
     def grants(self) -> dict[int, str]:
-        """Who was granted the leadership, by epoch."""
+        """The winner of the leadership, by epoch."""
         texts = [self.log_of(master.name) for master in self.state.masters]
         found = [match for text in texts for match in _GRANT.findall(text)]
         epochs = [int(epoch) for _name, epoch in found]
@@ -146,7 +146,7 @@ class RealCluster:
         return self.leader
 
     def restart_the_dead(self, failpoint: str | None = None) -> None:
-        """Those that are started now die at the failpoint; their next lives do not."""
+        """Processes started now die at the failpoint; their restarts do not."""
         with _armed_at_start(failpoint):
             self._local.start_missing()
 
@@ -154,7 +154,7 @@ class RealCluster:
         self._local.wait_until_ready(seconds=START_SECONDS)
 
     def files_of_jobs(self) -> set[str]:
-        """In the storage's folders, besides results and the coordinator's own files."""
+        """All files in the storage except results and the coordinator's own files."""
         storage = self.directory / "storage"
         files = {path.relative_to(storage) for path in storage.glob("*/**/*") if path.is_file()}
         return {str(file) for file in files if file.parts[0] not in ("results", "coordinator")}
@@ -171,7 +171,7 @@ def real_cluster(
     failpoint: str | None = None,
     cables: Cables | None = None,
 ) -> Iterator[RealCluster]:
-    """Nothing of it runs afterwards, and nothing had to be killed to get there."""
+    """Checks that no process is left afterwards, without killing any."""
     local = (
         LocalCluster(directory, tied=True)
         if cables is None
@@ -196,7 +196,7 @@ def real_cluster(
 
 @contextmanager
 def _armed_at_start(failpoint: str | None) -> Iterator[None]:
-    """Processes inherit the environment of the moment at which they are started."""
+    """Processes inherit the environment at the moment of their start."""
     if failpoint is None:
         yield
         return
@@ -208,7 +208,7 @@ def _armed_at_start(failpoint: str | None) -> Iterator[None]:
 
 
 def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    """Waits for what other processes do, with a limit."""
+    """Waits, up to a limit, for a condition that other processes bring about."""
     deadline = time.monotonic() + seconds
     last = ""
     while True:

@@ -1,4 +1,4 @@
-"""Kills what holds a job or leads a cluster, at once or while something else goes on."""
+"""Kills the process that holds a job or leads a cluster, at once or during an operation."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ GONE_SECONDS = 10.0
 
 
 class Reaper:
-    """Whoever dies is started again at once, as a service manager does; a runner is not."""
+    """Restarts a dead process at once, as a service manager does; runners are not restarted."""
 
     def __init__(self, cluster: RealCluster) -> None:
         self._cluster = cluster
@@ -25,7 +25,7 @@ class Reaper:
 
     @contextmanager
     def at_work(self, death: Death | None) -> Iterator[None]:
-        """The death comes while the block lasts, or right after it."""
+        """Kills during the block, or right after it."""
         if death is None:
             yield
             return
@@ -50,7 +50,7 @@ class Reaper:
             raise faults[0]
 
     def kill(self, victim: Victim) -> None:
-        """One that is not there just now is spared."""
+        """Do nothing when the process does not exist at the moment."""
         match victim:
             case Victim.LEADER:
                 record = self._living(self._cluster.leader)
@@ -84,7 +84,7 @@ class Reaper:
         return None
 
     def _attempts(self) -> list[AttemptDetails]:
-        """Of all live jobs: an operation may start another one."""
+        """Attempts of all live jobs, because an operation may start another job."""
         try:
             client = self._cluster.client
             live = [job.jid for job in client.jobs() if not job.state.globally_terminal]

@@ -1,4 +1,4 @@
-"""What the sinks of a job hold, also after it went back to an earlier savepoint. Values."""
+"""The output of a job across returns to earlier savepoints. Values only."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ from chaos.numbered_lines import Rows
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A directory of sinks, up to a batch of each; without limits all that they hold."""
+    """A directory of sinks, up to a batch of each sink; without limits, all their output."""
 
     directory: Path
     limits: Mapping[str, int] | None = None
@@ -35,7 +35,7 @@ class RolledOutput:
 
     @property
     def directory(self) -> Path:
-        """Where the job writes now."""
+        """The directory to which the job writes now."""
         return self.pieces[-1].directory
 
     def back_at(self, batches: Mapping[str, int], directory: Path) -> "RolledOutput":
@@ -52,7 +52,7 @@ class RolledOutput:
 
 
 def _files(piece: Piece, sink: str) -> set[Path]:
-    """Files that the sink's own log names; others are left by batches that were cut off."""
+    """Files in the log of the sink; other files are leftovers of interrupted batches."""
     log = piece.directory / sink / "_spark_metadata"
     limit = None if piece.limits is None else piece.limits.get(sink, -1)
     urls: set[str] = set()

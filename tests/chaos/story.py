@@ -68,7 +68,7 @@ class Story:
         self.cluster.signal(self.cluster.leader, signal.SIGTERM)
 
     def freeze_leader(self) -> None:
-        """It wakes up as somebody who was replaced, with work in its hands."""
+        """The leader wakes up after it was replaced, in the middle of its work."""
         frozen, epoch = self.cluster.leader, self.cluster.epoch
         log = self.cluster.zookeeper_log()
         before = log.leader()
@@ -140,6 +140,6 @@ class Story:
 
 
 def _last_batch(job: JobDetails) -> int:
-    """-1 before the first; a job that was only just accepted has no regions yet."""
+    """-1 before the first batch; a job that was just accepted has no regions yet."""
     found = job.regions[0].current.progress.batch_id if job.regions else None
     return -1 if found is None else found

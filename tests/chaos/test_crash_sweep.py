@@ -1,6 +1,7 @@
-"""A process dies at a failpoint, as by kill -9, and its next life finishes what it left.
+"""A process dies at a failpoint, as by kill -9, and its restart finishes what it left.
 
-Usually at one failpoint of each kind; `STOKER_CHAOS=long` takes them all.
+Invariant under attack: a crash between any two steps loses nothing and repeats nothing. Usually one
+failpoint of each kind; `STOKER_CHAOS=long` takes all of them.
 """
 
 import itertools
@@ -52,7 +53,7 @@ _OVER = (ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.CANCELED
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    """Over the embedded coordinator. At the end only results are left in the storage."""
+    """A cluster with the embedded coordinator. Only results may be left in the storage."""
     with real_cluster(
         tmp_path_factory.mktemp("cluster"),
         masters=1,
@@ -91,7 +92,7 @@ def test_a_task_executor_that_dies_between_two_steps_costs_one_restart(
 def test_a_master_that_dies_between_two_steps_loses_and_repeats_nothing(
     cluster: RealCluster, background: ThreadPoolExecutor, tmp_path: Path, failpoint: str
 ) -> None:
-    """RUN-17, CLEAN-13. The sink appends: a job that ran twice would have left twice the rows."""
+    """The sink appends, so a job that ran twice would leave twice the rows (RUN-17, CLEAN-13)."""
     cancels = failpoint in OF_CANCELS
     out = tmp_path / "out"
     graph = batch_job(Ids(), out, seconds=60 if cancels else 0)
@@ -120,7 +121,7 @@ def _wait_for_death(cluster: RealCluster, name: str, failpoint: str) -> None:
 
 
 def _ends(cluster: RealCluster, graph: JobGraph, expected: JobStatus) -> JobDetails:
-    """Its attempts did not overlap, and it stays as it is."""
+    """Waits for the end; the attempts did not overlap, and the end does not change."""
     client = cluster.client
     assert client.wait(graph.job_id) is expected
     details = client.job(graph.job_id)
@@ -145,5 +146,5 @@ def _began(attempt: AttemptDetails) -> int | None:
 
 
 def _is_in_user_code(details: JobDetails) -> bool:
-    """Its source sleeps, so Spark has nothing to do yet."""
+    """The source of the job sleeps, so Spark has nothing to do yet."""
     return any(region.current.state is ExecutionState.INITIALIZING for region in details.regions)

@@ -1,6 +1,7 @@
-"""A process that starts others dies between two steps of that: nothing of them is left.
+"""A process dies while it starts or stops other processes.
 
-Real processes, since only the kernel can end what a dead process has started.
+Invariant under attack (invariant 6): no process outlives its owner. Real processes, since only the
+kernel can end what a dead process has started.
 """
 
 import os
@@ -168,7 +169,7 @@ def dies_at(failpoint: str, program: str, folder: Path, patience: float = PATIEN
 
 
 def those_who_know_of(folder: Path) -> list[int]:
-    """Processes with the folder on their command line or in their environment."""
+    """Processes with the folder in their command line or in their environment."""
     mark = str(folder).encode()
     found = []
     for process in Path("/proc").glob("[0-9]*"):

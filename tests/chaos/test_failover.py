@@ -1,6 +1,7 @@
-"""Leaders and ZooKeeper servers die, freeze and stop, and no stream notices.
+"""Leaders and ZooKeeper servers die, freeze and stop.
 
-`STOKER_CHAOS_SEED` decides the order of the faults; `STOKER_CHAOS=long` repeats them.
+Invariant under attack: no stream notices a fault of the control plane. `STOKER_CHAOS_SEED` decides
+the order of the faults; `STOKER_CHAOS=long` repeats them.
 """
 
 import os
@@ -37,7 +38,7 @@ MASTER_FAULTS = (
 def test_no_fault_of_masters_or_zookeeper_touches_a_stream_and_a_lost_task_executor_repeats_nothing(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
-    """LEAD-*, RUN-*, FAULT-*: and then the task executor of the stream dies, and it resumes."""
+    """Finally the task executor of the stream dies and it resumes (LEAD-*, RUN-*, FAULT-*)."""
     chance = random.Random(SEED)
     print(f"seed {SEED}")
     story = Story(cluster, tmp_path)

@@ -1,8 +1,9 @@
-"""Whatever holds a stream dies or freezes, or is cut off from others, and no record is lost.
+"""Everything that holds a stream dies, freezes, or is cut off.
 
-Part of the long form only (`STOKER_CHAOS=long`): it starts Spark many times. `STOKER_CHAOS_SEED`
-decides the order of the faults and who meets them, `STOKER_CHAOS_FAULTS` (names with commas)
-chooses among them. A failure names its seed.
+Invariant under attack: every record of the stream is written exactly once. Part of the long form
+only (`STOKER_CHAOS=long`), because it starts Spark many times. `STOKER_CHAOS_SEED` decides the
+order of the faults and their victims, `STOKER_CHAOS_FAULTS` (names with commas) chooses among
+them. A failure names its seed.
 """
 
 import os
@@ -70,7 +71,7 @@ class DeathStory(Story):
         }
 
     def holder(self) -> str:
-        """The task executor that runs the stream; between two attempts nobody does."""
+        """The task executor that runs the stream; None between two attempts."""
         found: list[str] = []
 
         def is_held() -> bool:
@@ -85,7 +86,7 @@ class DeathStory(Story):
         return self.cluster.spark_server_of(self.holder())
 
     def kill_runner(self) -> None:
-        """One of them at random: warm ones, and those of batch jobs, die too."""
+        """Kills a random runner, which may be a warm one or one of a batch job."""
         self.submit(seconds=2, restarts=100)
         runners = self.cluster.runners_of(self.holder())
         assert runners
@@ -105,19 +106,19 @@ class DeathStory(Story):
         self.submit(restarts=100)
 
     def freeze_machine(self) -> None:
-        """Everything of the task executor, for longer than its leases: another one takes over."""
+        """Freezes a task executor and its engine for longer than its leases; another takes over."""
         with frozen(self.cluster.tree_of(self.holder())):
             self.wait_until_taken_over()
 
     def freeze_task_executor_alone(self) -> None:
-        """Its Spark and its runners go on, and end by themselves with their leases."""
+        """Its Spark and its runners continue, and end on their own with their leases."""
         holder = self.holder()
         runner = self.runner_of_the_stream()
         with frozen([self.cluster.process(holder)]):
             self.wait_until_taken_over(meanwhile=lambda: not runner.alive)
 
     def freeze_task_executor_and_kill_runner(self) -> None:
-        """Of those who could end the query with its lease, only the warden of Spark is left."""
+        """Only the watchdog of Spark is left to end the query with its lease."""
         holder, server, runner = self.holder(), self.spark_server(), self.runner_of_the_stream()
         with frozen([self.cluster.process(holder)]):
             self.kill_process(runner)
@@ -133,7 +134,7 @@ class DeathStory(Story):
         return runner
 
     def wait_until_taken_over(self, meanwhile: Callable[[], bool] = lambda: True) -> None:
-        """`meanwhile` must be so as soon as there is another attempt."""
+        """`meanwhile` must hold as soon as there is another attempt."""
         holder, attempt = self.holder(), self.attempt().attempt
 
         def is_taken_over() -> bool:
@@ -145,7 +146,7 @@ class DeathStory(Story):
         self.wait_for_batch_after(self.batch())
 
     def cut_leader_off(self) -> None:
-        """It leads no more before it can know of another leader."""
+        """The leader stops leading before it can know of another leader."""
         leader, epoch = self.cluster.leader, self.cluster.epoch
         with cut(self._cables, to_zookeeper(leader)):
             self.cluster.wait_for_epoch_after(epoch)
@@ -154,7 +155,7 @@ class DeathStory(Story):
         eventually(lambda: epoch in self.cluster.ended_grants(leader), f"{leader} knows it")
 
     def cut_task_executor_off(self) -> None:
-        """From ZooKeeper, not from its masters: they renew its leases."""
+        """Cut off from ZooKeeper, but not from its masters, which renew its leases."""
         with cut(self._cables, to_zookeeper(self.holder())):
             self.submit(restarts=100)
             time.sleep(SESSION_SECONDS * 1.5)
@@ -169,7 +170,7 @@ class DeathStory(Story):
             time.sleep((HEARTBEAT_TIMEOUT_SECONDS + surely_left) / 2)
 
     def cut_task_executor_from_masters(self) -> None:
-        """It sees in ZooKeeper that they are there, so it may not go on without them."""
+        """ZooKeeper shows that the masters are alive, so it must not continue without them."""
         runner = self.runner_of_the_stream()
         with cut(self._cables, rpc_of(self.holder())):
             self.wait_until_taken_over(meanwhile=lambda: not runner.alive)

@@ -1,7 +1,7 @@
-"""Leaders are killed in the middle of upgrades and rescales, and the next one completes them.
+"""Leaders are killed in the middle of upgrades and rescales, and the next leader completes them.
 
-Real processes, real Spark: the stream that is replaced again and again writes each number once.
-Minutes: STOKER_SAVEPOINTS=long or STOKER_CHAOS=long.
+Invariant under attack: a stream that is replaced again and again writes each number exactly once.
+Real processes, real Spark, minutes: STOKER_SAVEPOINTS=long or STOKER_CHAOS=long.
 """
 
 import os
@@ -40,7 +40,7 @@ DEATHS = [
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    """With a standby."""
+    """A cluster with a standby master."""
     with real_cluster(tmp_path_factory.mktemp("cluster"), masters=2, task_executors=1) as cluster:
         yield cluster
 
@@ -64,7 +64,7 @@ class Story:
         eventually(lambda: self.stream.is_caught_up, "every number is written once", PATIENCE)
 
     def replace(self, kind: str, fatal: frozenset[ReplacementPhase]) -> ReplacementState:
-        """Whoever leads in such a phase is killed, once."""
+        """Kills the leader once in each of these phases."""
         trigger = self._begin_upgrade() if kind == "upgrade" else self._begin_rescale()
         self.stream.write(4)
         deaths: list[str] = []

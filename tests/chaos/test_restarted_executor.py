@@ -1,4 +1,7 @@
-"""A task executor is killed and started again: its jobs have their slots back (TM-22)."""
+"""A task executor is killed and restarted (TM-22).
+
+Invariant under attack: its jobs get their slots back before jobs that came later.
+"""
 
 from pathlib import Path
 

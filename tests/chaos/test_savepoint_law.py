@@ -1,10 +1,10 @@
-"""The law of savepoints: what goes on from one loses and repeats nothing, whoever dies meanwhile.
+"""The law of savepoints: a job that starts from a savepoint loses nothing and repeats nothing.
 
-Random plays of real processes and real Spark: input, deaths of runners, task executors and
-leaders, savepoints, stops, ways back, restarts, upgrades and rescales in any order, and deaths in
-the middle of each; at the end the sinks are compared with the input. `make test` has a play
-that is written down here. STOKER_SAVEPOINTS=long draws STOKER_LAW_PLAYS random ones from
-STOKER_LAW_SEED; a failure prints its play, and STOKER_LAW_PLAY='{…}' plays that again.
+That law is under attack by random plays of real processes and real Spark: input, deaths of runners,
+task executors and leaders, savepoints, stops, returns to earlier savepoints, restarts, upgrades and
+rescales in any order, and deaths in the middle of each. At the end the sinks are compared with the
+input. `make test` runs one fixed play. STOKER_SAVEPOINTS=long draws STOKER_LAW_PLAYS random ones
+from STOKER_LAW_SEED; a failure prints its play, and STOKER_LAW_PLAY='{…}' plays it again.
 """
 
 import contextlib
@@ -77,7 +77,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder of its own for each play."""
+    """A separate folder for each play."""
     root = tmp_path_factory.mktemp("plays")
     return (root / str(number) for number in itertools.count())
 

@@ -1,4 +1,4 @@
-"""Jobs whose results tell whether they ran exactly once."""
+"""Jobs whose results show whether they ran exactly once."""
 
 import json
 import threading
@@ -22,7 +22,7 @@ _FILES_A_SECOND = 4
 def batch_job(
     ids: Ids, out: Path, *, seconds: float = 0.0, restarts: int = 0, mode: str = "append"
 ) -> JobGraph:
-    """Writes ten rows below `out`; whoever appends twice leaves twenty."""
+    """Writes ten rows below `out`; a job that runs twice leaves twenty."""
     restart = RestartPolicy(strategy="fixed-delay", attempts=restarts) if restarts else None
     pipeline = Pipeline("ten-rows", restart=restart)
 
@@ -44,7 +44,7 @@ def rows_in(out: Path) -> int:
 
 @dataclass(frozen=True)
 class Balance:
-    """Each record that went into a stream, and how often it came out."""
+    """Each record that entered a stream, and how often it came out."""
 
     ok: int
     lost: int
@@ -52,7 +52,7 @@ class Balance:
 
 
 class FileStream:
-    """Adds files while the block lasts; the stream must copy each record once."""
+    """Adds files during the block; the stream must copy each record exactly once."""
 
     def __init__(self, directory: Path) -> None:
         self.source = directory / "in"
@@ -109,7 +109,7 @@ class FileStream:
         return self.balance().lost == 0
 
     def _committed(self) -> list[Path]:
-        """Files that the sink's own log names; others are left by a batch that was cut off."""
+        """Files in the log of the sink; other files are leftovers of an interrupted batch."""
         log = self.sink / "_spark_metadata"
         entries = [path for path in log.glob("*") if not path.name.startswith(".")]
         lines = [line for path in entries for line in path.read_text().splitlines()[1:]]

@@ -1,4 +1,4 @@
-"""What ZooKeeper has written down: which session changed something, and in which order."""
+"""Reads ZooKeeper's transaction log: which session changed something, and in which order."""
 
 import re
 import subprocess
@@ -42,7 +42,7 @@ class ZooKeeperLog:
         return Leader(session=election.ephemeralOwner, raised_at=epoch.mzxid)
 
     def writes_of(self, session: int, *, after: int) -> list[str]:
-        """Changes by this session that came after the transaction with that number."""
+        """Changes by this session after the transaction with that number."""
         return sorted(
             {
                 f"0x{number:x} {kind}{rest}"

@@ -1,4 +1,4 @@
-"""What the simulations share: jobs for the fake engine, and how a story is played."""
+"""Shared by the simulations: jobs for the fake engine, and how a story is run."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

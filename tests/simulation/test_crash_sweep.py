@@ -1,4 +1,8 @@
-"""At every failpoint that a cluster's life passes, the process that reaches it dies there."""
+"""A process dies at every failpoint that the life of a cluster passes.
+
+Invariant under attack: whatever process dies between any two steps, no acknowledged job is lost,
+none runs twice at the same time, and nothing of an ended job is left behind.
+"""
 
 import asyncio
 from contextlib import ExitStack
@@ -18,7 +22,7 @@ PASSED = sorted(name for name in FAILPOINTS if "pruning" not in name)
 
 
 async def whole_life(cluster: SimulatedCluster) -> None:
-    """A job that ends, one that fails first, one that is cancelled."""
+    """One job that finishes, one that fails first, one that is cancelled."""
     plain = await cluster.submit(job(cluster, sinks=2, restart=AGAIN_AND_AGAIN))
     failing = await cluster.submit(job(cluster, fails=1, restart=AGAIN_AND_AGAIN))
     endless = await cluster.submit(
@@ -36,7 +40,7 @@ async def whole_life(cluster: SimulatedCluster) -> None:
 
 
 class Reaper:
-    """Kills the process that reaches the failpoint for the nth time, and starts it again later."""
+    """Kills the process that reaches the failpoint for the nth time, and restarts it later."""
 
     def __init__(self, cluster: SimulatedCluster, hit: int) -> None:
         self.cluster = cluster
@@ -59,7 +63,7 @@ class Reaper:
 
 @pytest.mark.parametrize("hit", [1, 2])
 @pytest.mark.parametrize("name", PASSED)
-def test_a_death_between_two_steps_loses_nothing(tmp_path: Path, name: str, hit: int) -> None:
+def test_a_death_at_any_failpoint_loses_nothing(tmp_path: Path, name: str, hit: int) -> None:
     """Design invariants 1 to 6; RUN-17, CLEAN-13"""
     deaths: list[str] = []
 
@@ -76,7 +80,7 @@ def test_a_death_between_two_steps_loses_nothing(tmp_path: Path, name: str, hit:
     assert deaths or hit > 1, f"nobody came by {name}"
 
 
-def test_a_life_passes_every_failpoint_of_the_list(tmp_path: Path) -> None:
+def test_the_simulated_life_passes_every_failpoint(tmp_path: Path) -> None:
     passed: set[str] = set()
 
     async def story(cluster: SimulatedCluster) -> None:

@@ -1,4 +1,7 @@
-"""Whatever record or file of a job is damaged, others lead and other jobs go on (RUN-12)."""
+"""Every record and every file of a job is damaged, one after the other (RUN-12).
+
+Invariant under attack: damage to one job keeps no leader from serving and harms no other job.
+"""
 
 import asyncio
 import dataclasses
@@ -26,7 +29,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 class Victims:
-    """One job that runs, one that has ended and one that is being cancelled."""
+    """One running job, one ended job, and one that is being cancelled."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
@@ -42,7 +45,7 @@ class Victims:
         await asyncio.sleep(3)
 
     def places(self) -> list[str]:
-        """Keys at the coordinator, then paths in the storage."""
+        """All keys at the coordinator, then all paths in the storage."""
         kept = [*self.cluster.coordination.all_keys(), *sorted(self.cluster.storage.files)]
         return [place for place in kept if any(each in place for each in self.jobs)]
 
@@ -56,7 +59,7 @@ class Victims:
 
 
 def play(folder: Path, number: int, damage: Damage) -> int:
-    """Damages one place; answers how many there are."""
+    """Damages one record or file; returns how many there are."""
     places: list[str] = []
 
     async def story() -> None:
@@ -89,10 +92,10 @@ def test_a_damaged_record_of_one_job_harms_no_other(tmp_path: Path, kind: str) -
 
 
 @pytest.mark.parametrize("path_of", [stop_record_path, savepoints_record_path])
-def test_a_job_whose_own_record_is_damaged_is_put_aside_with_the_reason(
+def test_a_job_whose_own_record_is_damaged_goes_to_quarantine_with_the_reason(
     tmp_path: Path, path_of: Callable[[JobId], str]
 ) -> None:
-    """Not begun again and again in the hope that it will be read at last."""
+    """Its master is not restarted again and again in the hope that the record becomes readable."""
 
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)

@@ -1,4 +1,8 @@
-"""The dispatcher in a whole cluster: what is refused, recovered, quarantined, cleaned (DISP-*)."""
+"""The dispatcher in a whole cluster: refusal, recovery, quarantine and clean-up (DISP-*).
+
+Invariants under attack: what is acknowledged is durable, an unreadable store is never taken for an
+empty one, and a broken job harms no other job.
+"""
 
 import asyncio
 import hashlib
@@ -32,7 +36,7 @@ from stoker.testing.simulated_cluster import SimulatedCluster
 
 
 async def dispatcher_of(cluster: SimulatedCluster) -> DispatcherGateway:
-    """Asked directly, so that an answer that a client would retry can be seen."""
+    """A direct gateway, to see answers that a client would retry."""
     leader = await cluster._dispatcher.wait_for_leader()
     return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
 
@@ -45,8 +49,8 @@ async def fail_over(cluster: SimulatedCluster) -> None:
     cluster.start(leader)
 
 
-def test_a_submission_without_storage_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    """DISP-01: nothing that is not durable is acknowledged."""
+def test_a_submission_without_storage_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Nothing is acknowledged before it is durable (DISP-01)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster)
@@ -64,10 +68,10 @@ def test_a_submission_without_storage_is_refused_and_leaves_nothing(tmp_path: Pa
 
 
 @pytest.mark.parametrize("failing", ["exists", None])
-def test_a_job_whose_files_are_not_there_is_refused_and_can_come_again(
+def test_a_job_with_missing_files_is_refused_and_can_be_submitted_again(
     tmp_path: Path, failing: str | None
 ) -> None:
-    """CLEAN-03: also when the storage fails at the moment of looking for them."""
+    """Also when the storage fails during the check for the files (CLEAN-03)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         content = b"print()"
@@ -106,7 +110,7 @@ def test_the_same_id_with_another_graph_is_a_conflict_before_and_after_the_end(
     assert len(cluster.history.attempts) == 1
 
 
-def test_cancel_of_an_ended_or_unknown_job_says_so(tmp_path: Path) -> None:
+def test_cancelling_an_ended_or_unknown_job_is_an_error(tmp_path: Path) -> None:
     """DISP-08, DISP-19"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -122,7 +126,9 @@ def test_cancel_of_an_ended_or_unknown_job_says_so(tmp_path: Path) -> None:
     simulate(tmp_path, story)
 
 
-def test_a_new_leader_waits_for_the_storage_and_takes_no_store_for_empty(tmp_path: Path) -> None:
+def test_a_new_leader_waits_for_an_unavailable_storage_instead_of_taking_it_for_empty(
+    tmp_path: Path,
+) -> None:
     """RUN-12 as this design has it"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -138,7 +144,7 @@ def test_a_new_leader_waits_for_the_storage_and_takes_no_store_for_empty(tmp_pat
     assert len(cluster.history.attempts) == 1
 
 
-def test_a_graph_that_cannot_be_read_harms_no_other_and_runs_when_it_is_back(
+def test_an_unreadable_graph_harms_no_other_job_and_runs_once_it_is_readable(
     tmp_path: Path,
 ) -> None:
     """RUN-12 as this design has it, design invariant 7"""
@@ -160,7 +166,7 @@ def test_a_graph_that_cannot_be_read_harms_no_other_and_runs_when_it_is_back(
     simulate(tmp_path, story)
 
 
-def test_one_graph_that_could_not_be_read_for_a_moment_is_read_again(tmp_path: Path) -> None:
+def test_a_graph_that_is_unreadable_for_a_moment_is_read_again(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=30)) for _ in range(3)]
         await asyncio.sleep(2)
@@ -173,7 +179,9 @@ def test_one_graph_that_could_not_be_read_for_a_moment_is_read_again(tmp_path: P
     simulate(tmp_path, story)
 
 
-def test_a_damaged_wish_is_still_a_cancel_and_stops_no_leader(tmp_path: Path) -> None:
+def test_a_damaged_cancellation_record_still_cancels_the_job_and_stops_no_leader(
+    tmp_path: Path,
+) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         other = await cluster.submit(job(cluster, seconds=10))
         cancelled = await cluster.submit(job(cluster, seconds=FOREVER))
@@ -189,7 +197,7 @@ def test_a_damaged_wish_is_still_a_cancel_and_stops_no_leader(tmp_path: Path) ->
 
 
 def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
-    """DISP-10, DISP-11 as this design has it: it goes to quarantine, others go on."""
+    """It goes to quarantine, and others continue (DISP-10, DISP-11 as this design has it)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=30))
@@ -218,10 +226,10 @@ def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
     assert len(cluster.history.attempts) == 2
 
 
-def test_a_job_with_damaged_records_is_tried_less_and_less_often(
+def test_a_job_with_damaged_records_is_retried_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DISP-10 as this design has it: an outcome that cannot be read is found by its master only."""
+    """Only the job master finds an outcome that cannot be read (DISP-10 as this design has it)."""
     reads: list[float] = []
     read = OutcomeStore.read
 
@@ -249,7 +257,7 @@ def test_a_job_with_damaged_records_is_tried_less_and_less_often(
     simulate(tmp_path, story)
 
 
-def test_a_master_that_breaks_again_and_again_is_started_less_and_less_often(
+def test_a_job_master_that_keeps_breaking_is_restarted_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JMR-12, DISP-11 as this design has it"""
@@ -272,7 +280,7 @@ def test_a_master_that_breaks_again_and_again_is_started_less_and_less_often(
     simulate(tmp_path, story)
 
 
-def test_a_master_that_breaks_on_a_fault_of_ours_harms_its_job_alone(
+def test_a_job_master_that_breaks_on_a_bug_harms_only_its_own_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DISP-11 as this design has it, design invariant 7"""
@@ -298,7 +306,7 @@ def test_a_master_that_breaks_on_a_fault_of_ours_harms_its_job_alone(
     assert len(broken) == 1
 
 
-def test_clean_up_goes_on_until_it_succeeds_and_cannot_be_cancelled(tmp_path: Path) -> None:
+def test_clean_up_is_retried_until_it_succeeds_and_cannot_be_cancelled(tmp_path: Path) -> None:
     """CLEAN-01, CLEAN-11, CLEAN-14"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -314,7 +322,7 @@ def test_clean_up_goes_on_until_it_succeeds_and_cannot_be_cancelled(tmp_path: Pa
     simulate(tmp_path, story)
 
 
-def test_clean_up_that_a_leader_left_is_finished_by_the_next(tmp_path: Path) -> None:
+def test_an_unfinished_clean_up_is_finished_by_the_next_leader(tmp_path: Path) -> None:
     """CLEAN-13, RUN-08, DISP-13"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -333,8 +341,8 @@ def test_clean_up_that_a_leader_left_is_finished_by_the_next(tmp_path: Path) -> 
     assert len(cluster.history.attempts) == 1
 
 
-def test_a_client_that_waits_for_a_job_that_is_not_there_yet_does_not_spin(tmp_path: Path) -> None:
-    """DISP-05, DISP-07: cancelled before its master came, asked about until it is over."""
+def test_a_client_that_waits_for_a_job_without_a_master_does_not_spin(tmp_path: Path) -> None:
+    """It is cancelled before it has a master and awaited until it has ended (DISP-05, DISP-07)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER))

@@ -1,4 +1,7 @@
-"""A task executor leaves in good order: batch tasks finish, streams go on elsewhere."""
+"""A task executor drains: batch tasks finish, streams move to other executors.
+
+Invariant under attack: draining causes no failure of a job and is not forgotten by a new leader.
+"""
 
 import asyncio
 from pathlib import Path
@@ -49,7 +52,7 @@ def test_a_batch_task_finishes_and_then_its_executor_ends(tmp_path: Path) -> Non
     simulate(tmp_path, story)
 
 
-def test_a_stream_goes_on_elsewhere_and_that_is_no_failure_of_its_job(tmp_path: Path) -> None:
+def test_a_stream_moves_to_another_executor_without_a_failure_of_its_job(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, restart=NEVER)
         job_id = await cluster.submit(graph)
@@ -70,7 +73,7 @@ def test_a_stream_goes_on_elsewhere_and_that_is_no_failure_of_its_job(tmp_path: 
     simulate(tmp_path, story)
 
 
-def test_a_batch_task_that_takes_too_long_begins_anew_elsewhere(tmp_path: Path) -> None:
+def test_a_batch_task_that_takes_too_long_restarts_elsewhere(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60, restart=NEVER))
         await asyncio.sleep(5)
@@ -84,7 +87,7 @@ def test_a_batch_task_that_takes_too_long_begins_anew_elsewhere(tmp_path: Path) 
     simulate(tmp_path, story)
 
 
-def test_the_last_executor_keeps_its_word_and_the_job_says_what_it_waits_for(
+def test_the_last_executor_drains_too_and_the_job_reports_why_it_waits(
     tmp_path: Path,
 ) -> None:
     async def story(cluster: SimulatedCluster) -> None:
@@ -99,7 +102,7 @@ def test_the_last_executor_keeps_its_word_and_the_job_says_what_it_waits_for(
     simulate(tmp_path, story, executors=1)
 
 
-def test_a_new_leader_knows_who_is_leaving(tmp_path: Path) -> None:
+def test_a_new_leader_knows_which_executors_are_draining(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60))
         await asyncio.sleep(5)
@@ -123,7 +126,7 @@ def test_a_new_leader_knows_who_is_leaving(tmp_path: Path) -> None:
     simulate(tmp_path, story)
 
 
-def test_nobody_is_drained_who_is_not_there(tmp_path: Path) -> None:
+def test_draining_an_unknown_executor_is_an_error(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         await asyncio.sleep(3)
         with pytest.raises(NotFound, match="no task executor with id nobody"):

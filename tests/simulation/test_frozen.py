@@ -1,4 +1,8 @@
-"""A process that was frozen wakes up with old beliefs: nothing it then does counts."""
+"""A process is frozen and wakes up with outdated beliefs.
+
+Invariant under attack (invariant 4): nothing that a deposed leader or an expired attempt does after
+it wakes up has any effect.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -40,7 +44,7 @@ MORE_THAN_HALF = 25.0
 
 
 class LateWrites:
-    """Of one process from a moment on: what the coordinator took, and what it refused."""
+    """Writes of one process from a moment on: accepted ones and refused ones."""
 
     def __init__(self, session: ProcessCoordinator) -> None:
         self.taken: list[Op] = []
@@ -60,7 +64,7 @@ class LateWrites:
 
 
 class Freezer:
-    """Freezes the first master that reaches a failpoint, until another one has long led."""
+    """Freezes the first master that reaches a failpoint, until another one has led for long."""
 
     def __init__(self, cluster: SimulatedCluster, *, trusted: bool) -> None:
         self.cluster = cluster
@@ -94,7 +98,7 @@ class Freezer:
 def test_every_late_write_of_a_leader_that_was_frozen_is_refused(
     tmp_path: Path, name: str, trusted: bool
 ) -> None:
-    """Invariant 4, right before each write: by its session or, were that not seen, epoch."""
+    """Frozen right before each write: fenced by its session or else by its epoch (invariant 4)."""
     freezers: list[Freezer] = []
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -112,7 +116,7 @@ def test_every_late_write_of_a_leader_that_was_frozen_is_refused(
     assert writes.refused or name in NOT_AT_ONCE
 
 
-def test_a_leader_that_was_frozen_for_less_than_its_session_goes_on(tmp_path: Path) -> None:
+def test_a_leader_that_was_frozen_for_less_than_its_session_keeps_leading(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
@@ -132,7 +136,7 @@ def test_a_leader_that_was_frozen_for_less_than_its_session_goes_on(tmp_path: Pa
 
 
 @pytest.mark.parametrize("seconds", [40.0, FOREVER], ids=["finished meanwhile", "endless"])
-def test_work_that_was_frozen_for_longer_than_its_lease_counts_for_nothing(
+def test_work_that_was_frozen_for_longer_than_its_lease_does_not_count(
     tmp_path: Path, seconds: float
 ) -> None:
     async def story(cluster: SimulatedCluster) -> None:
@@ -156,10 +160,10 @@ def test_work_that_was_frozen_for_longer_than_its_lease_counts_for_nothing(
     assert second.executor != first.executor
 
 
-def test_a_task_executor_whose_name_another_one_has_taken_may_only_be_frozen(
+def test_attempts_of_an_executor_whose_name_is_reused_wait_for_their_leases(
     tmp_path: Path,
 ) -> None:
-    """Design invariant 3: its attempts are replaced when their lease is over, not before."""
+    """Its attempts are not replaced before their leases are over (design invariant 3)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         # Two of three parts run; the third one is what the newcomer is asked for.
@@ -176,8 +180,8 @@ def test_a_task_executor_whose_name_another_one_has_taken_may_only_be_frozen(
     simulate(tmp_path, story, executors=1)
 
 
-def test_a_task_executor_that_was_started_again_is_replaced_at_once(tmp_path: Path) -> None:
-    """That nobody answers under its address any more is proof on the same machine."""
+def test_attempts_of_a_restarted_task_executor_are_replaced_at_once(tmp_path: Path) -> None:
+    """On the same machine, an address at which nobody answers any more is proof of death."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60, sinks=3, restart=AGAIN_AND_AGAIN))

@@ -1,4 +1,8 @@
-"""Jobs that are bound to a client, histories that outlive a leader, decided outputs."""
+"""Attached jobs, failure histories and decided outputs survive the loss of a process.
+
+Invariants under attack: an attached job ends with its client and not before, and an output that was
+decided is not computed again.
+"""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +18,7 @@ from stoker.ha.stores.storage_records import PublicationStore
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 
-def test_a_bound_job_ends_when_its_client_is_gone_and_not_before(tmp_path: Path) -> None:
+def test_an_attached_job_ends_when_its_client_is_gone_and_not_before(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         def bound() -> JobGraph:
             graph = job(cluster, seconds=FOREVER, streaming=True)
@@ -33,7 +37,7 @@ def test_a_bound_job_ends_when_its_client_is_gone_and_not_before(tmp_path: Path)
     simulate(tmp_path, story)
 
 
-def test_failures_that_an_earlier_leader_saw_are_still_told(tmp_path: Path) -> None:
+def test_failures_from_the_time_of_an_earlier_leader_are_still_reported(tmp_path: Path) -> None:
     """FAIL-10"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -53,7 +57,7 @@ def test_failures_that_an_earlier_leader_saw_are_still_told(tmp_path: Path) -> N
     simulate(tmp_path, story)
 
 
-def test_a_task_executor_that_dies_with_a_decided_output_costs_no_restart(tmp_path: Path) -> None:
+def test_the_death_of_an_executor_with_a_decided_output_causes_no_restart(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=30)
         write = FormatWrite(format="parquet", path="/out")

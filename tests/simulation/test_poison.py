@@ -1,4 +1,7 @@
-"""Six kinds of poison at once, while twenty other jobs are recovered and go on (RUN-12)."""
+"""Six kinds of damaged jobs at once, beside twenty good jobs (RUN-12).
+
+Invariant under attack: jobs that cannot be loaded do not keep a leader from recovering the others.
+"""
 
 import asyncio
 import errno
@@ -23,7 +26,7 @@ EXECUTORS = 5
 
 
 class Permissions:
-    """Of a storage in which some files may not be read."""
+    """A storage in which some files may not be read."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.denied: set[str] = set()
@@ -44,7 +47,7 @@ def graph_of(cluster: SimulatedCluster, job_id: JobId) -> str:
 
 
 def with_file(cluster: SimulatedCluster, graph: JobGraph) -> tuple[JobGraph, str]:
-    """The job with a file that is uploaded, and where the file is."""
+    """A job with an uploaded file, and the path of the file."""
     digest = hashlib.sha256(FILE).hexdigest()
     path = f"{folder_of(graph.job_id)}/{digest}"
     cluster.storage.files[path] = FILE

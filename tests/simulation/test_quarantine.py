@@ -1,4 +1,8 @@
-"""Jobs that cannot be loaded are seen, kept, retried and dropped, and harm no other (RUN-12)."""
+"""Jobs that cannot be loaded are listed, kept, retried and dropped (RUN-12).
+
+Invariants under attack: such a job harms no other, its bytes are kept until it is dropped, and a
+dropped job never runs again.
+"""
 
 import asyncio
 import errno
@@ -36,7 +40,7 @@ def graph_of(cluster: SimulatedCluster, job_id: JobId) -> str:
 
 
 async def broken_job(cluster: SimulatedCluster, seconds: float = FOREVER) -> tuple[JobId, bytes]:
-    """A job in quarantine, and the content that would heal it."""
+    """A job in quarantine, and the content that would repair it."""
     bad = await cluster.submit(job(cluster, seconds=seconds, restart=AGAIN_AND_AGAIN))
     await asyncio.sleep(2)
     path = graph_of(cluster, bad)
@@ -56,7 +60,7 @@ async def result_of(cluster: SimulatedCluster, job_id: JobId) -> JobResult:
     return result
 
 
-def test_a_job_that_cannot_be_loaded_is_shown_with_the_reason(tmp_path: Path) -> None:
+def test_a_job_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         good = await cluster.submit(job(cluster, seconds=30))
         bad, _ = await broken_job(cluster)
@@ -76,7 +80,7 @@ def test_a_job_that_cannot_be_loaded_is_shown_with_the_reason(tmp_path: Path) ->
     simulate(tmp_path, story)
 
 
-def test_a_retry_starts_the_job_or_says_why_not(tmp_path: Path) -> None:
+def test_a_retry_starts_the_job_or_names_the_reason(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster, seconds=120)
         await asyncio.sleep(100)
@@ -93,7 +97,7 @@ def test_a_retry_starts_the_job_or_says_why_not(tmp_path: Path) -> None:
     simulate(tmp_path, story)
 
 
-def test_the_reason_is_that_of_the_last_try(tmp_path: Path) -> None:
+def test_the_reason_is_that_of_the_last_retry(tmp_path: Path) -> None:
     """A file that may not be read: permission denied."""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -109,7 +113,7 @@ def test_the_reason_is_that_of_the_last_try(tmp_path: Path) -> None:
     simulate(tmp_path, story)
 
 
-def test_a_dropped_job_failed_is_cleaned_up_and_never_runs_again(tmp_path: Path) -> None:
+def test_a_dropped_job_is_failed_and_cleaned_up_and_never_runs_again(tmp_path: Path) -> None:
     """CLEAN-01, CLEAN-13"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -169,8 +173,10 @@ def test_a_drop_whose_outcome_is_unknown_never_lets_the_job_run(
     simulate(tmp_path, story)
 
 
-def test_a_cancel_in_quarantine_is_durable_and_driven_when_the_job_loads(tmp_path: Path) -> None:
-    """DISP-19, design invariant 6: acknowledged means done, through fail-over too."""
+def test_a_cancellation_in_quarantine_is_durable_and_takes_effect_when_the_job_loads(
+    tmp_path: Path,
+) -> None:
+    """Acknowledged means done, also across a fail-over (DISP-19, design invariant 6)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster)
@@ -188,7 +194,7 @@ def test_a_cancel_in_quarantine_is_durable_and_driven_when_the_job_loads(tmp_pat
     simulate(tmp_path, story)
 
 
-def test_a_job_whose_record_is_damaged_can_be_dropped_too(tmp_path: Path) -> None:
+def test_a_job_with_a_damaged_record_can_be_dropped(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=FOREVER))
         await asyncio.sleep(2)
@@ -208,7 +214,7 @@ def test_a_job_whose_record_is_damaged_can_be_dropped_too(tmp_path: Path) -> Non
     simulate(tmp_path, story)
 
 
-def test_what_is_not_in_quarantine_cannot_be_retried_or_dropped(tmp_path: Path) -> None:
+def test_only_a_job_in_quarantine_can_be_retried_or_dropped(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         done = await cluster.submit(job(cluster))
         await cluster.wait_for_end(done)
@@ -243,10 +249,10 @@ def test_twenty_jobs_recover_beside_poison(tmp_path: Path) -> None:
     simulate(tmp_path, story, executors=5)
 
 
-def test_a_file_that_nobody_may_read_goes_to_quarantine_even_as_the_only_one(
+def test_the_only_job_goes_to_quarantine_when_its_file_may_not_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Permission denied for the only job there is must not keep a leader from serving."""
+    """One job without permission must not keep a leader from serving."""
     denied: set[str] = set()
     read = MemoryStorage.read
 
@@ -274,7 +280,7 @@ def test_a_file_that_nobody_may_read_goes_to_quarantine_even_as_the_only_one(
     simulate(tmp_path, story)
 
 
-def test_files_of_nobody_are_swept_in_a_running_cluster(tmp_path: Path) -> None:
+def test_orphaned_files_are_swept_in_a_running_cluster(tmp_path: Path) -> None:
     """STORE-10, CLEAN-03"""
 
     async def story(cluster: SimulatedCluster) -> None:

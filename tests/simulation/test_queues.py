@@ -1,4 +1,8 @@
-"""Hundreds of jobs over few slots: limits hold, nothing starves, everyone gets a turn."""
+"""Hundreds of jobs share a few slots.
+
+Invariants under attack: limits are never exceeded, no job starves, and the order survives a
+fail-over.
+"""
 
 import asyncio
 import os
@@ -63,7 +67,7 @@ async def details(cluster: SimulatedCluster, job_id: JobId) -> JobDetails:
 
 
 def most_at_once(history: History, jobs: Iterable[JobId]) -> tuple[int, int]:
-    """Most jobs, and most tasks, of these that ran at the same moment."""
+    """The largest number of these jobs, and of their tasks, that ran at the same moment."""
     wanted = set(jobs)
     spans = [span for span in history.attempts if span.job_id in wanted]
     ends = {id(span): span.ended if span.ended is not None else float("inf") for span in spans}
@@ -87,7 +91,7 @@ def assert_limits_held(history: History, queues: Mapping[JobId, str]) -> None:
 def test_hundreds_of_jobs_share_few_slots_through_losses_and_fail_over(
     tmp_path: Path, seed: int
 ) -> None:
-    """Limits are never exceeded, everything ends, also what is unimportant."""
+    """Limits are never exceeded, and every job ends, also the unimportant ones."""
     queues: dict[JobId, str] = {}
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -136,7 +140,7 @@ def test_hundreds_of_jobs_share_few_slots_through_losses_and_fail_over(
     assert_limits_held(cluster.history, queues)
 
 
-def test_a_queue_lets_jobs_in_as_they_came_and_says_why_the_others_wait(tmp_path: Path) -> None:
+def test_a_queue_admits_jobs_in_order_and_reports_why_the_others_wait(tmp_path: Path) -> None:
     jobs: list[JobId] = []
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -167,8 +171,8 @@ def test_a_queue_lets_jobs_in_as_they_came_and_says_why_the_others_wait(tmp_path
     assert began == sorted(began)
 
 
-def test_why_a_job_waits_for_slots_is_told_as_things_stand_now(tmp_path: Path) -> None:
-    """Its master asks the less often the longer it waits; whoever asks for it need not wait."""
+def test_the_reason_for_waiting_is_up_to_date_whenever_it_is_asked_for(tmp_path: Path) -> None:
+    """The job master asks less and less often; the answer to a client is current all the same."""
 
     async def story(cluster: SimulatedCluster) -> None:
         running = [
@@ -190,7 +194,7 @@ def test_why_a_job_waits_for_slots_is_told_as_things_stand_now(tmp_path: Path) -
     simulate(tmp_path, story, executors=1)
 
 
-def test_the_line_is_the_same_after_a_fail_over_and_running_jobs_count(tmp_path: Path) -> None:
+def test_the_queue_order_survives_a_fail_over_and_running_jobs_count(tmp_path: Path) -> None:
     jobs: list[JobId] = []
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -235,7 +239,7 @@ def test_a_job_that_waits_in_its_queue_can_be_cancelled_at_once(tmp_path: Path) 
     assert len({span.job_id for span in cluster.history.attempts}) == 2
 
 
-def test_what_a_queue_could_never_let_in_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_job_that_its_queue_could_never_admit_is_refused_with_the_reason(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         with pytest.raises(InvalidInput, match="there is no queue 'nightli'; did you mean"):
             await cluster.submit(queued(job(cluster), "nightli"))
@@ -249,7 +253,7 @@ def test_what_a_queue_could_never_let_in_is_refused_with_the_reason(tmp_path: Pa
 
 
 def test_streams_that_start_together_neither_deadlock_nor_starve(tmp_path: Path) -> None:
-    """Two that need four of six slots each, and a flood of small jobs (SM-03)."""
+    """Two streams that need four of six slots each, and a flood of small jobs (SM-03)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         streams = [

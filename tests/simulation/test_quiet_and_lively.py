@@ -1,4 +1,8 @@
-"""An idle cluster is quiet, nothing spins, and the invariants can fail when the code is wrong."""
+"""An idle cluster is quiet, and the simulation itself can detect faults.
+
+Under attack: the claim that nothing spins, and the checks of the invariants, which must fail when
+the code is wrong.
+"""
 
 import asyncio
 from datetime import timedelta
@@ -30,7 +34,7 @@ def test_an_idle_cluster_sends_heartbeats_and_nothing_else(tmp_path: Path) -> No
     simulate(tmp_path, story)
 
 
-def test_a_job_that_just_runs_adds_few_messages(tmp_path: Path) -> None:
+def test_a_running_job_adds_few_messages(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(10)
@@ -56,8 +60,8 @@ def test_a_job_that_waits_for_slots_does_not_spin(tmp_path: Path) -> None:
     simulate(tmp_path, story)
 
 
-def test_a_streaming_job_with_too_few_slots_says_so_and_fails_in_time(tmp_path: Path) -> None:
-    """POOL-06: its regions start together or not at all, so a part of the slots is of no use."""
+def test_a_streaming_job_with_too_few_slots_reports_it_and_fails_in_time(tmp_path: Path) -> None:
+    """Its regions start together or not at all, so some of the slots are of no use (POOL-06)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, sinks=7, streaming=True))
@@ -72,7 +76,7 @@ def test_a_streaming_job_with_too_few_slots_says_so_and_fails_in_time(tmp_path: 
     simulate(tmp_path, story)
 
 
-def test_without_the_wait_for_leases_the_history_shows_the_overlap(
+def test_without_the_wait_for_leases_the_history_shows_overlapping_attempts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(losses, "wait_before_replacing", lambda **_: timedelta(0))

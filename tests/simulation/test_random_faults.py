@@ -1,7 +1,7 @@
-"""Everything at once, from a seed: deaths, stops, freezes, cuts, slow and lost messages, outages.
+"""All faults at once, from a seed: deaths, stops, freezes, partitions, lost messages, outages.
 
-`STOKER_SEEDS=1000` runs that many seeds instead of the usual few, `STOKER_FIRST_SEED=77` begins
-there. A failure names its seed.
+Every invariant is under attack and is checked at the end of each run. `STOKER_SEEDS=1000` runs that
+many seeds instead of the usual few, `STOKER_FIRST_SEED=77` begins there. A failure names its seed.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ SEEDS = range(FIRST, FIRST + int(os.environ.get("STOKER_SEEDS", "60")))
 
 
 class Mischief:
-    """Breaks things one after the other; each fault is undone before the story ends."""
+    """Injects one fault after the other; each fault is undone before the story ends."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
@@ -87,7 +87,7 @@ class Mischief:
         self.cluster.network.heal()
 
     async def isolate(self) -> None:
-        """From everyone and from the coordinator: it must end what it runs by itself, in time."""
+        """Cut an executor off from everyone: it must end its attempts on its own, in time."""
         name = self.anyone()
         self.cluster.cut_off(name)
         self.cluster.coordination.suspend(self.cluster.processes[name].session)
@@ -98,7 +98,7 @@ class Mischief:
         await self.restart_what_ended()
 
     async def suspend_coordinator(self) -> None:
-        """For one process or for all; the longer ones end the session, and the process with it."""
+        """For one process or for all. A long outage ends the session, and the process with it."""
         names = [self.anyone()] if self.random.random() < 0.7 else sorted(self.cluster.processes)
         sessions = [self.cluster.processes[name].session for name in names]
         for session in sessions:
@@ -124,7 +124,7 @@ class Mischief:
         self.cluster.storage.come_back()
 
     async def freeze(self) -> None:
-        """Shorter or longer than a session, than a lease; it wakes up with what it believed."""
+        """Shorter or longer than a session or a lease; it wakes up with outdated beliefs."""
         name = self.anyone()
         self.cluster.freeze(name)
         await self.pause(self.random.choice([SESSION_TIMEOUT, 3 * SESSION_TIMEOUT, 150]))
@@ -200,7 +200,7 @@ def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
 
 
 async def nothing_is_left(cluster: SimulatedCluster) -> None:
-    """Soon after the last job, all slots are free and only the results are on record."""
+    """Soon after the last job has ended, all slots are free and only results are on record."""
     await asyncio.sleep(90)
     overview = await cluster.ask(lambda dispatcher: dispatcher.cluster_overview())
     assert overview.resources.slots_free == overview.resources.slots_total == 6

@@ -1,6 +1,7 @@
-"""Jobs replaced by other versions: whoever leads carries it on, and one version runs. OPS-01.
+"""Jobs are replaced by other versions while leaders die (OPS-01).
 
-A client that dies in the middle is not seen here at all: nothing depends on it.
+Invariants under attack: two versions never run at the same time, and one version is left in the
+end. A client that dies in the middle does not occur here, because nothing depends on the client.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ def stream(cluster: SimulatedCluster, *, fails: int = 0, seconds: float = FOREVE
 
 
 def version(cluster: SimulatedCluster, kind: str) -> JobGraph:
-    """One that runs, or one that fails after a few seconds, again and again."""
+    """A version that runs, or one that keeps failing after a few seconds."""
     return stream(cluster) if kind == GOOD else stream(cluster, fails=1000, seconds=4)
 
 
@@ -70,7 +71,7 @@ async def until_phase(
     wanted: ReplacementPhase | None,
     trigger_id: str = TRIGGER,
 ) -> Replacement:
-    """None: whichever it ends in."""
+    """None waits for the end, whichever phase that is."""
     phase: ReplacementPhase | None = None
     async with asyncio.timeout(900):
         while True:
@@ -113,7 +114,7 @@ async def end(cluster: SimulatedCluster, job_id: JobId) -> None:
     assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
 
-def test_a_good_version_takes_the_place_of_the_old_one(tmp_path: Path):
+def test_a_good_version_replaces_the_old_one(tmp_path: Path):
     async def story(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await until_running(cluster, old)
@@ -137,7 +138,7 @@ def test_a_good_version_takes_the_place_of_the_old_one(tmp_path: Path):
     simulate(tmp_path, story)
 
 
-def test_a_bad_version_is_ended_and_the_old_one_goes_on(tmp_path: Path):
+def test_a_bad_version_is_cancelled_and_the_old_one_is_restored(tmp_path: Path):
     async def story(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await until_running(cluster, old)
@@ -154,7 +155,7 @@ def test_a_bad_version_is_ended_and_the_old_one_goes_on(tmp_path: Path):
     simulate(tmp_path, story)
 
 
-def test_a_stop_that_fails_leaves_the_old_version_as_it_is(tmp_path: Path):
+def test_a_failed_stop_leaves_the_old_version_running(tmp_path: Path):
     async def story(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await until_running(cluster, old)
@@ -174,7 +175,7 @@ def test_a_stop_that_fails_leaves_the_old_version_as_it_is(tmp_path: Path):
     simulate(tmp_path, story)
 
 
-def test_a_new_version_that_somebody_cancels_is_not_followed_by_the_old_one(tmp_path: Path):
+def test_the_old_version_is_not_restored_when_somebody_cancels_the_new_one(tmp_path: Path):
     async def story(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await until_running(cluster, old)
@@ -191,7 +192,7 @@ def test_a_new_version_that_somebody_cancels_is_not_followed_by_the_old_one(tmp_
     simulate(tmp_path, story)
 
 
-def test_what_cannot_be_replaced_is_refused_before_anything_stops(tmp_path: Path):
+def test_an_impossible_replacement_is_refused_before_anything_stops(tmp_path: Path):
     async def story(cluster: SimulatedCluster) -> None:
         batch = await cluster.submit(job(cluster, seconds=5))
         with pytest.raises(CannotTakeSavepoint, match="batch job"):
@@ -215,8 +216,8 @@ def test_what_cannot_be_replaced_is_refused_before_anything_stops(tmp_path: Path
     simulate(tmp_path, story)
 
 
-def test_a_rescale_that_cannot_divide_the_state_lets_the_job_go_on(tmp_path: Path):
-    """Simulated masters have no Spark to repartition it with."""
+def test_a_rescale_that_cannot_repartition_the_state_restores_the_job(tmp_path: Path):
+    """Simulated masters have no Spark to repartition the state with."""
 
     async def story(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
@@ -291,7 +292,7 @@ DEATHS = [
 
 
 @pytest.mark.parametrize(("kind", "name", "hit"), DEATHS)
-def test_the_next_leader_carries_on_wherever_the_one_before_died(
+def test_the_next_leader_carries_a_replacement_on_from_every_failpoint(
     tmp_path: Path, kind: str, name: str, hit: int
 ):
     async def story(cluster: SimulatedCluster) -> None:
@@ -314,7 +315,7 @@ def test_the_next_leader_carries_on_wherever_the_one_before_died(
 
 
 @pytest.mark.parametrize("name", ["replacements.before-division", "replacements.after-division"])
-def test_a_division_that_its_leader_does_not_survive_is_made_again(tmp_path: Path, name: str):
+def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path: Path, name: str):
     async def story(cluster: SimulatedCluster) -> None:
         made: list[str] = []
 
@@ -344,7 +345,7 @@ def test_a_division_that_its_leader_does_not_survive_is_made_again(tmp_path: Pat
     simulate(tmp_path, story, executors=2)
 
 
-def test_every_place_of_a_replacement_has_a_test_that_dies_there():
+def test_every_failpoint_of_a_replacement_has_a_test_that_dies_there():
     elsewhere = {name for name in REPLACEMENT_FAILPOINTS if "division" in name}
     # Of records that are over: nothing depends on them.
     removal = {name for name in REPLACEMENT_FAILPOINTS if "removing" in name}

@@ -1,4 +1,7 @@
-"""The REST API in front of a whole simulated cluster: real parts, a fake engine, virtual time."""
+"""The REST API of a simulated cluster: real parts, a fake engine, virtual time.
+
+Under attack: the claim that every answer has the fields and types of Flink's answers.
+"""
 
 import asyncio
 from pathlib import Path
@@ -61,7 +64,7 @@ def client_of(
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081")
 
 
-def test_every_answer_about_real_jobs_has_the_fields_and_types_of_flinks(tmp_path: Path) -> None:
+def test_every_answer_about_real_jobs_has_the_fields_and_types_of_flink(tmp_path: Path) -> None:
     kinds = {(each.method, each.path): each.kind for each in OPERATIONS}
     unfit = ("{triggerid}", "{checkpointid}", "{jarid}", "{rescaleuuid}", "environment")
     operations = [
@@ -117,7 +120,7 @@ async def check(
 
 
 async def outcome(http: httpx.AsyncClient, place: str, trigger: str, facts: str) -> dict[str, Any]:
-    """Every answer on the way is compared with the table."""
+    """Compares every answer on the way with the table."""
     operation = next(
         each for each in flink_facts.read_table() if (each.method, each.path) == ("GET", facts)
     )
@@ -129,7 +132,7 @@ async def outcome(http: httpx.AsyncClient, place: str, trigger: str, facts: str)
         await asyncio.sleep(1)
 
 
-def test_a_stream_is_stopped_over_rest_and_its_savepoint_is_shown_and_disposed_of(
+def test_a_stream_is_stopped_over_rest_and_its_savepoint_is_listed_and_disposed_of(
     tmp_path: Path,
 ) -> None:
     """OPS-01, OPS-08"""
@@ -172,7 +175,7 @@ async def stop_and_dispose(http: httpx.AsyncClient, job_id: JobId) -> None:
     assert gone == {}
 
 
-def test_events_tell_of_a_job_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+def test_events_report_a_job_from_its_start_to_its_end(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         rpc = cluster.network.service("inspected")
         async with rpc.running(Inspection(None)) as address:
@@ -194,8 +197,8 @@ def test_events_tell_of_a_job_from_its_beginning_to_its_end(tmp_path: Path) -> N
     simulate(tmp_path, story)
 
 
-def test_one_id_is_one_job_whoever_submits_under_it(tmp_path: Path) -> None:
-    """The same again is the same job; another graph is refused, and the job goes on."""
+def test_one_id_means_one_job_for_every_client(tmp_path: Path) -> None:
+    """A repetition is the same job; another graph is refused, and the job keeps running."""
 
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=30)

@@ -1,4 +1,7 @@
-"""A task executor that dies and is started again on its machine (TM-22)."""
+"""A task executor dies and is restarted on its machine (TM-22).
+
+Invariant under attack: the jobs that ran there get their slots back before jobs that came later.
+"""
 
 import asyncio
 from pathlib import Path
@@ -16,8 +19,8 @@ async def states_of(cluster: SimulatedCluster, job_id: JobId) -> set[ExecutionSt
     return {region.current.state for region in details.regions}
 
 
-def test_a_job_has_its_slots_again_before_those_who_came_later(tmp_path: Path) -> None:
-    """TM-22: without that, the one of higher priority would get them."""
+def test_a_job_gets_its_slots_on_the_restarted_executor_before_later_jobs(tmp_path: Path) -> None:
+    """Otherwise the job of higher priority would get them (TM-22)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, sinks=2, streaming=True, restart=AGAIN_AND_AGAIN)
@@ -39,7 +42,7 @@ def test_a_job_has_its_slots_again_before_those_who_came_later(tmp_path: Path) -
     simulate(tmp_path, story, masters=1, executors=1)
 
 
-def test_a_job_that_went_on_elsewhere_gives_its_former_slot_up(tmp_path: Path) -> None:
+def test_a_job_that_moved_elsewhere_gives_up_its_previous_slot(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
         runs = await cluster.submit(graph)

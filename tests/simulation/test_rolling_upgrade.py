@@ -1,4 +1,7 @@
-"""A release that knows more joins, takes over, and gives back: jobs go on, and bytes are read."""
+"""A newer release joins the cluster, takes over, and is replaced by the old one again.
+
+Invariant under attack: jobs keep running, and either release reads the records of the other.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +22,7 @@ NEW_FIELD = "known_from_the_next_release_on"
 
 
 def with_more(content: bytes) -> bytes:
-    """A record as the next release would write it; what is no record stays as it is."""
+    """A record as the next release would write it; anything else is unchanged."""
     try:
         record = msgspec.json.decode(content)
     except msgspec.DecodeError:
@@ -30,7 +33,7 @@ def with_more(content: bytes) -> bytes:
 
 
 def without_more(content: bytes) -> bytes:
-    """What the next release understands of it, which is all."""
+    """The record as the next release reads it."""
     try:
         record = msgspec.json.decode(content)
     except msgspec.DecodeError:
@@ -64,7 +67,7 @@ class NewerStorage(ProcessStorage):
 
 
 class MixedCluster(SimulatedCluster):
-    """Processes whose name says so are of the next release."""
+    """A cluster in which some processes, by their names, run the next release."""
 
     def start_master(self, name: str) -> None:
         super().start_master(name)
@@ -74,7 +77,7 @@ class MixedCluster(SimulatedCluster):
             process.storage.__class__ = NewerStorage
 
 
-def test_jobs_go_on_while_masters_are_replaced_by_newer_ones_and_back(tmp_path: Path) -> None:
+def test_jobs_keep_running_while_masters_are_upgraded_and_downgraded(tmp_path: Path) -> None:
     async def story() -> None:
         cluster = MixedCluster(5, tmp_path)
         async with cluster.running(masters=1, executors=2):

@@ -1,4 +1,8 @@
-"""Savepoints of simulated jobs: stops that succeed, fail, and outlive their masters."""
+"""Savepoints and stops that succeed, fail, and outlive the leader that began them.
+
+Invariants under attack: a job whose savepoint fails keeps running, and one trigger id never takes
+two savepoints.
+"""
 
 import asyncio
 import contextlib
@@ -57,7 +61,7 @@ async def trigger(
 
 
 def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
-    """CKPT-15, OPS-01: and a repeated trigger is the same operation."""
+    """A repeated trigger is the same operation (CKPT-15, OPS-01)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
@@ -82,7 +86,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
     simulate(tmp_path, story)
 
 
-def test_without_a_batch_boundary_in_time_the_job_goes_on(tmp_path: Path):
+def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path):
     """CKPT-16"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -113,10 +117,10 @@ def test_without_a_batch_boundary_in_time_the_job_goes_on(tmp_path: Path):
     ],
 )
 @pytest.mark.parametrize("stop", [True, False])
-def test_a_savepoint_directory_that_fails_lets_the_job_go_on(
+def test_a_job_keeps_running_when_its_savepoint_directory_fails(
     tmp_path: Path, code: int, words: str, stop: bool
 ):
-    """CKPT-16, for a stop: its streams are not left waiting."""
+    """Its streams are not left suspended (CKPT-16)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
@@ -139,7 +143,7 @@ def test_a_savepoint_directory_that_fails_lets_the_job_go_on(
     simulate(tmp_path, story)
 
 
-def test_one_trigger_id_is_one_operation_and_never_another(tmp_path: Path):
+def test_one_trigger_id_means_one_operation(tmp_path: Path):
     """OPS-01"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -162,8 +166,8 @@ def test_one_trigger_id_is_one_operation_and_never_another(tmp_path: Path):
     simulate(tmp_path, story)
 
 
-def test_a_savepoint_that_cannot_be_used_is_refused_at_submission_with_the_reason(tmp_path: Path):
-    """Of a newer version, cut off, of another job, not a savepoint; and the good one is used."""
+def test_an_unusable_savepoint_is_refused_at_submission_with_the_reason(tmp_path: Path):
+    """From a newer version, truncated, from another job, not a savepoint; a good one is used."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
@@ -204,7 +208,7 @@ def test_a_savepoint_that_cannot_be_used_is_refused_at_submission_with_the_reaso
     simulate(tmp_path, story)
 
 
-def test_what_cannot_take_a_savepoint_says_why(tmp_path: Path):
+def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path):
     async def story(cluster: SimulatedCluster) -> None:
         batch = await cluster.submit(job(cluster, seconds=20))
         with pytest.raises(CannotTakeSavepoint, match="batch job"):
@@ -225,10 +229,10 @@ def test_what_cannot_take_a_savepoint_says_why(tmp_path: Path):
     ("content", "words"),
     [(b"", "has 0 bytes instead of"), (None, "is missing")],
 )
-def test_a_savepoint_of_which_a_file_is_damaged_fails_the_job_with_its_name(
+def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
     tmp_path: Path, content: bytes | None, words: str
 ):
-    """Before anything of it runs: half a state would be worse than none."""
+    """Before any part of the job runs, because half a state is worse than none."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
@@ -258,7 +262,7 @@ def test_a_savepoint_of_which_a_file_is_damaged_fails_the_job_with_its_name(
 
 
 def dies_once(cluster: SimulatedCluster, hit: int = 1) -> Callable[[], None]:
-    """What crashes the process that reaches a failpoint for the so manieth time."""
+    """Crashes the process that reaches a failpoint for the nth time."""
     hits: list[str] = []
 
     def die() -> None:
@@ -277,10 +281,10 @@ SETTLED_SECONDS = 30
     "name",
     ["savepoints.after-record", "savepoint.after-pins", "savepoint.after-manifest"],
 )
-def test_streams_that_wait_for_a_dead_leader_go_on_as_soon_as_the_next_one_has_found_them(
+def test_streams_suspended_by_a_dead_leader_continue_as_soon_as_the_next_leader_finds_them(
     tmp_path: Path, name: str
 ):
-    """CKPT-16: they do not wait for the ten minutes that a savepoint may take."""
+    """They do not wait for the ten minutes that a savepoint may take (CKPT-16)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
@@ -307,14 +311,14 @@ def test_streams_that_wait_for_a_dead_leader_go_on_as_soon_as_the_next_one_has_f
 
 
 def order_files(folder: Path) -> list[Path]:
-    """Of streams that wait at a boundary."""
+    """Order files of streams that are suspended at a boundary."""
     return list(folder.glob("executor-*/attempts/*/control/suspend.json"))
 
 
-def test_a_leader_that_dies_after_the_record_of_a_stop_leaves_a_job_that_is_finished(
+def test_a_stop_on_record_finishes_the_job_even_when_the_leader_dies(
     tmp_path: Path,
 ):
-    """CKPT-15, and whoever asks for the ended job is told its savepoint."""
+    """The details of the ended job name its savepoint (CKPT-15)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))

@@ -1,4 +1,8 @@
-"""The end of a whole cluster for good (ENTRY-04, DISP-16, DISP-17, RUN-05, RUN-06)."""
+"""The shutdown of a whole cluster (ENTRY-04, DISP-16, DISP-17, RUN-05, RUN-06).
+
+Invariants under attack: every process ends, every job ends on record or stays cancelled on record,
+and nothing runs again afterwards.
+"""
 
 import asyncio
 from pathlib import Path
@@ -51,7 +55,7 @@ def jobs_on_record(cluster: SimulatedCluster) -> list[str]:
 
 
 async def some_jobs(cluster: SimulatedCluster) -> tuple[JobId, JobId]:
-    """One that has finished, one that would run for ever."""
+    """One job that has finished, and one that would run for ever."""
     plain = await cluster.submit(job(cluster))
     endless = await cluster.submit(
         job(cluster, seconds=FOREVER, sinks=2, streaming=True, cancel_seconds=5)
@@ -62,7 +66,7 @@ async def some_jobs(cluster: SimulatedCluster) -> tuple[JobId, JobId]:
 
 
 async def is_as_it_was_left(cluster: SimulatedCluster, plain: JobId, endless: JobId) -> None:
-    """A cluster that is started anew serves, knows how all ended, and runs nothing of it."""
+    """A restarted cluster serves, knows how all jobs ended, and runs none of them."""
     attempts = len(cluster.history.attempts)
     await start_anew(cluster)
     assert await cluster.status(plain) is JobStatus.FINISHED
@@ -73,10 +77,10 @@ async def is_as_it_was_left(cluster: SimulatedCluster, plain: JobId, endless: Jo
     assert len(cluster.history.attempts) == attempts + 1
 
 
-def test_all_processes_end_when_the_jobs_have_ended_and_a_new_start_finds_their_results(
+def test_all_processes_end_after_the_jobs_and_a_restart_finds_the_results(
     tmp_path: Path,
 ) -> None:
-    """ENTRY-04, DISP-17: nothing ends before the cancelled jobs are cleaned up."""
+    """No process ends before the cancelled jobs are cleaned up (ENTRY-04, DISP-17)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         plain, endless = await some_jobs(cluster)
@@ -98,8 +102,10 @@ def test_all_processes_end_when_the_jobs_have_ended_and_a_new_start_finds_their_
     simulate(tmp_path, story, masters=3)
 
 
-def test_a_cluster_without_jobs_ends_at_once_and_can_be_ended_again(tmp_path: Path) -> None:
-    """DISP-16: the second end is one of its own, not the first one found again."""
+def test_a_cluster_without_jobs_ends_at_once_and_can_be_shut_down_again_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    """The second shutdown is a new one, not the recorded first one (DISP-16)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         nonces = set()
@@ -117,7 +123,7 @@ def test_a_cluster_without_jobs_ends_at_once_and_can_be_ended_again(tmp_path: Pa
     simulate(tmp_path, story)
 
 
-def test_nothing_new_is_taken_while_the_cluster_ends(tmp_path: Path) -> None:
+def test_nothing_new_is_accepted_during_a_shutdown(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, cancel_seconds=5)
         await cluster.submit(graph)
@@ -132,8 +138,8 @@ def test_nothing_new_is_taken_while_the_cluster_ends(tmp_path: Path) -> None:
     simulate(tmp_path, story)
 
 
-def test_a_job_that_was_on_its_way_is_not_left_behind(tmp_path: Path) -> None:
-    """Accepted while the end was asked for: it ends on record like every other."""
+def test_a_submission_under_way_is_not_left_behind_by_a_shutdown(tmp_path: Path) -> None:
+    """A job that is accepted during the request ends on record like every other."""
 
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True)
@@ -152,10 +158,10 @@ def test_a_job_that_was_on_its_way_is_not_left_behind(tmp_path: Path) -> None:
     simulate(tmp_path, story)
 
 
-def test_an_executor_that_cannot_be_reached_does_not_hold_up_the_end_for_ever(
+def test_an_unreachable_executor_does_not_hold_up_a_shutdown_for_ever(
     tmp_path: Path,
 ) -> None:
-    """Its attempts end by their lease; it ends itself as soon as it hears of the end."""
+    """Its attempts end with their leases; the executor ends when it learns of the shutdown."""
 
     async def story(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
@@ -174,10 +180,10 @@ def test_an_executor_that_cannot_be_reached_does_not_hold_up_the_end_for_ever(
 
 
 @pytest.mark.parametrize("has_boundary", [True, False])
-def test_a_savepoint_that_is_being_taken_is_finished_first(
+def test_a_savepoint_under_way_is_finished_before_a_shutdown(
     tmp_path: Path, has_boundary: bool
 ) -> None:
-    """A stop that succeeds has stopped its job, one that fails leaves it to be cancelled."""
+    """A stop that succeeds ends its job; a job whose stop fails is cancelled."""
 
     async def story(cluster: SimulatedCluster) -> None:
         more = {} if has_boundary else {"fake.no-boundary": "1"}
@@ -197,7 +203,7 @@ def test_a_savepoint_that_is_being_taken_is_finished_first(
     simulate(tmp_path, story)
 
 
-def test_a_job_in_quarantine_keeps_its_bytes_and_its_cancel(tmp_path: Path) -> None:
+def test_a_job_in_quarantine_keeps_its_bytes_and_its_cancellation(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(3)
@@ -234,10 +240,10 @@ class Reaper:
 
 @pytest.mark.parametrize("is_raised", [False, True])
 @pytest.mark.parametrize("name", ON_THE_WAY)
-def test_a_leader_that_dies_over_it_is_followed_by_one_that_completes_it(
+def test_the_next_leader_completes_a_shutdown_that_its_leader_did_not_survive(
     tmp_path: Path, name: str, is_raised: bool
 ) -> None:
-    """ENTRY-04: whether a service manager starts the dead one again or not."""
+    """Whether or not a service manager restarts the dead master (ENTRY-04)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         plain, endless = await some_jobs(cluster)
@@ -259,7 +265,7 @@ def test_a_leader_that_dies_over_it_is_followed_by_one_that_completes_it(
 
 
 async def ask_for_the_end_through_deaths(cluster: SimulatedCluster) -> None:
-    """As a client does, which asks again when it got no answer; none may be left to answer."""
+    """Repeats the request as a client does; in the end nobody may be left to answer."""
     while record_of(cluster) is None:
         asking = asyncio.create_task(ask_for_the_end(cluster))
         await asyncio.wait({asking}, timeout=30)
@@ -267,10 +273,10 @@ async def ask_for_the_end_through_deaths(cluster: SimulatedCluster) -> None:
         await asyncio.gather(asking, return_exceptions=True)
 
 
-def test_a_master_that_was_frozen_ends_when_it_wakes_up_and_brings_nothing_back(
+def test_a_master_that_was_frozen_during_a_shutdown_ends_when_it_wakes_up(
     tmp_path: Path,
 ) -> None:
-    """RUN-06: the former leader, and the end that it had not heard of."""
+    """The previous leader did not know of the shutdown (RUN-06)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         plain, endless = await some_jobs(cluster)
@@ -298,7 +304,7 @@ async def _gateway(cluster: SimulatedCluster) -> DispatcherGateway:
     return await cluster._rpc.connect(leader.address, DispatcherGateway, token=leader.token)
 
 
-def test_a_former_leader_cannot_end_the_cluster(tmp_path: Path) -> None:
+def test_a_previous_leader_cannot_shut_the_cluster_down(tmp_path: Path) -> None:
     """RUN-06"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -316,10 +322,10 @@ def test_a_former_leader_cannot_end_the_cluster(tmp_path: Path) -> None:
     simulate(tmp_path, story)
 
 
-def test_a_shutdown_that_all_died_over_is_forgotten_by_who_starts_the_cluster_much_later(
+def test_a_shutdown_that_no_leader_survived_is_forgotten_by_a_much_later_start(
     tmp_path: Path,
 ) -> None:
-    """Also when that one dies over forgetting it."""
+    """Also when a leader dies while it forgets the shutdown."""
 
     async def story(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(
@@ -355,7 +361,7 @@ def test_a_shutdown_that_all_died_over_is_forgotten_by_who_starts_the_cluster_mu
     simulate(tmp_path, story)
 
 
-def test_a_record_that_cannot_be_read_ends_nobody(tmp_path: Path) -> None:
+def test_an_unreadable_shutdown_record_ends_no_process(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         session = cluster.coordination.session()
         await session.commit([Create(keys.SHUTDOWN, b"\x00")])
@@ -371,8 +377,8 @@ def test_a_record_that_cannot_be_read_ends_nobody(tmp_path: Path) -> None:
     simulate(tmp_path, story)
 
 
-def test_a_storage_that_is_away_does_not_hold_up_the_end_for_ever(tmp_path: Path) -> None:
-    """What could not be recorded is left with its cancel, and ends at the next start."""
+def test_an_unavailable_storage_does_not_hold_up_a_shutdown_for_ever(tmp_path: Path) -> None:
+    """Jobs without a recorded end stay cancelled on record and end at the next start."""
 
     async def story(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
@@ -392,7 +398,7 @@ def test_a_storage_that_is_away_does_not_hold_up_the_end_for_ever(tmp_path: Path
 
 
 class MischiefAtTheEnd(Mischief):
-    """Whoever dies is started again, unless it has ended with its cluster."""
+    """A dead process is restarted unless it has ended with its cluster."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         super().__init__(cluster)
@@ -446,8 +452,8 @@ class MischiefAtTheEnd(Mischief):
 
 
 @pytest.mark.parametrize("seed", [*SEEDS][: max(20, len(SEEDS) // 4)])
-def test_random_faults_keep_no_cluster_from_its_end(tmp_path: Path, seed: int) -> None:
-    """ENTRY-04: everything that was there ends, nothing comes back, no job runs again."""
+def test_random_faults_do_not_keep_a_cluster_from_shutting_down(tmp_path: Path, seed: int) -> None:
+    """Everything ends, nothing comes back, and no job runs again (ENTRY-04)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         names = sorted(cluster.processes)

@@ -1,4 +1,8 @@
-"""Two masters, three task executors, a fake engine: on virtual time, from a seed."""
+"""Two masters, three task executors and a fake engine, on virtual time, from a seed.
+
+Invariant under attack: the same attempt never runs twice at the same time, whichever process dies,
+is stopped, or is cut off.
+"""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +15,7 @@ from stoker.core.states import JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 
-def test_a_job_goes_through_every_part_and_ends_with_a_recorded_result(tmp_path: Path) -> None:
+def test_a_job_passes_through_every_part_and_ends_with_a_recorded_result(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, sinks=3))
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
@@ -28,7 +32,7 @@ def test_a_job_goes_through_every_part_and_ends_with_a_recorded_result(tmp_path:
     assert len(cluster.history.attempts) == 3
 
 
-def test_more_jobs_than_slots_wait_and_say_why_and_all_end(tmp_path: Path) -> None:
+def test_more_jobs_than_slots_wait_with_a_reason_and_all_end(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=10)) for _ in range(9)]
         await asyncio.sleep(5)
@@ -42,7 +46,7 @@ def test_more_jobs_than_slots_wait_and_say_why_and_all_end(tmp_path: Path) -> No
     simulate(tmp_path, story)
 
 
-def test_a_failing_job_restarts_as_its_strategy_says_and_ends_with_its_failures(
+def test_a_failing_job_follows_its_restart_strategy_and_ends_with_its_failures(
     tmp_path: Path,
 ) -> None:
     async def story(cluster: SimulatedCluster) -> None:
@@ -57,8 +61,8 @@ def test_a_failing_job_restarts_as_its_strategy_says_and_ends_with_its_failures(
     simulate(tmp_path, story)
 
 
-def test_the_same_submission_again_is_answered_as_the_first_time(tmp_path: Path) -> None:
-    """DISP-04, and idempotent retries after a lost answer."""
+def test_a_repeated_submission_gets_the_same_answer(tmp_path: Path) -> None:
+    """Also after a lost answer (DISP-04)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster)
@@ -76,7 +80,7 @@ def test_the_same_submission_again_is_answered_as_the_first_time(tmp_path: Path)
 
 
 @pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.5, 1.5])
-def test_cancel_works_at_every_stage(tmp_path: Path, after: float) -> None:
+def test_a_job_can_be_cancelled_at_every_stage(tmp_path: Path, after: float) -> None:
     """DISP-07"""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -89,8 +93,8 @@ def test_cancel_works_at_every_stage(tmp_path: Path, after: float) -> None:
     simulate(tmp_path, story)
 
 
-def test_work_goes_on_when_the_leading_master_dies(tmp_path: Path) -> None:
-    """RUN-16, LEAD-20, LEAD-22: attempts are adopted, not started again."""
+def test_running_attempts_survive_the_death_of_the_leading_master(tmp_path: Path) -> None:
+    """The new leader adopts the attempts instead of restarting them (RUN-16, LEAD-20, LEAD-22)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=60)) for _ in range(8)]
@@ -105,7 +109,7 @@ def test_work_goes_on_when_the_leading_master_dies(tmp_path: Path) -> None:
     assert len(cluster.history.attempts) == 8
 
 
-def test_the_only_master_dies_and_comes_back_and_no_job_is_lost(tmp_path: Path) -> None:
+def test_no_job_is_lost_when_the_only_master_dies_and_restarts(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         await cluster.stop("master-1")
         jobs = [await cluster.submit(job(cluster, seconds=20)) for _ in range(10)]
@@ -132,10 +136,10 @@ def test_a_job_on_a_dead_task_executor_fails_with_the_true_reason(tmp_path: Path
     simulate(tmp_path, story)
 
 
-def test_a_task_executor_that_is_cut_off_ends_its_attempt_before_another_begins(
+def test_an_executor_that_is_cut_off_ends_its_attempt_before_another_one_starts(
     tmp_path: Path,
 ) -> None:
-    """Leases: without proof of death nobody takes over before they have surely run out."""
+    """Without proof of death nobody replaces an attempt before its lease has surely expired."""
 
     async def story(cluster: SimulatedCluster) -> None:
         again = RestartPolicy(strategy="fixed-delay", attempts=3, delay_seconds=1)
@@ -152,8 +156,8 @@ def test_a_task_executor_that_is_cut_off_ends_its_attempt_before_another_begins(
     assert len(cluster.history.attempts) == 2
 
 
-def test_a_new_leader_takes_no_silence_for_death(tmp_path: Path) -> None:
-    """It cannot hear the executor, which runs on until its lease is over: no overlap."""
+def test_a_new_leader_does_not_take_silence_for_death(tmp_path: Path) -> None:
+    """It cannot reach the executor, whose attempt runs until its lease is over: no overlap."""
 
     async def story(cluster: SimulatedCluster) -> None:
         again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=1)
@@ -171,10 +175,10 @@ def test_a_new_leader_takes_no_silence_for_death(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_an_attempt_that_began_long_after_its_executor_came_is_not_replaced_too_early(
+def test_an_attempt_that_started_long_after_the_registration_is_not_replaced_too_early(
     tmp_path: Path, which: int
 ) -> None:
-    """The lease counts from the executor's last question, not from its registration."""
+    """The lease counts from the executor's last renewal, not from its registration."""
 
     async def story(cluster: SimulatedCluster) -> None:
         await cluster.submit(job(cluster, seconds=150, sinks=3))
@@ -196,7 +200,7 @@ def test_an_attempt_that_began_long_after_its_executor_came_is_not_replaced_too_
     assert len(cluster.history.attempts) > 5
 
 
-def test_an_executor_that_is_stopped_ends_its_tasks_before_others_replace_them(
+def test_a_stopped_executor_ends_its_tasks_before_others_replace_them(
     tmp_path: Path,
 ) -> None:
     async def story(cluster: SimulatedCluster) -> None:
@@ -211,8 +215,8 @@ def test_an_executor_that_is_stopped_ends_its_tasks_before_others_replace_them(
     assert len(cluster.history.attempts) == 2
 
 
-def test_a_process_that_wins_again_after_a_short_outage_serves_again(tmp_path: Path) -> None:
-    """RUN-04, JMR-03: many calls fail at the moment at which its leadership is cancelled."""
+def test_a_process_that_is_elected_again_after_a_short_outage_serves_again(tmp_path: Path) -> None:
+    """Many calls fail at the moment at which its leadership is cancelled (RUN-04, JMR-03)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         await cluster.stop("master-1")
@@ -242,7 +246,7 @@ def test_an_executor_that_loses_its_session_keeps_its_tasks(tmp_path: Path) -> N
     assert len(cluster.history.attempts) == 1
 
 
-def test_a_new_leader_takes_over_more_jobs_than_it_starts_at_once(tmp_path: Path) -> None:
+def test_a_new_leader_recovers_more_jobs_than_it_starts_at_once(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=2)) for _ in range(60)]
         leader = cluster.leader()

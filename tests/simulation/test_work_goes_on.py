@@ -1,4 +1,7 @@
-"""Invariant 8: a failure of masters or of the coordinator stops no running work."""
+"""Masters and the coordinator fail while attempts are running.
+
+Invariant under attack (invariant 8): a failure of masters or of the coordinator stops no attempt.
+"""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +16,7 @@ TEN_MINUTES = 600.0
 
 
 async def take_coordinator_away(cluster: SimulatedCluster, seconds: float) -> None:
-    """An ensemble without a quorum ends no session: it does not know who is silent."""
+    """An ensemble without a quorum ends no session, because it cannot tell who is silent."""
     timeout = cluster.coordination.session_timeout
     cluster.coordination.session_timeout = None
     sessions = [process.session for process in cluster.processes.values()]
@@ -25,7 +28,7 @@ async def take_coordinator_away(cluster: SimulatedCluster, seconds: float) -> No
     cluster.coordination.session_timeout = timeout
 
 
-def test_work_outlives_all_masters(tmp_path: Path) -> None:
+def test_running_work_outlives_all_masters(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         batch = await cluster.submit(job(cluster, seconds=TEN_MINUTES / 2))
@@ -43,7 +46,7 @@ def test_work_outlives_all_masters(tmp_path: Path) -> None:
     assert len(cluster.history.attempts) == 2
 
 
-def test_work_outlives_an_outage_of_the_coordinator(tmp_path: Path) -> None:
+def test_running_work_outlives_an_outage_of_the_coordinator(tmp_path: Path) -> None:
     """The failsafe: every master confirms that it neither leads nor knows a later epoch."""
 
     async def story(cluster: SimulatedCluster) -> None:
@@ -59,10 +62,10 @@ def test_work_outlives_an_outage_of_the_coordinator(tmp_path: Path) -> None:
     assert len(cluster.history.attempts) == 2
 
 
-def test_without_the_word_of_every_master_work_does_not_outlive_the_coordinator(
+def test_work_ends_without_the_coordinator_unless_every_master_confirms(
     tmp_path: Path,
 ) -> None:
-    """A master that cannot be asked might lead by the time the lease would have been renewed."""
+    """A master that cannot be reached might lead by the time the lease would be renewed."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
@@ -103,7 +106,7 @@ def test_a_stream_outlives_any_number_of_leaders(tmp_path: Path, deaths: int) ->
 
 
 def test_a_batch_job_outlives_the_stop_and_start_of_the_whole_cluster(tmp_path: Path) -> None:
-    """Without a restart strategy: that its executor was stopped is no failure of the job."""
+    """Without a restart strategy, because a stopped executor is no failure of the job."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60))
@@ -135,8 +138,8 @@ def graph_file(cluster: SimulatedCluster, job_id: str) -> str:
     return path
 
 
-def test_work_goes_on_while_its_job_is_in_quarantine(tmp_path: Path) -> None:
-    """The new leader, which no job's master has begun under, vouches for it."""
+def test_attempts_keep_running_while_their_job_is_in_quarantine(tmp_path: Path) -> None:
+    """The new leader vouches for the job, because it has started no master of it."""
 
     async def story(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
@@ -159,7 +162,7 @@ def test_work_goes_on_while_its_job_is_in_quarantine(tmp_path: Path) -> None:
     assert len(cluster.history.attempts) == 2
 
 
-def test_work_goes_on_while_a_new_leader_waits_for_the_storage(tmp_path: Path) -> None:
+def test_attempts_keep_running_while_a_new_leader_waits_for_the_storage(tmp_path: Path) -> None:
     async def story(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
@@ -177,8 +180,8 @@ def test_work_goes_on_while_a_new_leader_waits_for_the_storage(tmp_path: Path) -
     assert len(cluster.history.attempts) == 1
 
 
-def test_nobody_vouches_for_what_was_cancelled_in_quarantine(tmp_path: Path) -> None:
-    """Design invariant 5: it ends with its lease, though nobody can load its job."""
+def test_nobody_vouches_for_a_job_that_was_cancelled_in_quarantine(tmp_path: Path) -> None:
+    """Its attempt ends with its lease, although nobody can load the job (design invariant 5)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))

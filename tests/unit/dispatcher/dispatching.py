@@ -1,4 +1,4 @@
-"""A dispatcher in a real election, with jobs whose masters do what a test says."""
+"""A dispatcher in a real election, with fake job masters that the test controls."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ UNUSED = Path("/nonexistent")
 
 
 class FakeJob:
-    """A job master that ends when it is told to."""
+    """A job master that ends when the test says so."""
 
     def __init__(self, to_run: JobToRun) -> None:
         self.to_run = to_run
@@ -87,7 +87,7 @@ class FakeJob:
 
 
 class Jobs:
-    """Starts them, and notes what becomes of them."""
+    """Starts fake jobs and records what becomes of them."""
 
     def __init__(self) -> None:
         self.started: list[FakeJob] = []
@@ -155,7 +155,7 @@ class Master:
             self.errors.append(error)
 
     async def stop(self) -> None:
-        """In order: leadership is handed over."""
+        """An orderly stop, which hands leadership over."""
         for task in reversed(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

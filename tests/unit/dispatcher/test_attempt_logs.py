@@ -1,4 +1,4 @@
-"""The log of an attempt is found wherever it is."""
+"""The log of an attempt is found at its task executor or in the storage."""
 
 from typing import Any
 
@@ -69,13 +69,15 @@ async def read(logs: AttemptLogReader, state: ExecutionState, offset: int = 0) -
     return await logs.read(details(state), ATTEMPT, LogStream.STDOUT, offset)
 
 
-async def test_the_task_executor_that_has_it_is_asked() -> None:
+async def test_a_log_is_read_from_the_task_executor_that_has_it() -> None:
     piece = LogPiece(data=b"hello")
     assert await read(reader(MemoryStorage(), piece), ExecutionState.RUNNING) == piece
 
 
 @pytest.mark.parametrize("answer", [NotFound("forgotten"), Unavailable("gone")])
-async def test_the_storage_has_it_when_the_task_executor_has_not(answer: Exception) -> None:
+async def test_a_log_that_the_task_executor_lacks_is_read_from_the_storage(
+    answer: Exception,
+) -> None:
     storage = MemoryStorage()
     await storage.write(log_chunk(JOB, ATTEMPT, "stdout", 0), b"a" * LOG_CHUNK_BYTES)
     await storage.write(log_chunk(JOB, ATTEMPT, "stdout", 1), b"end")
@@ -91,12 +93,12 @@ async def test_an_attempt_that_wrote_nothing_has_an_empty_log() -> None:
     assert await read(logs, ExecutionState.FAILED) == LogPiece(complete=True)
 
 
-async def test_of_a_running_attempt_that_cannot_be_asked_more_may_come() -> None:
+async def test_the_log_of_an_unreachable_running_attempt_is_not_complete() -> None:
     logs = reader(MemoryStorage(), Unavailable("silent"))
     assert await read(logs, ExecutionState.RUNNING) == LogPiece(complete=False)
 
 
-async def test_an_attempt_that_the_job_never_had_is_not_found() -> None:
+async def test_an_unknown_attempt_is_not_found() -> None:
     logs = reader(MemoryStorage(), LogPiece())
     with pytest.raises(NotFound, match="has no attempt"):
         await logs.read(
@@ -104,7 +106,7 @@ async def test_an_attempt_that_the_job_never_had_is_not_found() -> None:
         )
 
 
-def test_logs_stay_as_long_as_the_result_of_their_job() -> None:
+def test_logs_are_kept_as_long_as_the_result_of_their_job() -> None:
     path = log_chunk(JOB, ATTEMPT, "stdout", 0)
     other = KnownJobs(jobs={}, results={JobId("9" * 32): None})
     assert is_wanted(path, KnownJobs(jobs={JOB: None}, results={}))

@@ -43,14 +43,14 @@ async def run(steps: Steps, options: DispatcherOptions = QUICK) -> bool:
     return await clean_up(JOB, [steps.step(name) for name in names], retries_of(options))
 
 
-def test_steps_run_in_their_order() -> None:
+def test_clean_up_steps_run_in_order() -> None:
     """CLEAN-08"""
     steps = Steps()
     run_virtual(lambda: run(steps))
     assert [name for name, _ in steps.done] == ["one", "two", "three"]
 
 
-def test_only_what_failed_is_tried_again_and_others_are_not_kept_waiting() -> None:
+def test_only_failed_steps_are_retried_and_they_do_not_hold_up_others() -> None:
     """CLEAN-10, CLEAN-11"""
     steps = Steps(two=4)
     run_virtual(lambda: run(steps))
@@ -59,7 +59,7 @@ def test_only_what_failed_is_tried_again_and_others_are_not_kept_waiting() -> No
 
 
 def test_the_end_of_leadership_ends_the_clean_up() -> None:
-    """CLEAN-13: the next leader finishes it from the dirty record."""
+    """The next leader finishes it from the dirty record (CLEAN-13)."""
     steps = Steps()
 
     async def lost(job_id: JobId) -> None:
@@ -83,7 +83,7 @@ def test_without_retries_a_failed_step_is_left_to_the_next_leader(text: str) -> 
     assert steps.done == [("one", 0), ("three", 0)]
 
 
-def test_with_a_fixed_delay_attempts_and_delay_are_as_they_were_set() -> None:
+def test_the_fixed_delay_strategy_uses_the_configured_attempts_and_delay() -> None:
     """CLEAN-12"""
     options = DispatcherOptions(
         cleanup_strategy=CleanupStrategy.FIXED_DELAY,
@@ -98,7 +98,7 @@ def test_with_a_fixed_delay_attempts_and_delay_are_as_they_were_set() -> None:
     assert steps.tries.count("two") == 3
 
 
-def test_with_an_exponential_delay_attempts_can_run_out() -> None:
+def test_the_exponential_delay_strategy_can_run_out_of_attempts() -> None:
     """CLEAN-12"""
     options = DispatcherOptions(cleanup_exponential_attempts=2)
     steps = Steps(two=2)
@@ -106,7 +106,7 @@ def test_with_an_exponential_delay_attempts_can_run_out() -> None:
     assert steps.tries.count("two") == 2
 
 
-def test_by_default_a_step_is_tried_after_1_s_up_to_1_h_until_it_succeeds() -> None:
+def test_by_default_a_step_is_retried_with_pauses_from_1_s_to_1_h_until_it_succeeds() -> None:
     """CLEAN-12"""
     retries = retries_of(DispatcherOptions())
     assert retries.attempts is None
@@ -114,7 +114,7 @@ def test_by_default_a_step_is_tried_after_1_s_up_to_1_h_until_it_succeeds() -> N
     assert retries.pauses.delay(100) == timedelta(hours=1)
 
 
-def test_another_strategy_is_an_error_that_names_those_there_are() -> None:
+def test_an_unknown_strategy_is_refused_with_the_known_ones() -> None:
     """CLEAN-12"""
     with pytest.raises(InvalidOption, match="fixed-delay"):
         configuration_from(

@@ -1,4 +1,4 @@
-"""Whose turn it is in a queue, and why the others wait."""
+"""Which jobs of a queue are admitted, and why the others wait."""
 
 import asyncio
 from collections import defaultdict
@@ -31,11 +31,11 @@ def plan(*jobs: QueuedJob, now: int = 0, **limits: int) -> AdmissionPlan:
     return plan_admission(jobs, {"q": QueueLimits(**limits)}, now=now, ageing=AGEING)
 
 
-def test_without_limits_everyone_is_let_in() -> None:
+def test_without_limits_every_job_is_admitted() -> None:
     assert plan(queued("a"), queued("b", 1)).admitted == ("a", "b")
 
 
-def test_first_come_first_served_and_the_others_hear_why_they_wait() -> None:
+def test_jobs_are_admitted_in_order_and_the_others_have_a_wait_reason() -> None:
     decided = plan(queued("c", 3), queued("a", 1), queued("b", 2), running_jobs=1)
     assert decided.admitted == ("a",)
     assert dict(decided.waiting) == {
@@ -44,7 +44,7 @@ def test_first_come_first_served_and_the_others_hear_why_they_wait() -> None:
     }
 
 
-def test_those_that_run_count_also_when_they_are_more_than_the_limit_allows() -> None:
+def test_running_jobs_count_even_beyond_the_limit() -> None:
     running = [queued(str(number), is_admitted=True) for number in range(3)]
     assert plan(*running, queued("late"), running_jobs=2).admitted == ()
     assert plan(*running, queued("late"), running_jobs=4).admitted == ("late",)
@@ -64,19 +64,19 @@ def test_a_small_job_does_not_overtake_a_large_one_in_its_queue() -> None:
     }
 
 
-def test_a_higher_priority_goes_before_and_waiting_makes_up_for_it() -> None:
+def test_a_higher_priority_goes_first_and_waiting_raises_a_priority() -> None:
     jobs = (queued("old", 0), queued("important", 9 * MINUTE, priority=1))
     assert plan(*jobs, now=4 * MINUTE, running_jobs=1).admitted == ("important",)
     assert plan(*jobs, now=10 * MINUTE, running_jobs=1).admitted == ("old",)
 
 
-def test_a_job_that_its_queue_can_never_let_in_stands_in_nobodys_way() -> None:
+def test_a_job_that_can_never_be_admitted_does_not_block_others() -> None:
     decided = plan(queued("huge", slots=9), queued("next", 1), slots=4)
     assert decided.admitted == ("next",)
     assert "raise queues.slots for q" in decided.waiting[JobId("huge")]
 
 
-def test_one_that_was_cancelled_is_let_in_to_end_and_takes_nobodys_place() -> None:
+def test_a_cancelled_job_is_admitted_only_to_end_and_uses_no_limit() -> None:
     jobs = (
         queued("runs", is_admitted=True),
         queued("next", 1),
@@ -86,7 +86,7 @@ def test_one_that_was_cancelled_is_let_in_to_end_and_takes_nobodys_place() -> No
     assert plan(*jobs, running_jobs=2).admitted == ("gone", "next")
 
 
-def test_queues_do_not_concern_each_other_and_a_lost_one_falls_to_the_default() -> None:
+def test_queues_are_independent_and_jobs_of_a_removed_queue_use_the_default() -> None:
     limits = {"a": QueueLimits(running_jobs=1), "default": QueueLimits(running_jobs=1)}
     jobs = [queued("1", queue="a"), queued("2", queue="former"), queued("3", queue="default", at=1)]
     decided = plan_admission(jobs, limits, now=0, ageing=AGEING)
@@ -129,10 +129,10 @@ LIMITS = st.dictionaries(
 
 
 @given(JOBS, LIMITS, st.randoms(use_true_random=False))
-def test_until_all_have_run_no_limit_is_exceeded_and_the_line_is_kept(
+def test_until_all_jobs_have_run_no_limit_is_exceeded_and_the_order_is_kept(
     jobs: list[QueuedJob], limits: dict[str, QueueLimits], random: Random
 ) -> None:
-    """Jobs run and end in any order, until nothing is left but what can never be let in."""
+    """Jobs run and end in any order, until only jobs are left that can never be admitted."""
     limits = {"a": QueueLimits(), "b": QueueLimits(), "default": QueueLimits(), **limits}
     world = {job.job_id: job for job in jobs}
     hopeless = {job.job_id for job in jobs if limits[job.queue].too_small_for(job.slots)}
@@ -177,7 +177,7 @@ def test_until_all_have_run_no_limit_is_exceeded_and_the_line_is_kept(
 @example(
     [("enter", 2, "default", 1), ("enter", 1, "default", 2), ("admitted", 0, "default", 1)], None, 2
 )
-def test_the_queues_decide_as_if_they_looked_at_all_jobs_each_time(
+def test_incremental_planning_admits_the_same_jobs_as_planning_everything(
     steps: list[tuple[str, int, str, int]], most_jobs: int | None, most_slots: int | None
 ) -> None:
     options = QueueOptions(

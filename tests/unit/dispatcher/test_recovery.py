@@ -1,4 +1,4 @@
-"""What a new leader does with the records it finds (RUN-*, DISP-*)."""
+"""What a new leader does with the records that it finds (RUN-*, DISP-*)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,7 +46,7 @@ def broken(number: int) -> UnreadableJob:
     return UnreadableJob(job_id=job_id(number), reason="bad bytes")
 
 
-def test_jobs_run_oldest_first_and_cancelled_ones_as_such() -> None:
+def test_recovered_jobs_run_oldest_first_and_keep_their_cancellation() -> None:
     """RUN-07, DISP-12"""
     recovery = decide_recovery([stored(1, 9), stored(2, 5)], [], {job_id(1)})
     assert [(job.graph.job_id, job.cancel_wanted) for job in recovery.run] == [
@@ -68,12 +68,12 @@ def test_a_dirty_result_alone_is_cleaned_up() -> None:
     assert decide_recovery([], [result(1, dirty=True)], set()).clean_up == (job_id(1),)
 
 
-def test_a_result_that_cannot_be_read_is_an_end_all_the_same() -> None:
+def test_a_job_with_an_unreadable_result_has_ended_all_the_same() -> None:
     recovery = decide_recovery([stored(1), stored(2)], [broken(1)], set())
     assert [job.graph.job_id for job in recovery.run] == [job_id(2)]
 
 
-def test_a_job_that_cannot_be_loaded_harms_no_other() -> None:
+def test_a_job_that_cannot_be_loaded_does_not_keep_others_from_running() -> None:
     recovery = decide_recovery([broken(1), stored(2)], [], set())
     assert [job.graph.job_id for job in recovery.run] == [job_id(2)]
     assert [each.job_id for each in recovery.broken] == [job_id(1)]
@@ -84,7 +84,7 @@ def test_a_job_that_cannot_be_loaded_harms_no_other() -> None:
     st.sets(st.integers(0, 9)),
     st.dictionaries(st.integers(0, 9), st.sampled_from(["dirty", "clean", "unreadable"])),
 )
-def test_every_record_is_accounted_for_and_nothing_that_ended_runs(
+def test_every_record_is_accounted_for_and_no_ended_job_runs(
     readable: set[int], unreadable: set[int], ended: dict[int, str]
 ) -> None:
     """Design invariants 1 and 2"""

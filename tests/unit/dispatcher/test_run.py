@@ -1,4 +1,4 @@
-"""When a dispatcher lives, and what its jobs see of that (RUN-*, DISP-*, CLEAN-*)."""
+"""The life of a leading dispatcher, and what its jobs see of it (RUN-*, DISP-*, CLEAN-*)."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def has_record(world: World, job_id: JobId) -> bool:
 
 
 @virtual
-async def test_a_dispatcher_is_found_when_it_has_recovered_and_not_before() -> None:
+async def test_a_dispatcher_publishes_its_address_only_after_recovery() -> None:
     """RUN-01, RUN-07"""
     async with new_world() as world:
         first = world.master()
@@ -59,7 +59,7 @@ async def test_a_dispatcher_is_found_when_it_has_recovered_and_not_before() -> N
 
 
 @virtual
-async def test_a_dispatcher_that_recovers_too_late_is_never_found() -> None:
+async def test_a_dispatcher_that_loses_leadership_during_recovery_is_never_published() -> None:
     """RUN-02, RUN-10"""
     async with new_world() as world:
         first = world.master()
@@ -79,7 +79,7 @@ async def test_a_dispatcher_that_recovers_too_late_is_never_found() -> None:
 
 
 @virtual
-async def test_a_leader_that_is_closed_while_it_recovers_starts_nothing() -> None:
+async def test_a_leader_that_is_closed_during_recovery_starts_no_job() -> None:
     """RUN-10"""
     async with new_world() as world:
         first = world.master()
@@ -117,8 +117,8 @@ async def test_a_revoked_dispatcher_stops_its_jobs_and_keeps_their_records() -> 
 
 
 @virtual
-async def test_the_next_term_begins_when_all_of_the_one_before_has_ended() -> None:
-    """RUN-04, JMR-07, DISP-18: also when leadership comes and goes several times meanwhile."""
+async def test_a_term_begins_only_after_the_previous_one_has_ended_completely() -> None:
+    """Also when leadership comes and goes several times meanwhile (RUN-04, JMR-07, DISP-18)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -140,7 +140,7 @@ async def test_the_next_term_begins_when_all_of_the_one_before_has_ended() -> No
 
 
 @virtual
-async def test_a_dispatcher_that_closes_answers_no_more_while_its_jobs_stop() -> None:
+async def test_a_closing_dispatcher_answers_no_calls_while_its_jobs_stop() -> None:
     """RUN-11"""
     async with new_world() as world:
         master = world.master()
@@ -158,7 +158,7 @@ async def test_a_dispatcher_that_closes_answers_no_more_while_its_jobs_stop() ->
 
 
 @virtual
-async def test_a_job_that_ends_when_another_leads_has_not_ended() -> None:
+async def test_an_end_that_comes_after_the_loss_of_leadership_does_not_count() -> None:
     """JMR-04"""
     async with new_world() as world:
         master = world.master()
@@ -178,7 +178,7 @@ async def test_a_job_that_ends_when_another_leads_has_not_ended() -> None:
 
 
 @virtual
-async def test_an_end_on_record_is_seen_while_the_master_of_the_job_takes_its_leave() -> None:
+async def test_an_end_on_record_is_visible_while_the_job_master_is_still_closing() -> None:
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -209,7 +209,7 @@ async def test_an_end_on_record_is_seen_while_the_master_of_the_job_takes_its_le
 
 
 @virtual
-async def test_a_master_that_breaks_after_the_end_is_on_record_is_not_started_again() -> None:
+async def test_a_job_master_that_breaks_after_the_end_is_on_record_is_not_restarted() -> None:
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -224,7 +224,7 @@ async def test_a_master_that_breaks_after_the_end_is_on_record_is_not_started_ag
 
 
 @virtual
-async def test_without_a_recorded_result_nothing_is_cleaned_up() -> None:
+async def test_nothing_is_cleaned_up_without_a_recorded_result() -> None:
     """CLEAN-05, STORE-13"""
     async with new_world() as world:
         master = world.master()
@@ -247,7 +247,7 @@ async def test_without_a_recorded_result_nothing_is_cleaned_up() -> None:
 
 
 @virtual
-async def test_a_result_that_cannot_be_marked_clean_is_left_for_the_next_leader(
+async def test_a_result_that_cannot_be_marked_clean_is_left_to_the_next_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """CLEAN-06, RUN-09"""
@@ -278,8 +278,8 @@ async def test_a_result_that_cannot_be_marked_clean_is_left_for_the_next_leader(
 
 
 @virtual
-async def test_a_job_that_is_only_to_be_cleaned_up_shows_its_recorded_end_at_once() -> None:
-    """CLEAN-15, CLEAN-07, CLEAN-14, JMR-02, DISP-13: its clean-up cannot go on meanwhile."""
+async def test_a_job_that_is_only_cleaned_up_shows_its_recorded_end_at_once() -> None:
+    """Its clean-up is stuck meanwhile (CLEAN-15, CLEAN-07, CLEAN-14, JMR-02, DISP-13)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -310,10 +310,8 @@ async def test_a_job_that_is_only_to_be_cleaned_up_shows_its_recorded_end_at_onc
 
 
 @virtual
-async def test_a_job_whose_end_was_not_recorded_before_the_stop_is_left_to_the_next_leader() -> (
-    None
-):
-    """CLEAN-04 as this design has it: outcome records let it decide the same."""
+async def test_a_job_without_a_recorded_end_is_left_to_the_next_leader() -> None:
+    """Outcome records let the next leader decide the same (CLEAN-04 as this design has it)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -346,7 +344,7 @@ async def test_every_job_is_listed_once_whether_live_or_ended() -> None:
 
 
 @virtual
-async def test_a_job_whose_master_is_not_there_yet_is_initializing_and_can_be_cancelled() -> None:
+async def test_a_job_without_a_master_is_initializing_and_can_be_cancelled() -> None:
     """JMR-08, JMR-09, JMR-10, DISP-05, DISP-07"""
     async with new_world() as world:
         master = world.master()
@@ -367,8 +365,8 @@ async def test_a_job_whose_master_is_not_there_yet_is_initializing_and_can_be_ca
 
 
 @virtual
-async def test_a_cancel_before_its_master_was_there_outlives_the_leader() -> None:
-    """JMR-09 as this design has it: once acknowledged, it is driven by every leader."""
+async def test_a_cancellation_before_the_job_master_exists_outlives_the_leader() -> None:
+    """Once acknowledged, every leader carries it out (JMR-09 as this design has it)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -383,7 +381,7 @@ async def test_a_cancel_before_its_master_was_there_outlives_the_leader() -> Non
 
 
 @virtual
-async def test_a_storage_that_fails_keeps_a_submission_from_being_acknowledged() -> None:
+async def test_a_submission_is_not_acknowledged_when_the_storage_fails() -> None:
     """DISP-01"""
     async with new_world() as world:
         master = world.master()

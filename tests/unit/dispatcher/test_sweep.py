@@ -1,4 +1,4 @@
-"""The sweep with real stores: it acts on complete records only, and never on what changed."""
+"""The sweep with real stores: it acts only on complete records and never on files that changed."""
 
 import random
 from collections.abc import AsyncIterator
@@ -80,8 +80,8 @@ async def world() -> AsyncIterator[World]:
     await coordinator.close()
 
 
-async def test_what_a_crashed_submission_left_goes_after_a_day(world: World) -> None:
-    """STORE-10, CLEAN-03, DISP-24 as this design has it: by age, of whatever job"""
+async def test_files_of_a_crashed_submission_are_removed_after_a_day(world: World) -> None:
+    """By age, whatever the job (STORE-10, CLEAN-03, DISP-24 as this design has it)."""
     graph = await world.accept()
     wanted = dict(world.storage.files)
     crashed = world.ids.job()
@@ -100,8 +100,8 @@ async def test_what_a_crashed_submission_left_goes_after_a_day(world: World) -> 
     assert world.storage.files == wanted
 
 
-async def test_a_leader_that_is_followed_by_another_removes_nothing(world: World) -> None:
-    """Design invariant 4: what it found belonged to nobody when it led."""
+async def test_a_leader_that_has_a_successor_removes_nothing(world: World) -> None:
+    """Its findings are outdated once another leader has begun (design invariant 4)."""
     await world.accept()
     crashed = world.ids.job()
     await world.storage.write(f"blobs/{crashed}/{BLOB}", b"")
@@ -112,8 +112,8 @@ async def test_a_leader_that_is_followed_by_another_removes_nothing(world: World
     assert f"blobs/{crashed}/{BLOB}" in world.storage.files
 
 
-async def test_a_leader_that_may_be_followed_by_another_removes_nothing(world: World) -> None:
-    """Between two deletes it may be frozen, and knows by its clock that it was."""
+async def test_a_leader_that_may_have_a_successor_removes_nothing(world: World) -> None:
+    """It may be frozen between two removals, and notices that by its clock."""
     await world.accept()
     kept = len(world.storage.files)
     crashed = world.ids.job()
@@ -132,7 +132,7 @@ async def test_a_leader_that_may_be_followed_by_another_removes_nothing(world: W
     assert len(world.storage.files) == kept + 2
 
 
-async def test_an_ended_job_keeps_its_details_and_loses_what_came_after_its_clean_up(
+async def test_an_ended_job_keeps_its_details_and_loses_files_written_after_its_clean_up(
     world: World,
 ) -> None:
     """STORE-19, CLEAN-13"""
@@ -183,7 +183,7 @@ async def test_a_job_that_cannot_be_loaded_keeps_all_its_files(world: World) -> 
     assert await world.sweep.sweep() == 1
 
 
-async def test_files_of_a_live_job_are_kept_whatever_the_records_say(world: World) -> None:
+async def test_files_of_a_live_job_are_kept_even_without_a_record(world: World) -> None:
     await world.accept()
     live = world.ids.job()
     await world.storage.write(f"blobs/{live}/{BLOB}", b"")
@@ -192,10 +192,10 @@ async def test_files_of_a_live_job_are_kept_whatever_the_records_say(world: Worl
     assert await world.sweep.sweep() == 0
 
 
-async def test_a_submission_that_comes_while_the_sweep_decides_loses_nothing(
+async def test_a_submission_during_a_sweep_loses_no_file(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An old file of a crashed submission, and the same job sent again at the worst moment."""
+    """An old file of a crashed submission, and the same job submitted again at the worst moment."""
     await world.accept()
     graph = await world.accept()
     await world.stores.graphs.remove(graph.job_id)

@@ -1,4 +1,4 @@
-"""Which files belong to nobody: never one that a record points to, never a young one (STORE-10)."""
+"""Which files are orphans: never one with a record, never a young one (STORE-10)."""
 
 from datetime import timedelta
 
@@ -62,7 +62,7 @@ def test_nothing_that_a_record_points_to_is_an_orphan(
 
 
 @given(files, known_jobs())
-def test_nothing_young_is_an_orphan_but_checkpoints_of_jobs_that_have_ended(
+def test_no_young_file_is_an_orphan_except_checkpoints_of_ended_jobs(
     files: dict[str, float], known: KnownJobs
 ) -> None:
     for path in find_orphans(files, known, now=NOW, max_age=AGE):
@@ -73,7 +73,7 @@ def test_nothing_young_is_an_orphan_but_checkpoints_of_jobs_that_have_ended(
 
 
 @given(files, known_jobs())
-def test_what_is_old_and_wanted_by_nobody_is_an_orphan(
+def test_an_old_file_to_which_no_record_points_is_an_orphan(
     files: dict[str, float], known: KnownJobs
 ) -> None:
     assume(known.jobs or known.results)
@@ -83,12 +83,12 @@ def test_what_is_old_and_wanted_by_nobody_is_an_orphan(
 
 
 @given(files)
-def test_records_that_know_no_job_prove_nothing(files: dict[str, float]) -> None:
-    """A store that was mistaken for an empty one must not cost what it points to."""
+def test_without_any_job_on_record_there_are_no_orphans(files: dict[str, float]) -> None:
+    """A cluster may have been pointed to a wrong, empty coordinator by mistake."""
     assert find_orphans(files, KnownJobs(jobs={}, results={}), now=NOW, max_age=AGE) == []
 
 
-def test_what_crashes_leave_is_an_orphan_and_what_is_not_ours_is_not() -> None:
+def test_leftovers_of_crashes_are_orphans_and_foreign_files_are_not() -> None:
     known = KnownJobs(
         jobs={A: f"jobs/{A}/graph/1.json"}, results={B: f"results/{B}/1.json"}, in_use=set()
     )
@@ -114,7 +114,7 @@ def test_what_crashes_leave_is_an_orphan_and_what_is_not_ours_is_not() -> None:
     assert find_orphans(files, known, now=NOW, max_age=AGE) == left
 
 
-def test_what_spark_writes_behind_the_clean_up_of_its_job_goes_with_the_next_sweep() -> None:
+def test_checkpoints_that_spark_writes_after_the_clean_up_are_removed_by_the_next_sweep() -> None:
     late = f"jobs/{B}/checkpoints/out/state/0/1/40.zip"
     ended = KnownJobs(jobs={}, results={B: f"results/{B}/1.json"})
     assert find_orphans({late: NOW}, ended, now=NOW, max_age=AGE) == [late]

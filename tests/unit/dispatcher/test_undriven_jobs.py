@@ -1,4 +1,4 @@
-"""For which attempts a leader vouches while nobody drives their job."""
+"""For which attempts a leader vouches while no job master drives their job."""
 
 import random
 
@@ -11,7 +11,7 @@ from stoker.testing.virtual_time import run_virtual
 ONE, TWO = JobId("1" * 32), JobId("2" * 32)
 
 
-def test_it_vouches_for_all_until_masters_begin_and_for_none_when_it_does_not_lead() -> None:
+def test_a_leader_vouches_for_all_jobs_until_job_masters_start_and_for_none_later() -> None:
     async def story() -> None:
         coordination = MemoryCoordination(session_timeout=4)
         session = coordination.session()

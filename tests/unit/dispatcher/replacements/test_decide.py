@@ -1,4 +1,4 @@
-"""The decisions of a replacement: whatever happens in whatever order, it comes to one end."""
+"""The pure decisions of a replacement: whatever happens, it ends with one version."""
 
 from dataclasses import dataclass, field, replace
 
@@ -66,7 +66,7 @@ def advanced(at: Replacement, world: Observation, order: str = ORDER) -> Replace
     return step.plan
 
 
-def test_a_job_that_runs_is_asked_to_stop_once():
+def test_a_running_job_is_stopped_once():
     at = plan()
     assert decide(at, Observation(old=RUNS), ORDER) == StopOldVersion()
     assert decide(at, Observation(old=RUNS, stop=StopProgress()), ORDER) == WaitForChange()
@@ -75,12 +75,12 @@ def test_a_job_that_runs_is_asked_to_stop_once():
     )
 
 
-def test_the_order_of_a_leader_before_is_replaced_when_it_has_come_to_nothing():
+def test_a_stop_of_an_earlier_leader_that_came_to_nothing_is_repeated_under_a_fresh_order():
     following = advanced(plan(), Observation(old=RUNS), order="fresh")
     assert (following.phase, following.order) == (ReplacementPhase.STOPPING, "fresh")
 
 
-def test_a_stop_that_the_leader_before_completed_counts():
+def test_a_stop_that_an_earlier_leader_completed_counts():
     at = plan()
     on_its_way = replace(RUNS, stopped_at=at.stop_path)
     assert decide(at, Observation(old=on_its_way), "fresh") == WaitForChange()
@@ -89,7 +89,7 @@ def test_a_stop_that_the_leader_before_completed_counts():
     assert following.savepoint == "/saved/savepoint-aaaaaa-0123456789ab"
 
 
-def test_a_job_that_somebody_else_stopped_or_cancelled_is_not_brought_back():
+def test_a_job_that_somebody_else_stopped_or_cancelled_is_not_started_again():
     for old in (
         JobSnapshot(status=JobStatus.FINISHED, stopped_at="/saved/savepoint-aaaaaa-other"),
         JobSnapshot(status=JobStatus.CANCELED),
@@ -98,7 +98,7 @@ def test_a_job_that_somebody_else_stopped_or_cancelled_is_not_brought_back():
         assert advanced(plan(), Observation(old=old)).phase is ReplacementPhase.FAILED
 
 
-def test_a_stop_that_fails_leaves_the_job_as_it_is():
+def test_a_failed_stop_leaves_the_job_unchanged():
     world = Observation(old=RUNS, stop=StopProgress(is_done=True, failure="no boundary"))
     following = advanced(plan(), world)
     assert following.phase is ReplacementPhase.FAILED
@@ -106,7 +106,7 @@ def test_a_stop_that_fails_leaves_the_job_as_it_is():
     assert "no boundary" in following.reason
 
 
-def test_a_new_version_that_never_runs_is_given_up_with_what_it_waits_for():
+def test_a_new_version_that_never_runs_is_given_up_with_its_wait_reason():
     waits = JobSnapshot(status=JobStatus.CREATED, waiting="needs 2 slots, 1 free")
     at = plan(ReplacementPhase.WATCHING)
     assert (
@@ -118,7 +118,7 @@ def test_a_new_version_that_never_runs_is_given_up_with_what_it_waits_for():
     assert "needs 2 slots, 1 free" in following.reason
 
 
-def test_the_old_version_goes_on_from_what_the_new_one_has_committed():
+def test_the_old_version_continues_from_the_last_commit_of_the_new_one():
     at = plan(ReplacementPhase.ENDING, savepoint="/s")
     assert decide(at, Observation(new=RUNS), ORDER) == CancelNewVersion()
     ended = JobSnapshot(status=JobStatus.CANCELED, retained="/retained")
@@ -126,7 +126,7 @@ def test_the_old_version_goes_on_from_what_the_new_one_has_committed():
     assert advanced(at, Observation(new=replace(ended, retained=None))).origin is None
 
 
-def test_a_rescale_divides_the_state_in_between():
+def test_a_rescale_repartitions_the_state_between_stop_and_start():
     at = plan(kind=ReplacementKind.RESCALE, partitions=4)
     at = advanced(at, Observation(old=stopped(at)))
     assert decide(at, Observation(), ORDER) == Repartition()
@@ -141,7 +141,7 @@ def test_a_rescale_divides_the_state_in_between():
     assert advanced(repartitioned, Observation(refusal="no")).origin is None
 
 
-def test_what_is_seen_of_a_job_is_its_first_failure_and_its_own_stop():
+def test_a_snapshot_has_the_first_failure_and_the_stop_savepoint_of_the_job():
     failures = tuple(
         FailureRecord(failure=Failure(error="Bad", message=text), at=1)
         for text in ("later", "first\nof several lines")
@@ -255,7 +255,7 @@ class Story:
     old_is_refused=st.booleans(),
     deaths=st.sets(st.integers(0, 30), max_size=8),
 )
-def test_every_story_ends_with_one_version_that_runs_or_says_where_its_savepoint_is(
+def test_every_replacement_ends_with_one_running_version_or_names_its_savepoint(
     kind: ReplacementKind,
     stop_fails: bool,
     divides: bool,

@@ -1,4 +1,4 @@
-"""How a cluster ends for good, decided without a clock (DISP-16, DISP-17)."""
+"""The pure plan of a cluster shutdown (DISP-16, DISP-17)."""
 
 import math
 
@@ -24,12 +24,12 @@ ONE, TWO = JobId("1" * 32), JobId("2" * 32)
 PATIENCE = 10.0
 
 
-def test_a_cluster_with_nothing_left_is_over_at_once() -> None:
+def test_a_cluster_without_work_ends_at_once() -> None:
     """DISP-16"""
     assert ShutdownPlan(0, PATIENCE).next_step(RemainingWork(), 0) == ShutdownComplete()
 
 
-def test_savepoints_are_waited_for_before_anything_is_cancelled() -> None:
+def test_nothing_is_cancelled_before_savepoints_have_finished() -> None:
     ending = ShutdownPlan(0, PATIENCE)
     busy = RemainingWork(savepoints=1, running=frozenset({ONE}))
     assert ending.next_step(busy, 1) == WaitUntil(10)
@@ -40,14 +40,14 @@ def test_savepoints_are_waited_for_before_anything_is_cancelled() -> None:
     assert ending.next_step(later, 6) == WaitUntil(15), "jobs have their own time from then on"
 
 
-def test_a_savepoint_that_takes_too_long_does_not_hold_up_the_end() -> None:
+def test_a_slow_savepoint_does_not_hold_up_the_shutdown_beyond_the_timeout() -> None:
     ending = ShutdownPlan(0, PATIENCE)
     busy = RemainingWork(savepoints=1, running=frozenset({ONE}))
     assert ending.next_step(busy, 0) == WaitUntil(10)
     assert ending.next_step(busy, 10) == CancelJobs(frozenset({ONE}))
 
 
-def test_it_is_over_only_after_the_end_and_the_clean_up_of_all_jobs() -> None:
+def test_the_shutdown_completes_after_the_end_and_clean_up_of_all_jobs() -> None:
     """DISP-17"""
     ending = ShutdownPlan(0, PATIENCE)
     assert isinstance(ending.next_step(RemainingWork(ending=frozenset({ONE})), 0), WaitUntil)
@@ -57,7 +57,7 @@ def test_it_is_over_only_after_the_end_and_the_clean_up_of_all_jobs() -> None:
     assert ending.next_step(RemainingWork(), 4) == ShutdownComplete()
 
 
-def test_a_job_that_comes_late_is_cancelled_too() -> None:
+def test_a_job_that_arrives_during_the_shutdown_is_cancelled_too() -> None:
     ending = ShutdownPlan(0, PATIENCE)
     assert isinstance(ending.next_step(RemainingWork(ending=frozenset({ONE})), 0), WaitUntil)
     late = RemainingWork(running=frozenset({TWO}), ending=frozenset({ONE}))
@@ -65,7 +65,7 @@ def test_a_job_that_comes_late_is_cancelled_too() -> None:
     assert ending.next_step(late, 11) == ShutdownComplete(frozenset({ONE, TWO}))
 
 
-def test_a_job_that_stops_with_its_savepoint_is_cancelled_only_when_time_is_over() -> None:
+def test_a_job_that_stops_with_a_savepoint_is_cancelled_only_after_the_timeout() -> None:
     ending = ShutdownPlan(0, PATIENCE)
     stopping = RemainingWork(stopping=frozenset({ONE}))
     assert ending.next_step(stopping, 0) == WaitUntil(10)
@@ -89,7 +89,7 @@ worlds = st.builds(
 @given(
     moments=st.lists(st.tuples(st.floats(0, 30, allow_nan=False), worlds), min_size=1, max_size=40)
 )
-def test_whatever_happens_it_ends_in_time_and_has_asked_every_job_before(
+def test_every_shutdown_ends_in_time_and_has_cancelled_every_job(
     moments: list[tuple[float, RemainingWork]],
 ) -> None:
     ending = ShutdownPlan(0, PATIENCE)
@@ -116,7 +116,7 @@ def test_whatever_happens_it_ends_in_time_and_has_asked_every_job_before(
                 return
 
 
-def test_two_patiences_are_the_longest_that_it_takes() -> None:
+def test_a_shutdown_takes_at_most_two_timeouts() -> None:
     ending, now, steps = ShutdownPlan(0, PATIENCE), 0.0, 0
     stuck = RemainingWork(savepoints=1, submissions=1, running=frozenset({ONE}))
     while not isinstance(step := ending.next_step(stuck, now), ShutdownComplete):
@@ -146,7 +146,7 @@ LATE = FORGOTTEN_AFTER_MILLIS + 2 * 1000 + 1
         (record(ShutdownStage.ENDING, at=LATE), True, 0, RecordedShutdown.COMPLETE),
     ],
 )
-def test_what_a_new_leader_does_about_a_shutdown_on_record(
+def test_a_new_leader_decides_about_a_shutdown_on_record(
     found: ShutdownRecord | None, concerns_us: bool, now: int, expected: RecordedShutdown
 ) -> None:
     """RUN-05, RUN-06"""
