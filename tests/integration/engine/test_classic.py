@@ -83,7 +83,7 @@ class Launched:
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(300):
             while not condition():
-                assert not self.running.following.done(), self.log("stderr")
+                assert not self.running.completion.done(), self.log("stderr")
                 await asyncio.sleep(0.05)
 
 

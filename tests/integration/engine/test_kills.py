@@ -87,7 +87,7 @@ def endless_stage(begun: Path) -> JobGraph:
 
 async def has_begun(launched: Launched, begun: Path) -> None:
     def look() -> bool:
-        assert not launched.running.following.done(), launched.running.following.result()
+        assert not launched.running.completion.done(), launched.running.completion.result()
         return begun.exists()
 
     await until(look)

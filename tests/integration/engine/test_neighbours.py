@@ -156,7 +156,7 @@ async def test_a_small_task_does_not_wait_for_a_huge_one(bench: Bench, tmp_path:
     async with asyncio.timeout(PATIENCE):
         outcome = await bench.run(build_graph(small, TO_NOWHERE))
     assert outcome.state is ExecutionState.FINISHED, outcome.failure
-    assert not large.running.following.done()
+    assert not large.running.completion.done()
     await cancel_within_ten_seconds(large)
 
 

@@ -60,7 +60,7 @@ async def test_an_old_server_is_replaced_and_ends_with_its_last_task(
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
     await until(lambda: short_lived.description["server-pid"] not in (old, ""))
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
-    assert not launched.running.following.done()
+    assert not launched.running.completion.done()
     assert not is_gone(int(old))
     go_on.touch()
     outcome = await launched.running.outcome()

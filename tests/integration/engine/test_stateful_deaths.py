@@ -43,7 +43,7 @@ class Stream:
 
     @property
     def _is_over(self) -> bool:
-        return self._launched is not None and self._launched.running.following.done()
+        return self._launched is not None and self._launched.running.completion.done()
 
     async def running(self) -> Launched:
         """The attempt that runs, the next one when the last has failed."""

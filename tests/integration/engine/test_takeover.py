@@ -64,7 +64,7 @@ async def test_a_stream_whose_runners_die_again_and_again_fails_in_the_end(
 ) -> None:
     launched = await running_stream(bench, tmp_path / "out")
     killed: set[int] = set()
-    while not launched.running.following.done():
+    while not launched.running.completion.done():
         try:
             runner = runner_of(engine, launched)
         except LookupError:
@@ -72,7 +72,7 @@ async def test_a_stream_whose_runners_die_again_and_again_fails_in_the_end(
         if runner is not None and runner not in killed:
             killed.add(runner)
             os.kill(runner, signal.SIGKILL)
-        await until(lambda: launched.running.following.done() or has_runner(engine, launched))
+        await until(lambda: launched.running.completion.done() or has_runner(engine, launched))
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.FAILED
     assert outcome.failure is not None

@@ -119,7 +119,7 @@ class ClassicEngine:
             wall_clock=self._wall_clock,
         )
         self._tasks.add(running)
-        running.following.add_done_callback(lambda _: self._tasks.discard(running))
+        running.completion.add_done_callback(lambda _: self._tasks.discard(running))
         return running
 
     async def close(self) -> None:

@@ -59,10 +59,10 @@ class ClassicTask:
         self._cancel_asked = False
         self._progress = Progress()
         self._preparing = asyncio.create_task(self._prepare(), name=f"prepare-{task.attempt}")
-        self.following = asyncio.create_task(self._follow(), name=f"attempt-{task.attempt}")
+        self.completion = asyncio.create_task(self._follow(), name=f"attempt-{task.attempt}")
 
     async def outcome(self) -> AttemptOutcome:
-        return await asyncio.shield(self.following)
+        return await asyncio.shield(self.completion)
 
     def renew_lease(self, until: float) -> None:
         self._lease = self._lease.renewed(until)
