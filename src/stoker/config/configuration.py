@@ -1,7 +1,6 @@
 """The configuration of a process: the value of every option, and where it was set."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -9,22 +8,11 @@ from typing import Any, TypeVar
 from stoker.config.tree import Option, OptionTree
 from stoker.config.values import format_value
 from stoker.core.errors import InvalidOption
+from stoker.security.redaction import MASK, is_secret
 
 T = TypeVar("T")
 
 DEFAULT_ORIGIN = "default"
-MASK = "******"
-
-_SECRET_NAME = re.compile(
-    r"(?i:password|passwd|secret|token|credential|accesskey)"
-    r"|(?:^|[^A-Za-z])(?i:keys?)(?:$|[^A-Za-z])"
-    r"|[a-z]Key(?:$|[^a-z])"
-)
-
-
-def looks_secret(name: str) -> bool:
-    """Whether a value of this name should not be printed."""
-    return _SECRET_NAME.search(name) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +55,7 @@ class Configuration:
             option.key: _shown(option, self._value(option)) for option in self.tree.by_key.values()
         }
         for key, text in self.spark.items():
-            texts[key] = MASK if looks_secret(key) else text
+            texts[key] = MASK if is_secret(key) else text
         return dict(sorted(texts.items()))
 
     def as_file_text(self) -> str:
@@ -82,8 +70,8 @@ class Configuration:
 def _shown(option: Option, value: Any) -> str:
     if value is None or value == "":
         return format_value(value)
-    if option.secret or looks_secret(option.key):
+    if option.secret or is_secret(option.key):
         return MASK
     if isinstance(value, dict):
-        value = {name: MASK if looks_secret(name) else text for name, text in value.items()}
+        value = {name: MASK if is_secret(name) else text for name, text in value.items()}
     return format_value(value)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stoker.config.configuration import MASK, Configuration, looks_secret
+from stoker.config.configuration import Configuration
 from stoker.config.sources import (
     Setting,
     find_file,
@@ -19,6 +19,7 @@ from stoker.config.tree import OptionTree
 from stoker.config.values import allowed, parse
 from stoker.core.errors import InvalidOption
 from stoker.core.faults import suggestion
+from stoker.security.redaction import MASK, is_secret
 
 SPARK_PREFIX = "spark."
 
@@ -94,7 +95,7 @@ def _typed(tree: OptionTree, setting: Setting) -> Any:
     try:
         return parse(option.type, setting.raw)
     except (ValueError, OverflowError) as error:
-        shown = MASK if option.secret or looks_secret(option.key) else repr(setting.raw)
+        shown = MASK if option.secret or is_secret(option.key) else repr(setting.raw)
         raise InvalidOption(
             f"{setting.place}: {shown} is not a value for {setting.key}; "
             f"write {allowed(option.type)}",

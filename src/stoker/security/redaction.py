@@ -1,4 +1,9 @@
-"""Hiding what must not be shown."""
+"""Redaction of secrets in answers, logs and printed configuration.
+
+A setting is secret by its name; there is one rule for it, so that no value is shown in one place
+and hidden in another. Errors may quote a secret value, so the values of names that are surely secret
+are looked for in texts, too.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,9 +14,13 @@ from stoker.core.results import Failure, FailureRecord, JobDetails
 
 MASK = "******"
 
-_SECRET_WORDS = ("password", "secret", "token", "key", "credential")
-_SURELY = re.compile(r"(?i)passw|pwd|secret|token|credential|(?:access|api|private|account).?key")
-"""Names whose values are looked for in texts; a sort-key may be any word of an error."""
+_SURELY_SECRET = re.compile(
+    r"(?i)pass(?:w|phrase)|pwd|secret|token|credential"
+    r"|(?:access|account|api|encryption|private|shared|signing|ssh).?key"
+)
+"""Names whose values are looked for in texts. The value of a sort-key may be any word of an error."""
+_KEY = re.compile(r"(?:^|[^A-Za-z])(?i:keys?)(?:$|[^A-Za-z])|[a-z]Keys?(?:$|[^a-z])")
+"""The word key: not a part of another one, such as monkey or keywords."""
 _SHORTEST = 4
 """A value of fewer letters is found in any text, and would make it unreadable."""
 _IN_URL = re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]+(?=@)")
@@ -20,9 +29,9 @@ _IN_TEXT = re.compile(
 )
 
 
-def is_secret(key: str) -> bool:
-    lowered = key.lower()
-    return any(word in lowered for word in _SECRET_WORDS)
+def is_secret(name: str) -> bool:
+    """Whether the value of a setting with this name is never shown."""
+    return _SURELY_SECRET.search(name) is not None or _KEY.search(name) is not None
 
 
 def masked(settings: Mapping[str, str]) -> dict[str, str]:
@@ -33,12 +42,12 @@ def masked(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_credentials(text: str) -> str:
-    """Without what stands for a user in a URL, and without `password=…`."""
+    """The text with users and passwords in URLs, and values like `password=…`, masked."""
     return _IN_TEXT.sub(rf"\1{MASK}", _IN_URL.sub(MASK, text))
 
 
 def without_secrets(job: JobDetails) -> JobDetails:
-    """The job as it may be shown; an error may quote what it was given."""
+    """The job as it may be shown."""
     values = secret_values(job.configuration | job.parameters)
     return msgspec.structs.replace(
         job,
@@ -55,7 +64,9 @@ def without_secrets(job: JobDetails) -> JobDetails:
 def secret_values(settings: Mapping[str, str]) -> list[str]:
     """The longest first: one may be a part of another."""
     found = {
-        value for key, value in settings.items() if _SURELY.search(key) and len(value) >= _SHORTEST
+        value
+        for key, value in settings.items()
+        if _SURELY_SECRET.search(key) and len(value) >= _SHORTEST
     }
     return sorted(found, key=len, reverse=True)
 

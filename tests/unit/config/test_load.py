@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from stoker.config.configuration import MASK, Configuration, looks_secret
+from stoker.config.configuration import Configuration
 from stoker.config.load import load
 from stoker.config.options import ALL
 from stoker.config.tree import OptionTree
 from stoker.core.errors import InvalidOption
 from stoker.core.options import ByteSize, option
 from stoker.heartbeat.options import HeartbeatOptions
+from stoker.security.redaction import MASK
 
 
 class Paint(StrEnum):
@@ -258,22 +259,6 @@ def test_a_wrong_secret_is_not_quoted_in_the_error(folder: Path, home: Path) -> 
             home=home,
         )
     assert "hunter2" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "secret"),
-    [
-        ("db.password", True),
-        ("fs.s3a.access.key", True),
-        ("auth.token", True),
-        ("awsAccessKey", True),
-        ("privateKey", True),
-        ("spark.sql.keywords", False),
-        ("monkey.count", False),
-    ],
-)
-def test_a_setting_is_secret_by_its_name(name: str, secret: bool) -> None:
-    assert looks_secret(name) is secret
 
 
 def test_another_process_reads_the_same_configuration_from_the_file_text(loaded: Loader) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from stoker.core.results import Failure, FailureRecord
 from stoker.security.redaction import (
     MASK,
+    is_secret,
     masked,
     secret_values,
     shown_failure,
@@ -75,6 +76,28 @@ async def test_what_is_hidden_is_hidden_and_the_rest_is_there(master: Master) ->
     trace = told["entries"][0]["stacktrace"]
     assert f"jdbc:postgresql://{MASK}@db/x?password={MASK}&ssl=true" in trace
     assert SECRET not in events.text
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("db.password", True),
+        ("fs.s3a.access.key", True),
+        ("auth.token", True),
+        ("awsAccessKey", True),
+        ("privateKey", True),
+        ("spark.sql.keywords", False),
+        ("monkey.count", False),
+        ("monkey-island", False),
+        ("sort-key", True),
+        ("apikey", True),
+        ("AWS_ACCESS_KEY_ID", True),
+        ("ssh.passphrase", True),
+        ("key", True),
+    ],
+)
+def test_names_tell_what_is_secret(name: str, secret: bool) -> None:
+    assert is_secret(name) is secret
 
 
 @pytest.mark.parametrize(
