@@ -117,6 +117,14 @@ async def test_local_files_go_up_and_come_down(storage: Storage, tmp_path: Path)
     assert await storage.size("blobs/x") == 300_000
 
 
+async def test_a_local_file_can_be_given_away(storage: Storage, tmp_path: Path):
+    for content in (b"x" * 300_000, b"y"):
+        source = tmp_path / "source"
+        source.write_bytes(content)
+        await storage.adopt(source, "blobs/deep/x")
+        assert await storage.read("blobs/deep/x") == content
+
+
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../up", "a/../b", "a//b", "a/", "a/./b"])
 async def test_a_path_that_leaves_the_storage_is_refused(storage: Storage, path: str):
     with pytest.raises(InvalidInput):

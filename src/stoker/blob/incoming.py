@@ -59,14 +59,18 @@ async def _receive(
     async for chunk in chunks:
         size += len(chunk)
         if size > limit:
-            raise TooLarge(
-                f"{what} is larger than the {limit} bytes that blob.upload.size-limit allows; "
-                "make it smaller, put it where the job can read it, or raise the limit",
-                limit=limit,
-            )
+            raise too_large(what, limit)
         await _write(path, partial(append, chunk), off_loop)
     await _write(path, file.close, off_loop)
     return Received(path=path, sha256=digest.hexdigest(), size=size)
+
+
+def too_large(what: str, limit: int) -> TooLarge:
+    return TooLarge(
+        f"{what} is larger than the {limit} bytes that blob.upload.size-limit allows; "
+        "make it smaller, put it where the job can read it, or raise the limit",
+        limit=limit,
+    )
 
 
 async def _write(path: Path, work: Callable[[], None], off_loop: OffLoop) -> None:

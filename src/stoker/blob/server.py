@@ -14,7 +14,7 @@ from stoker.blob.content import (
     remove_files_below,
     temporary_folder,
 )
-from stoker.blob.incoming import received
+from stoker.blob.incoming import received, too_large
 from stoker.blob.keys import blob_key, described, folder_of, path_of
 from stoker.blob.options import BlobOptions
 from stoker.core.errors import BlobNotFound, CorruptContent, NotFound, StartupFailed
@@ -89,6 +89,17 @@ class BlobServer:
     ) -> BlobKey:
         """As `put`, from a local file, which stays."""
         return await self.put(job_id, self._chunks_of(source), sha256=sha256, name=name)
+
+    async def adopt(
+        self, job_id: JobId, source: Path, *, sha256: str, size: int, name: str = ""
+    ) -> BlobKey:
+        """As `put`, with a local file that the caller has received and hashed and gives away."""
+        key = blob_key(sha256)
+        limit = self._options.upload_size_limit
+        if size > limit:
+            raise too_large(described(job_id, key, name), limit)
+        await self._storage.adopt(source, path_of(job_id, key))
+        return key
 
     @asynccontextmanager
     async def opened(self, job_id: JobId, key: BlobKey, *, name: str = "") -> AsyncIterator[Path]:

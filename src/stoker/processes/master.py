@@ -4,9 +4,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
 from stoker import __version__
@@ -17,14 +15,12 @@ from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ClusterOptions, MasterOptions, ProcessOptions
-from stoker.core.errors import NoLeader
-from stoker.core.ids import BlobKey, Ids, JobId, ResourceId
+from stoker.core.ids import Ids, ResourceId
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
-from stoker.gateways.dispatcher import DISPATCHER, DispatcherGateway
+from stoker.gateways.dispatcher import DISPATCHER
 from stoker.gateways.inspection import INSPECTION
 from stoker.gateways.leases import LeaseOptions
 from stoker.ha.coordinator import Coordinator
-from stoker.ha.publication import LeaderAddress
 from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
@@ -55,6 +51,7 @@ from stoker.processes.shutdown import (
 from stoker.processes.uncaught import uncaught_errors
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.app import build_app
+from stoker.rest.dispatcher_finder import DispatcherFinder
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
 from stoker.rest.programs.sweep import keep_swept
@@ -63,7 +60,6 @@ from stoker.rest.server import serving
 from stoker.rest.services import RestServices
 from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.options import RpcOptions
-from stoker.rpc.service import RpcService
 from stoker.savepoints.options import SavepointOptions
 from stoker.security.material import rest_material
 from stoker.security.options import RestSecurityOptions
@@ -80,40 +76,6 @@ class RunningMaster:
     rest_url: str
     rpc_address: str
     shutdowns: ShutdownFollower
-
-
-class DispatcherFinder:
-    """The gateway to the leading dispatcher, kept for as long as it leads."""
-
-    def __init__(self, rpc: RpcService, retrieval: LeaderRetrieval, *, timeout: timedelta) -> None:
-        self._rpc = rpc
-        self._retrieval = retrieval
-        self._timeout = timeout
-        self._known: tuple[LeaderAddress, DispatcherGateway] | None = None
-
-    async def __call__(self) -> DispatcherGateway:
-        leader = self._retrieval.leader
-        if leader is None:
-            raise NoLeader("no dispatcher leads at the moment; try again shortly")
-        if self._known is None or self._known[0] != leader:
-            gateway = await self._rpc.connect(
-                leader.address, DispatcherGateway, token=leader.token, timeout=self._timeout
-            )
-            self._known = (leader, gateway)
-        return self._known[1]
-
-
-@dataclass(frozen=True)
-class UploadedBlobs:
-    """The blob server as the REST server sees it: files that are already on this disk."""
-
-    server: BlobServer
-
-    async def put(self, job_id: JobId, sha256: str, size: int, local_path: Path) -> BlobKey:
-        return await self.server.put_file(job_id, local_path, sha256=sha256)
-
-    async def delete_job(self, job_id: JobId) -> None:
-        await self.server.delete_job(job_id)
 
 
 async def run_master(configuration: Configuration, announce: Announce = announce_to_nobody) -> int:
@@ -236,7 +198,7 @@ async def _rest(
     app = build_app(
         RestServices(
             dispatcher=DispatcherFinder(services.rpc, dispatcher, timeout=patience),
-            blobs=UploadedBlobs(services.blobs),
+            blobs=services.blobs,
             leads=leads,
             leader_url=leader_url,
             options=options,

@@ -25,10 +25,17 @@ FindProcess = Callable[[str], Awaitable[InspectionGateway]]
 
 
 class JobBlobs(Protocol):
-    """Where the files of a submitted job go."""
+    """Where the files of a submitted job go: the part of the BlobServer that is needed here.
 
-    async def put(self, job_id: JobId, sha256: str, size: int, local_path: Path) -> BlobKey:
-        """Durable when this returns; the same content again is harmless."""
+    A file is durable when the call returns; the same content again is harmless.
+    """
+
+    async def adopt(self, job_id: JobId, source: Path, *, sha256: str, size: int) -> BlobKey:
+        """Takes a file over that was hashed when it was received; it may be gone afterwards."""
+        ...
+
+    async def put_file(self, job_id: JobId, source: Path, *, sha256: str) -> BlobKey:
+        """Copies a file of another process, whose hash is checked."""
         ...
 
     async def delete_job(self, job_id: JobId) -> None:

@@ -1,8 +1,8 @@
 """Redaction of secrets in answers, logs and printed configuration.
 
 A setting is secret by its name; there is one rule for it, so that no value is shown in one place
-and hidden in another. Errors may quote a secret value, so the values of names that are surely secret
-are looked for in texts, too.
+and hidden in another. Errors may quote a secret value, so the values of names that are surely
+secret are looked for in texts, too.
 """
 
 import re
@@ -18,7 +18,7 @@ _SURELY_SECRET = re.compile(
     r"(?i)pass(?:w|phrase)|pwd|secret|token|credential"
     r"|(?:access|account|api|encryption|private|shared|signing|ssh).?key"
 )
-"""Names whose values are looked for in texts. The value of a sort-key may be any word of an error."""
+"""Names whose values are looked for in texts; a sort-key may be any word of an error."""
 _KEY = re.compile(r"(?:^|[^A-Za-z])(?i:keys?)(?:$|[^A-Za-z])|[a-z]Keys?(?:$|[^a-z])")
 """The word key: not a part of another one, such as monkey or keywords."""
 _SHORTEST = 4

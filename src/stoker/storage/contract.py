@@ -60,6 +60,10 @@ class Storage(Protocol):
         """As `write`, from a local file, without holding it in memory."""
         ...
 
+    async def adopt(self, source: Path, path: str) -> None:
+        """As `upload`; the source may be gone afterwards, since a rename saves the copy."""
+        ...
+
     async def download(self, path: str, target: Path) -> None:
         """The local file has the content, whole or not at all; NotFound as with `read`."""
         ...

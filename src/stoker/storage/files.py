@@ -107,6 +107,15 @@ class FileStorage:
 
         await self._do("write", path, lambda: self._replace(target, _copying(source)))
 
+    async def adopt(self, source: Path, path: str) -> None:
+        target = self._target(path)
+
+        def adopt() -> None:
+            if not _move(source, target, self._make_folder):
+                self._replace(target, _copying(source))
+
+        await self._do("write", path, adopt)
+
     async def download(self, path: str, target: Path) -> None:
         stored = self._target(path)
 
@@ -250,6 +259,29 @@ def _write(target: Path, fill: Fill, make_folder: MakeFolder, name_it: NameIt) -
     # From the inside out: what is written for the first of them mostly is for all.
     for folder in (target.parent, *entered):
         _sync_folder(folder)
+
+
+def _move(source: Path, target: Path, make_folder: MakeFolder) -> bool:
+    """As durable as `_write`; False, and nothing done, across file systems."""
+    with source.open("rb") as file:
+        os.fsync(file.fileno())
+    entered: dict[Path, None] = {}
+    for attempt in range(20):
+        try:
+            os.replace(source, target)
+            break
+        except FileNotFoundError:
+            # The folder is absent, or a deletion dropped it just after it was made.
+            if attempt == 19:
+                raise
+            entered |= dict.fromkeys(make_folder(target.parent))
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            return False
+    for folder in (target.parent, *entered):
+        _sync_folder(folder)
+    return True
 
 
 def _open_new(

@@ -79,6 +79,9 @@ class MemoryStorage:
         await self._turn("upload", checked_path(path))
         self._put(path, source.read_bytes())  # noqa: ASYNC240 - no threads in a simulation
 
+    async def adopt(self, source: Path, path: str) -> None:
+        await self.upload(source, path)
+
     async def download(self, path: str, target: Path) -> None:
         await self._turn("download", checked_path(path))
         target.write_bytes(self._content(path))  # noqa: ASYNC240 - no threads in a simulation

@@ -101,6 +101,9 @@ class FsspecStorage:
         target = self._target(path)
         await self._do("write", path, lambda: self._filesystem.put_file(str(source), target))
 
+    async def adopt(self, source: Path, path: str) -> None:
+        await self.upload(source, path)
+
     async def download(self, path: str, target: Path) -> None:
         stored = self._target(path)
         unfinished = target.with_name(f".{target.name}.unfinished")

@@ -418,11 +418,16 @@ class BlobsInMemory:
         self.content: dict[tuple[JobId, str], bytes] = {}
         self.refusal: Exception | None = None
 
-    async def put(self, job_id: JobId, sha256: str, size: int, local_path: Path) -> BlobKey:
+    async def adopt(self, job_id: JobId, source: Path, *, sha256: str, size: int) -> BlobKey:
+        assert source.stat().st_size == size  # noqa: ASYNC240
+        key = await self.put_file(job_id, source, sha256=sha256)
+        source.unlink()  # noqa: ASYNC240
+        return key
+
+    async def put_file(self, job_id: JobId, source: Path, *, sha256: str) -> BlobKey:
         if self.refusal is not None:
             raise self.refusal
-        content = local_path.read_bytes()  # noqa: ASYNC240
-        assert len(content) == size
+        content = source.read_bytes()  # noqa: ASYNC240
         self.content[job_id, sha256] = content
         return BlobKey(f"{job_id}/{sha256}")
 

@@ -196,6 +196,17 @@ async def test_a_file_of_this_machine_can_be_put(
     assert source.exists()
 
 
+async def test_a_received_file_is_adopted_under_its_hash(
+    server: BlobServer, job: JobId, upload: Uploads, tmp_path: Path
+) -> None:
+    source = tmp_path / "received"
+    source.write_bytes(b"content")
+    sha256 = upload(b"content").sha256
+    key = await server.adopt(job, source, sha256=sha256, size=7)
+    assert key == sha256
+    assert await server.read(job, key) == b"content"
+
+
 async def test_the_end_of_a_job_removes_its_artifacts_and_no_others(
     server: BlobServer, job: JobId, other_job: JobId, upload: Uploads, storage: MemoryStorage
 ) -> None:

@@ -157,7 +157,7 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
         stored = []
         for artifact in found.graph.artifacts:
             path = found.files[artifact.sha256]
-            key = await services.blobs.put(found.graph.job_id, artifact.sha256, artifact.size, path)
+            key = await services.blobs.put_file(found.graph.job_id, path, sha256=artifact.sha256)
             stored.append(msgspec.structs.replace(artifact, key=key))
         graph = msgspec.structs.replace(
             found.graph, artifacts=tuple(stored), restore=arguments.restore

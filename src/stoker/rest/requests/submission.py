@@ -17,7 +17,7 @@ from stoker.core.errors import (
     StokerError,
 )
 from stoker.core.graph import GRAPH_VERSION, JobGraph
-from stoker.core.ids import is_hex_id
+from stoker.core.ids import BlobKey, is_hex_id
 from stoker.core.values import decode_json
 from stoker.gateways.dispatcher import DispatcherGateway, Submitted
 from stoker.rest.http.asgi import Request
@@ -97,10 +97,14 @@ def decode_graph(content: bytes, idempotency_key: str | None) -> JobGraph:
 
 
 async def store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobGraph:
+    keys: dict[str, BlobKey] = {}
     stored = []
     for artifact, file in match_artifacts(graph, upload.files):
-        key = await blobs.put(graph.job_id, file.sha256, file.size, file.path)
-        stored.append(msgspec.structs.replace(artifact, key=key))
+        if file.sha256 not in keys:
+            keys[file.sha256] = await blobs.adopt(
+                graph.job_id, file.path, sha256=file.sha256, size=file.size
+            )
+        stored.append(msgspec.structs.replace(artifact, key=keys[file.sha256]))
     return msgspec.structs.replace(graph, artifacts=tuple(stored))
 
 
