@@ -8,6 +8,7 @@ import click
 
 from stoker.cli.output import FAILED, INTERRUPTED, USAGE
 from stoker.core.errors import InvalidJobGraph, InvalidOption, StokerError
+from stoker.core.extras import remedy_for
 
 DEBUG = "STOKER_DEBUG"
 
@@ -32,6 +33,11 @@ def report(error: BaseException) -> int:
             return FAILED
         case OSError():
             click.echo(f"Error: {error.strerror or error}{_file_of(error)}", err=True)
+            return FAILED
+        case ImportError() if (remedy := remedy_for(error)) is not None:
+            click.echo(
+                f"Error: this needs {error.name}, which is not installed: {remedy}", err=True
+            )
             return FAILED
         case _:
             click.echo(

@@ -9,6 +9,7 @@ import msgspec
 
 from stoker.core.checks.validation import faults_of, job_type_of
 from stoker.core.errors import InvalidJobGraph
+from stoker.core.extras import remedy_for
 from stoker.core.faults import Fault
 from stoker.core.graph import (
     Environment,
@@ -37,6 +38,7 @@ from stoker.pipeline.drafts import (
 )
 from stoker.pipeline.parameters import JOB_DIRECTORY, Substitution, resolve
 from stoker.pipeline.sql import tables_read
+from stoker.pipeline.texts import refuse
 
 if TYPE_CHECKING:
     from stoker.pipeline.functions import FunctionPickler
@@ -214,8 +216,14 @@ class _Translation:
         self, draft: FunctionDraft, place: str, *, bound: Mapping[str, Any] | None = None
     ) -> PythonFunction:
         if self._pickler is None:
-            # Brings PySpark in, which a job without functions does not have to pay for.
-            from stoker.pipeline.functions import FunctionPickler  # noqa: PLC0415
+            try:
+                # Imports PySpark: slow, and not installed with every client.
+                from stoker.pipeline.functions import FunctionPickler  # noqa: PLC0415
+            except ImportError as error:
+                if (remedy := remedy_for(error)) is None:
+                    raise
+                problem = f"a Python function needs {error.name}, which is not installed"
+                raise refuse(place, problem, remedy) from error
 
             self._pickler = FunctionPickler()
         outcome = self._pickler.pickle(draft.function, draft.parameters, place=place, bound=bound)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 from stoker.core.errors import InvalidInput, InvalidJobGraph, StokerError
+from stoker.core.extras import remedy_for
 from stoker.core.faults import Fault, did_you_mean
 from stoker.pipeline.drafts import UserFunction
 from stoker.pipeline.local_modules import local_modules
@@ -160,6 +161,9 @@ def _raised(file: Path, error: Exception) -> InvalidInput:
     line = _last_line_in(file, error.__traceback__)
     summary = traceback.format_exception_only(error)[-1].strip()
     shown = "".join(traceback.format_list(frames)).rstrip()
+    remedy = remedy_for(error) if isinstance(error, ImportError) else None
+    if remedy is not None:
+        summary = f"{summary} ({remedy})"
     return InvalidInput(
         f"{file.name} line {line}: the file raised {summary}\n{shown}",
         file=str(file),

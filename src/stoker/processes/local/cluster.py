@@ -20,6 +20,7 @@ from typing import Self
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.core.errors import Conflict, StartupFailed, StokerError
+from stoker.core.extras import check_cluster_extra
 from stoker.osproc.parent_death import die_with_parent_command
 from stoker.processes.local.cluster_log import reason_in
 from stoker.processes.local.cluster_process import (
@@ -103,6 +104,7 @@ class LocalCluster:
 
         With `zookeeper` servers of its own the cluster coordinates over them.
         """
+        check_cluster_extra("a cluster on this machine")
         with self._locked():
             state = self.state
             if state is not None and state.alive:
