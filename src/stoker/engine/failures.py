@@ -39,7 +39,11 @@ _HOPELESS_WORDS = re.compile(
     r"|^(ModuleNotFoundError|ImportError): ",
     re.MULTILINE,
 )
-_SPARK_STOPPED = re.compile(r"stopped SparkContext|SparkContext (was|has been) shut ?down")
+_SPARK_MAY_HAVE_STOPPED = re.compile(
+    r"stopped SparkContext|SparkContext (was|has been) shut ?down"
+    # Spark reports the failed task first and exits a moment later, unless it caught the error.
+    r"|java\.lang\.OutOfMemoryError"
+)
 _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in ')
 _JVM_FRAME = re.compile(r"^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _JVM_TRACE = "\n\nJVM stacktrace:"
@@ -75,7 +79,10 @@ def _is_hopeless(error: BaseException) -> bool:
 
 
 def is_loss_of_server(error: BaseException | None) -> bool:
-    """Whether the Spark server could not be reached, or Spark had stopped in it."""
+    """Whether the Spark server may be lost: nobody reaches it, or Spark has stopped or soon will.
+
+    The task executor then asks the server itself.
+    """
     while error is not None:
         if isinstance(error, grpc.RpcError):
             code = getattr(error, "code", lambda: None)()
@@ -83,7 +90,7 @@ def is_loss_of_server(error: BaseException | None) -> bool:
         text = str(error)
         if "RETRIES_EXCEEDED" in text or "StatusCode.UNAVAILABLE" in text:
             return True
-        if isinstance(error, PySparkException) and _SPARK_STOPPED.search(text):
+        if isinstance(error, PySparkException) and _SPARK_MAY_HAVE_STOPPED.search(text):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -81,6 +81,7 @@ def test_a_server_in_which_spark_has_stopped_is_lost() -> None:
     for words in (
         "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:",
         "Job 3 cancelled because SparkContext was shut down",
+        "Lost task 0.0 in stage 0.0 (TID 0): java.lang.OutOfMemoryError: Java heap space",
     ):
         assert is_loss_of_server(PySparkException(words))
         assert not is_loss_of_server(RuntimeError(words)), "it is not Spark that says so"
