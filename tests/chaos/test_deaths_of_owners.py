@@ -129,10 +129,10 @@ async def main():
         await stream.cancel()
         # That was the one task of the server, which is replaced now.
         running.clear()
-        deaf = await engine.launch(
+        uninterruptible = await engine.launch(
             task(
                 folder,
-                "deaf",
+                "uninterruptible",
                 Source(name="many", read=Sql(query="SELECT * FROM range(1000000000000000)")),
                 Sink(name="out", input="many", write=FormatWrite(format="noop")),
             ),
@@ -140,7 +140,7 @@ async def main():
         )
         await running.wait()
         await asyncio.sleep(5)
-        await deaf.cancel()
+        await uninterruptible.cancel()
         await asyncio.sleep(600)
 
 asyncio.run(main())

@@ -97,8 +97,8 @@ ENGINE_FAILPOINTS: Final = frozenset(
         "runner.before-kill",
         "takeover.before-attaching",
         "takeover.after-attaching",
-        "deaf-tasks.before-killing-the-server",
-        "deaf-tasks.after-killing-the-server",
+        "uninterruptible-tasks.before-killing-the-server",
+        "uninterruptible-tasks.after-killing-the-server",
         "recycling.before-replacing",
         "recycling.after-replacing",
     }

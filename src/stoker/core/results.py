@@ -8,7 +8,7 @@ from stoker.core.ids import AttemptId, InstanceId, JobId, RegionId, ResourceId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.core.values import Millis, Value
 
-NEIGHBOUR = "neighbour"
+COLLATERAL = "collateral"
 """Value of the label `cause`: the failure is collateral damage of another job, so the restart is
 free."""
 

@@ -13,7 +13,7 @@ from stoker.aio.retry import Backoff, retry
 from stoker.core.errors import CorruptContent, StorageUnavailable
 from stoker.core.graph import FormatWrite, JobGraph, Sink
 from stoker.core.ids import RegionId
-from stoker.core.results import NEIGHBOUR, Failure
+from stoker.core.results import COLLATERAL, Failure
 from stoker.ha.stores.storage_records import PublicationStore
 from stoker.storage.contract import Storage
 
@@ -34,7 +34,7 @@ def may_be_excused(graph: JobGraph, region: RegionId, failure: Failure | None) -
 
 
 def _is_collateral(failure: Failure) -> bool:
-    return failure.labels.get("cause") == NEIGHBOUR
+    return failure.labels.get("cause") == COLLATERAL
 
 
 class DecidedOutputs:

@@ -37,7 +37,7 @@ OPTIONS = EngineOptions(
     spark_properties={"spark.hadoop.fs.viewfs.mounttable.here.linkFallback": "file:///"},
 )
 TEN_ROWS = Source(name="numbers", read=Sql(query="SELECT id FROM range(10)"))
-DEAF = Source(name="numbers", read=Sql(query="SELECT * FROM range(1000000000000000)"))
+UNINTERRUPTIBLE = Source(name="numbers", read=Sql(query="SELECT * FROM range(1000000000000000)"))
 """Row by row, Spark's code for this looks for a cancel only where it never comes by."""
 TO_NOWHERE = Sink(name="out", input="numbers", write=FormatWrite(format="noop"))
 

@@ -29,8 +29,8 @@ def endless_loop(begun: Path) -> JobGraph:
     return build_graph(Source(name="numbers", read=function(tight, "spark")), TO_NOWHERE)
 
 
-def deaf_loop(begun: Path) -> JobGraph:
-    def deaf(spark):
+def uninterruptible_loop(begun: Path) -> JobGraph:
+    def uninterruptible(spark):
         import signal
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -39,7 +39,7 @@ def deaf_loop(begun: Path) -> JobGraph:
         while True:
             pass
 
-    return build_graph(Source(name="numbers", read=function(deaf, "spark")), TO_NOWHERE)
+    return build_graph(Source(name="numbers", read=function(uninterruptible, "spark")), TO_NOWHERE)
 
 
 def sleeping_udf(begun: Path) -> JobGraph:
@@ -94,7 +94,7 @@ async def has_begun(launched: Launched, begun: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "graph", [endless_loop, deaf_loop, sleeping_udf, sleeping_batch, endless_stage]
+    "graph", [endless_loop, uninterruptible_loop, sleeping_udf, sleeping_batch, endless_stage]
 )
 async def test_a_cancelled_task_ends_within_ten_seconds_with_its_stages(
     bench: Bench, engine: ConnectEngine, tmp_path: Path, graph

@@ -15,12 +15,12 @@ import pytest
 import pytest_asyncio
 
 from builders import build_graph
-from integration.engine.bench import DEAF, OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function
+from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, UNINTERRUPTIBLE, Bench, function
 from integration.engine.processes import cancel_within_ten_seconds, is_gone, is_writing, until
 from stoker.core.errors import StartupFailed
 from stoker.core.graph import JobGraph, Source, Sql
 from stoker.core.options import ByteSize
-from stoker.core.results import NEIGHBOUR
+from stoker.core.results import COLLATERAL
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.engine import ConnectEngine
 from stoker.osproc.orphans import OWNER, kill_orphans, owner_mark
@@ -103,22 +103,22 @@ async def test_memory_that_spark_does_without_harms_nobody(
     assert not is_gone(large.running.server.pid)
 
 
-async def test_tasks_that_are_deaf_to_their_cancel_end_with_their_server(
+async def test_uninterruptible_tasks_end_with_their_server(
     short_lived: ConnectEngine, tmp_path: Path
 ) -> None:
     """Whoever else was there learns why, and the next task finds a server."""
     bench = Bench(short_lived, tmp_path)
     neighbour = await bench.launch(waits_for(tmp_path / "never"))
-    deaf = await bench.launch(build_graph(DEAF, TO_NOWHERE))
-    assert deaf.running.server is neighbour.running.server
+    uninterruptible = await bench.launch(build_graph(UNINTERRUPTIBLE, TO_NOWHERE))
+    assert uninterruptible.running.server is neighbour.running.server
     await until(lambda: is_writing(short_lived))
-    await cancel_within_ten_seconds(deaf)
-    assert is_gone(deaf.running.server.pid)
+    await cancel_within_ten_seconds(uninterruptible)
+    assert is_gone(uninterruptible.running.server.pid)
     outcome = await neighbour.running.outcome()
     assert outcome.failure is not None
     assert outcome.failure.error == "SparkServerDied"
     assert "task.cancellation.timeout" in outcome.failure.message
-    assert outcome.failure.labels == {"cause": NEIGHBOUR}
+    assert outcome.failure.labels == {"cause": COLLATERAL}
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
 
 

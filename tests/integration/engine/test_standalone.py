@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from builders import build_graph
-from integration.engine.bench import DEAF, OPTIONS, TEN_ROWS, TO_NOWHERE, Bench, function
+from integration.engine.bench import OPTIONS, TEN_ROWS, TO_NOWHERE, UNINTERRUPTIBLE, Bench, function
 from integration.engine.processes import cancel_within_ten_seconds, is_writing, until
 from integration.engine.standalone import spark_cluster
 from stoker.core.graph import Artifact, ArtifactKind, Program, Source
@@ -162,15 +162,15 @@ def is_of_an_executor(path: str) -> bool:
     return any(part.startswith("app-") for part in Path(path).parts)
 
 
-async def test_executors_whose_tasks_are_deaf_to_a_cancel_end_and_the_server_lives(
+async def test_executors_with_uninterruptible_tasks_are_killed_and_the_server_survives(
     master: str, tmp_path: Path
 ) -> None:
     options = options_for(master)
     async with ConnectEngine.open(options, tmp_path / "engine", tmp_path / "logs") as engine:
         bench = Bench(engine, tmp_path)
-        deaf = await bench.launch(build_graph(DEAF, TO_NOWHERE))
+        uninterruptible = await bench.launch(build_graph(UNINTERRUPTIBLE, TO_NOWHERE))
         await until(lambda: is_writing(engine))
-        await cancel_within_ten_seconds(deaf)
-        assert not deaf.running.server.died.done()
+        await cancel_within_ten_seconds(uninterruptible)
+        assert not uninterruptible.running.server.died.done()
         outcome = await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))
     assert outcome.failure is None, "executors took the place of those that ended"

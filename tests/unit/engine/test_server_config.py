@@ -62,7 +62,7 @@ def test_a_server_and_its_replacement_share_no_file() -> None:
 
 
 @pytest.mark.parametrize("master", ["yarn", "spark://127.0.0.1:7077", "k8s://https://cluster:6443"])
-def test_executors_of_a_cluster_end_when_their_tasks_are_deaf_to_a_cancel(master: str) -> None:
+def test_on_a_cluster_executors_with_uninterruptible_tasks_are_killed(master: str) -> None:
     """Spark looks for them only every ten seconds, unless it is told otherwise."""
     properties = properties_for(master)
     assert properties["spark.task.reaper.enabled"] == "true"
@@ -72,7 +72,7 @@ def test_executors_of_a_cluster_end_when_their_tasks_are_deaf_to_a_cancel(master
     assert spared["spark.task.reaper.enabled"] == "false"
 
 
-def test_nobody_is_deaf_where_the_time_for_a_cancel_is_endless() -> None:
+def test_without_a_cancellation_timeout_uninterruptible_tasks_are_not_killed() -> None:
     options = EngineOptions(master="yarn", cancellation_timeout=timedelta(0))
     properties = spark_properties(options, ServerFiles(work=Path("/w"), logs=Path("/l")), cores=2)
     assert not any("reaper" in name for name in properties)

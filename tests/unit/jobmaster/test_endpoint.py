@@ -7,7 +7,7 @@ import pytest
 
 from stoker.core.errors import NotFound
 from stoker.core.ids import AllocationId, AttemptId, InstanceId, JobId, RegionId
-from stoker.core.results import NEIGHBOUR, AttemptOutcome, Failure
+from stoker.core.results import COLLATERAL, AttemptOutcome, Failure
 from stoker.core.states import ExecutionState
 from stoker.gateways.jobmaster import Admitted, AttemptReport, HeldAttempt
 from stoker.gateways.resourcemanager import Declined
@@ -179,7 +179,7 @@ def test_attempts_of_a_silent_executor_are_replaced_only_after_the_last_acknowle
     play(story)
 
 
-@pytest.mark.parametrize(("labels", "restarts"), [({"cause": NEIGHBOUR}, 0), ({}, 1)])
+@pytest.mark.parametrize(("labels", "restarts"), [({"cause": COLLATERAL}, 0), ({}, 1)])
 def test_an_attempt_ended_because_of_another_job_is_retried_without_counting_a_restart(
     labels: dict[str, str], restarts: int
 ) -> None:

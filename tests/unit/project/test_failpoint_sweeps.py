@@ -46,7 +46,7 @@ NAMED = {
     "server.": "chaos/test_deaths_of_owners.py",
     "runner.": "chaos/test_deaths_of_owners.py",
     "takeover.": "chaos/test_deaths_of_owners.py",
-    "deaf-tasks.": "chaos/test_deaths_of_owners.py",
+    "uninterruptible-tasks.": "chaos/test_deaths_of_owners.py",
     "recycling.": "chaos/test_deaths_of_owners.py",
     "programs.": "unit/rest/programs/test_store.py",
     "restore.": "unit/savepoints/test_take_and_restore.py",
@@ -63,7 +63,8 @@ GROUPS = {
     "provider.": "PROVIDER_FAILPOINTS",
     "programs.": "REST_FAILPOINTS",
     **dict.fromkeys(
-        ("server.", "runner.", "takeover.", "deaf-tasks.", "recycling."), "ENGINE_FAILPOINTS"
+        ("server.", "runner.", "takeover.", "uninterruptible-tasks.", "recycling."),
+        "ENGINE_FAILPOINTS",
     ),
 }
 """Named there by the whole group."""

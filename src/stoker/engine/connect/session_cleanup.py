@@ -25,14 +25,14 @@ _RETRY_SECONDS = 0.5
 async def kill_for_uninterruptible_tasks(server: SparkServer, report: SessionNotEnded) -> None:
     """Kill the server: the tasks would hold Spark's cores for as long as they like."""
     logger.warning("kill the Spark server of session %s: %s", report.session_id, report.reason)
-    failpoint("deaf-tasks.before-killing-the-server")
+    failpoint("uninterruptible-tasks.before-killing-the-server")
     server.kill(
         "it was killed, because tasks of a job that had been cancelled or had failed went on at it "
         "(see task.cancellation.timeout)",
         is_collateral=True,
     )
     await asyncio.wait([server.died])
-    failpoint("deaf-tasks.after-killing-the-server")
+    failpoint("uninterruptible-tasks.after-killing-the-server")
 
 
 class SessionCleanup:

@@ -21,7 +21,7 @@ from stoker.aio.clock import WallClock
 from stoker.aio.race import StoppedFirst, run_unless
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import Program
-from stoker.core.results import NEIGHBOUR, AttemptOutcome, Failure, Progress
+from stoker.core.results import COLLATERAL, AttemptOutcome, Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.launcher import WarmRunner
 from stoker.engine.connect.pool import RunnerPool
@@ -290,7 +290,7 @@ class ConnectTask:
     def _server_died(self) -> _WorkEnd:
         reason = self.server.died.result().describe()
         message = f"the Spark server of the task died: {reason}"
-        labels = {"cause": NEIGHBOUR} if self.server.kill_reason.is_collateral else {}
+        labels = {"cause": COLLATERAL} if self.server.kill_reason.is_collateral else {}
         return self._failed(Failure(error="SparkServerDied", message=message, labels=labels))
 
     def _runner_died(self, ended: ProcessExit) -> _WorkEnd:

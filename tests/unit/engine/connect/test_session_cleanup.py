@@ -12,7 +12,7 @@ from stoker.testing.virtual_time import run_virtual
 
 ENDED = SessionEnded(session_id="session")
 GOES_ON = SessionNotEnded(session_id="session", reason="it goes on")
-DEAF = SessionNotEnded(session_id="session", reason="they go on", uninterruptible=True)
+UNINTERRUPTIBLE = SessionNotEnded(session_id="session", reason="they go on", uninterruptible=True)
 
 
 class Janitor:
@@ -72,8 +72,8 @@ def test_a_session_that_goes_on_is_asked_again_until_it_ends() -> None:
     assert ending(Janitor(GOES_ON, GOES_ON, ENDED), 60) == (ENDED, False)
 
 
-def test_tasks_that_are_deaf_end_with_their_server() -> None:
-    janitor = Janitor(GOES_ON, DEAF)
+def test_uninterruptible_tasks_end_with_their_server() -> None:
+    janitor = Janitor(GOES_ON, UNINTERRUPTIBLE)
     assert ending(janitor, 60) == (None, True)
     first, second = (message.uninterruptible_after for message in janitor.asked)
     assert first - second == pytest.approx(1.5), "what has passed is not given again"

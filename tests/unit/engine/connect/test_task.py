@@ -14,7 +14,7 @@ from builders import build_graph, build_streaming_vertices
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.ids import AttemptId
 from stoker.core.regions import regions_of
-from stoker.core.results import NEIGHBOUR, AttemptOutcome, Progress
+from stoker.core.results import COLLATERAL, AttemptOutcome, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.connect.launcher import WarmRunner
 from stoker.engine.connect.server import KillReason
@@ -402,9 +402,11 @@ def test_a_cancel_at_the_end_of_a_lease_leaves_time_to_end_the_work_at_spark() -
     assert took == [4.5], "half of the margin of a second is left"
 
 
-@pytest.mark.parametrize("deaf", [True, False])
-def test_only_tasks_of_spark_that_are_deaf_to_their_cancel_end_the_server(deaf: bool) -> None:
-    going_on = SessionNotEnded(session_id="session", reason="nobody answers", uninterruptible=deaf)
+@pytest.mark.parametrize("uninterruptible", [True, False])
+def test_only_uninterruptible_spark_tasks_get_the_server_killed(uninterruptible: bool) -> None:
+    going_on = SessionNotEnded(
+        session_id="session", reason="nobody answers", uninterruptible=uninterruptible
+    )
     runner = run_virtual(_make(RUNNING, Ended(state=ExecutionState.CANCELED), going_on))
     scene = Scene([runner])
 
@@ -412,9 +414,9 @@ def test_only_tasks_of_spark_that_are_deaf_to_their_cancel_end_the_server(deaf: 
         await running.cancel()
 
     assert scene.outcome(cancel).state is ExecutionState.CANCELED
-    assert scene.server.died.done() is deaf
-    assert scene.ended == ([] if deaf else ["session"])
-    if deaf:
+    assert scene.server.died.done() is uninterruptible
+    assert scene.ended == ([] if uninterruptible else ["session"])
+    if uninterruptible:
         assert "task.cancellation.timeout" in scene.server.died.result().describe()
 
 
@@ -437,7 +439,7 @@ def test_the_time_that_a_runner_took_to_be_killed_counts(timeout: int, seconds: 
     assert task.uninterruptible_after == seconds
 
 
-@pytest.mark.parametrize(("reason", "labels"), [("", {}), ("for others", {"cause": NEIGHBOUR})])
+@pytest.mark.parametrize(("reason", "labels"), [("", {}), ("for others", {"cause": COLLATERAL})])
 def test_a_server_that_was_ended_for_others_is_not_the_tasks_fault(
     reason: str, labels: dict[str, str]
 ) -> None:
