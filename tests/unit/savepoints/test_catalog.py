@@ -18,7 +18,7 @@ from stoker.testing.rest import new_graph
 OPEN = SavepointServices().open_storage
 
 
-async def test_nothing_is_made_where_no_savepoint_is(tmp_path: Path) -> None:
+async def test_looking_for_a_savepoint_creates_no_directory(tmp_path: Path) -> None:
     path = str(tmp_path / "typo" / "deep" / "savepoint-1")
     graph = msgspec.structs.replace(new_graph(), restore=Restore(path=path))
     looks = {

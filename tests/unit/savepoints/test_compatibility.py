@@ -59,7 +59,7 @@ def test_a_sink_that_is_gone_leaves_state_behind_only_when_that_is_allowed():
     assert refusals(saved, new, allow=True) == []
 
 
-def test_a_new_sink_begins_anew():
+def test_a_new_sink_starts_from_scratch():
     found = compare(manifest_of("out"), graph_of("out"), graph_of("out", "more"))
     assert "starts from scratch" in next(
         str(f) for f in found.findings if f.verdict is CompatibilityVerdict.NOTE
@@ -83,7 +83,7 @@ def test_grouping_keys_must_stay():
     assert refusals(grouped("word"), grouped("word, n"), stateful=False) == []
 
 
-def test_of_a_function_it_is_told_that_the_state_is_compared_when_it_starts():
+def test_a_changed_function_gets_a_note_that_its_state_is_compared_at_the_start():
     """What it groups by cannot be seen here."""
     saved, new = by_function(b"one"), by_function(b"two")
     assert refusals(saved, new) == []
@@ -109,7 +109,7 @@ def test_the_output_mode_of_a_stateful_query_must_stay():
     assert "output mode is complete" in refusals(grouped("word"), grouped("word", "complete"))[0]
 
 
-def test_another_number_of_partitions_needs_the_state_to_be_divided_anew():
+def test_another_number_of_partitions_requires_a_repartition():
     saved = graph_of("out")
     new = graph_of("out", configuration={"spark.sql.shuffle.partitions": "8"})
     assert "stoker savepoint repartition PATH 8" in refusals(saved, new)[0]
@@ -118,7 +118,7 @@ def test_another_number_of_partitions_needs_the_state_to_be_divided_anew():
     assert refusals(saved, same) == []
 
 
-def test_state_of_which_no_batch_says_how_it_is_divided_fits_any_number():
+def test_state_with_an_unknown_number_of_partitions_fits_any_number():
     manifest = manifest_of("out")
     unknown = msgspec.structs.replace(
         manifest.queries[0], batch_id=None, shuffle_partitions=None, state_provider=None
@@ -132,7 +132,7 @@ def test_state_of_which_no_batch_says_how_it_is_divided_fits_any_number():
     assert found.refusals(allow_non_restored_state=False) == []
 
 
-def test_a_batch_job_has_nothing_to_begin_from():
+def test_a_batch_job_cannot_start_from_a_savepoint():
     batch = msgspec.structs.replace(graph_of(), vertices=())
     with pytest.raises(IncompatibleSavepoint, match="no streaming query"):
         compare(manifest_of("out"), graph_of("out"), batch).check(

@@ -48,7 +48,7 @@ class _Below(dict):
         self._all[f"{self._prefix}{path}"] = content
 
 
-async def test_a_whole_checkpoint_is_sound():
+async def test_a_complete_checkpoint_is_sound():
     examination = await Patient().examined()
     assert examination.is_sound
     assert not examination.is_savepoint
@@ -114,7 +114,7 @@ async def test_a_file_with_other_content_is_named_and_the_last_good_batch_found(
     assert damage.file == path
 
 
-async def test_a_changed_byte_that_only_a_checksum_beside_the_file_can_tell():
+async def test_a_changed_byte_is_found_by_the_checksum_file():
     patient = Patient()
     files, path = patient.storage.files, patient.file("state/0/1/4.changelog")
     files[patient.file("state/0/1/.4.changelog.crc")] = checksums_of(files[path], 512)
@@ -127,7 +127,7 @@ async def test_a_changed_byte_that_only_a_checksum_beside_the_file_can_tell():
     ]
 
 
-async def test_state_of_which_nothing_says_whose_it_is_can_be_gone_on_from_and_is_named():
+async def test_state_without_a_description_is_reported_and_still_usable():
     patient = Patient()
     del patient.storage.files[patient.file("state/0/_metadata/metadata")]
     examination = await patient.examined()
@@ -153,7 +153,7 @@ async def test_an_operator_that_is_described_for_each_batch_needs_no_other_descr
     assert [damage.file for damage in query.damages] == ["state/0/1"]
 
 
-async def test_a_partition_that_is_gone_altogether_is_named():
+async def test_a_missing_partition_is_named():
     patient = Patient()
     gone = [path for path in patient.storage.files if "/state/0/1/" in path]
     for path in gone:
@@ -168,7 +168,7 @@ async def test_a_partition_that_is_gone_altogether_is_named():
 
 
 @given(st.data())
-async def test_no_file_that_the_last_batch_needs_can_be_lost_unnoticed(data: st.DataObject):
+async def test_the_loss_of_any_file_that_the_last_batch_needs_is_noticed(data: st.DataObject):
     """And what is left after a cut is sound, whichever file was lost."""
     patient = Patient()
     (whole,) = (await patient.examined()).queries

@@ -27,7 +27,7 @@ def test_a_cut_ends_with_its_batch_and_keeps_the_plan_of_the_next_one():
     ]
 
 
-def test_a_snapshot_makes_the_changes_before_it_needless():
+def test_changes_before_a_snapshot_are_not_needed():
     query = FakeQuery(MemoryStorage(), "out", partitions=1)
     query.run(3)
     query.snapshot()
@@ -75,7 +75,7 @@ STEPS = st.lists(st.sampled_from(["run", "plan", "snapshot", "purge"]), max_size
 
 
 @given(STEPS)
-def test_the_last_committed_batch_is_always_whole(steps: list[str]):
+def test_the_last_committed_batch_is_always_complete(steps: list[str]):
     query = FakeQuery(MemoryStorage(), "out")
     query.run()
     for step in steps:

@@ -23,7 +23,7 @@ def test_a_manifest_of_the_first_version_is_still_read():
     assert manifest.files_of(query) == manifest.files
 
 
-def test_what_is_written_is_read_and_can_be_read_by_a_person():
+def test_a_manifest_is_read_back_and_is_legible():
     manifest = decode_manifest(FIRST, "/saved/one")
     written = encode_manifest(manifest)
     assert decode_manifest(written, "/saved/one") == manifest

@@ -73,7 +73,7 @@ async def test_a_savepoint_is_taken_shown_restored_and_disposed_of(bucket: Bucke
         await read_manifest(location)
 
 
-async def test_damage_is_found_and_cut_away(bucket: Bucket):
+async def test_damage_is_found_and_a_copy_without_it_is_made(bucket: Bucket):
     path = await bucket.take("one")
     location = locate(path, open_place)
     await location.parent.delete("one/queries/out/state/0/1/4.changelog")

@@ -55,18 +55,18 @@ def test_names_of_keys_are_read_from_a_schema_file_however_it_is_cut(names: list
 
 
 @given(st.binary(max_size=200))
-def test_a_file_of_another_kind_tells_nothing_and_raises_nothing(content: bytes):
+def test_a_schema_file_of_unknown_format_gives_no_keys(content: bytes):
     keys_in_schema(content)
     assert keys_in_schema(text("v3") + content) is None
 
 
-def test_the_time_of_a_session_is_not_one_of_the_columns_that_it_is_kept_by():
+def test_the_start_time_of_a_session_is_not_a_key_column():
     kind = "sessionWindowStateStoreSaveExec"
     assert saved_operator(kind, ("n", "sessionStartTime")).keys == ("n",)
     assert saved_operator("dedupe", ("n", "sessionStartTime")).keys == ("n", "sessionStartTime")
 
 
-def test_a_file_that_is_cut_off_tells_nothing():
+def test_a_truncated_schema_file_gives_no_keys():
     assert keys_in_schema(schema_file("word")[:30]) is None
 
 
@@ -207,7 +207,7 @@ def test_the_numbers_that_spark_gives_to_columns_do_not_matter():
         ),
     ],
 )
-def test_what_the_state_was_not_kept_for_is_told(before: StatePlan, now: StatePlan, words: str):
+def test_each_change_of_the_plan_is_described(before: StatePlan, now: StatePlan, words: str):
     assert list(changed_plan(before, now)) == [words]
     assert list(changed_plan(before, before)) == []
 
@@ -218,7 +218,7 @@ def test_a_window_of_another_length_is_another_grouping():
     assert list(changed_plan(windowed(10), windowed(10, 99))) == []
 
 
-def test_nothing_is_said_where_it_cannot_be_known():
+def test_plans_of_different_spark_versions_are_not_compared():
     old = plan_grouped_by("(n#7L % 3)")
     other_spark = StatePlan(spark_version="5", groupings=("something else",))
     assert list(changed_plan(old, other_spark)) == []
@@ -232,12 +232,12 @@ def test_a_static_aggregate_has_no_state():
 
 
 @given(st.text(max_size=300))
-def test_no_text_breaks_the_reading(text: str):
+def test_any_text_can_be_parsed_as_a_plan(text: str):
     state_plan(text, "4")
     state_plan(explained(f"~Aggregate [{text}"), "4")
 
 
-def test_a_plan_is_read_again_and_what_is_cut_off_tells_nothing():
+def test_a_stored_plan_is_read_back_and_a_truncated_one_ignored():
     plan = StatePlan(
         spark_version="4",
         groupings=("n",),

@@ -72,7 +72,7 @@ async def test_a_savepoint_names_batches_positions_and_files_with_checksums():
     assert not [path for path in world.storage.files if "/pins/" in path]
 
 
-async def test_before_the_first_commit_the_plan_says_how_the_state_is_divided():
+async def test_before_the_first_commit_the_plan_tells_the_number_of_partitions():
     world = World()
     FakeQuery(world.storage, "out", partitions=3).plan()
     (saved,) = (await world.take("out")).queries
@@ -80,7 +80,7 @@ async def test_before_the_first_commit_the_plan_says_how_the_state_is_divided():
     assert saved.shuffle_partitions == 3
 
 
-async def test_a_restored_checkpoint_is_the_saved_one_under_an_id_of_its_own():
+async def test_a_restored_checkpoint_equals_the_saved_one_except_for_its_query_id():
     world = World()
     query = FakeQuery(world.storage, "out")
     query.run(2)
@@ -114,7 +114,7 @@ class PurgingStorage(MemoryStorage):
 
 @settings(deadline=None)
 @given(st.integers(0, 60))
-async def test_batches_that_commit_and_purges_leave_a_savepoint_whole_or_none(turns: int):
+async def test_commits_and_purges_during_a_savepoint_leave_a_complete_one_or_none(turns: int):
     world = World()
     storage = world.storage = PurgingStorage()
     query = storage.query = FakeQuery(storage, "out")
@@ -139,7 +139,7 @@ async def test_batches_that_commit_and_purges_leave_a_savepoint_whole_or_none(tu
         assert any(path.startswith(f"{snapshot.rpartition('/')[0]}/SSTs/") for path in restored)
 
 
-async def test_a_query_without_a_batch_is_saved_as_one_that_begins_anew():
+async def test_a_query_without_a_batch_is_saved_as_starting_from_scratch():
     world = World()
     FakeQuery(world.storage, "out")
     manifest = await world.take("out", "never-started")
@@ -165,7 +165,7 @@ async def test_a_damaged_checkpoint_gives_no_savepoint_and_says_which_file():
         ("offsets/2", b"", "offsets/2 is empty"),
     ],
 )
-async def test_a_log_that_is_cut_off_gives_no_savepoint_and_is_named(
+async def test_a_truncated_log_gives_no_savepoint_and_is_named(
     path: str, content: bytes, words: str
 ):
     """A machine that crashed leaves such files; Spark cannot go on from them."""
@@ -201,7 +201,7 @@ def crash() -> None:
 
 
 @pytest.mark.parametrize("name", TAKING)
-async def test_a_crash_leaves_a_whole_savepoint_or_none(name: str):
+async def test_a_crash_leaves_a_complete_savepoint_or_none(name: str):
     world = World()
     FakeQuery(world.storage, "out").run(3)
     with armed(name, crash), pytest.raises(BaseException):  # noqa: B017
@@ -314,7 +314,7 @@ async def test_two_savepoints_at_the_same_time_do_not_disturb_each_other():
     assert len(await list_savepoints("/saved", world.open)) == 4
 
 
-async def test_state_that_was_divided_into_fewer_partitions_is_taken_without_the_others():
+async def test_state_repartitioned_into_fewer_partitions_is_saved_without_the_old_ones():
     world = World()
     query = FakeQuery(world.storage, "out", partitions=5)
     query.run(3)

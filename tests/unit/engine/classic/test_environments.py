@@ -16,7 +16,7 @@ from stoker.engine.classic.environments import relative_paths
         "-e .",
     ],
 )
-def test_a_path_that_begins_nowhere_is_named_with_its_line(line: str) -> None:
+def test_a_relative_path_is_named_with_its_line(line: str) -> None:
     [told] = relative_paths(f"# what it needs\nrequests==2.31\n{line}\n")
     assert told.startswith("line 3: ")
     assert told.removeprefix("line 3: ") in line.replace("=", " ", 1)
@@ -36,5 +36,5 @@ def test_a_path_that_begins_nowhere_is_named_with_its_line(line: str) -> None:
         "--no-deps",
     ],
 )
-def test_what_is_found_from_everywhere_is_not_named(line: str) -> None:
+def test_absolute_paths_and_urls_are_accepted(line: str) -> None:
     assert relative_paths(line) == []

@@ -26,7 +26,9 @@ def test_exit_code_zero_is_success_unless_something_was_raised() -> None:
         (-9, "OutOfMemory", "137"),
     ],
 )
-def test_a_program_that_just_ends_is_told_by_its_code(code: int, error: str, shown: str) -> None:
+def test_a_program_that_ends_without_a_message_is_described_by_its_exit_code(
+    code: int, error: str, shown: str
+) -> None:
     failure = end_of(code, None, "last\nwords\n", cancelled=False).failure
     assert failure is not None
     assert failure.error == error
@@ -53,7 +55,7 @@ def test_java_out_of_memory_is_named_whatever_python_made_of_it() -> None:
             assert "Java heap space" in failure.message
 
 
-def test_a_spark_master_that_is_not_there_is_named_whatever_spark_raised() -> None:
+def test_an_absent_spark_master_is_named_whatever_spark_raised() -> None:
     words = "ERROR Application has been killed. Reason: All masters are unresponsive! Giving up.\n"
     failure = end_of(1, RAISED, words, cancelled=False).failure
     assert failure is not None
@@ -62,7 +64,7 @@ def test_a_spark_master_that_is_not_there_is_named_whatever_spark_raised() -> No
     assert failure.stack_trace == RAISED.failure.stack_trace
 
 
-def test_what_a_program_prints_of_memory_is_no_word_of_its_jvm() -> None:
+def test_memory_messages_printed_by_the_program_are_not_those_of_its_jvm() -> None:
     printed = "caught java.lang.OutOfMemoryError and went on\n"
     failure = end_of(1, RAISED, "", printed, cancelled=False).failure
     assert failure is not None

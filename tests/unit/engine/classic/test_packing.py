@@ -6,7 +6,7 @@ from pathlib import Path
 from stoker.engine.classic.packing import forget_packed, packed
 
 
-def test_it_is_packed_once_with_all_that_it_has(tmp_path: Path) -> None:
+def test_an_environment_is_packed_once_and_completely(tmp_path: Path) -> None:
     environment = tmp_path / "0123"
     (environment / "leaves").mkdir(parents=True)
     (environment / "leaves" / "__init__.py").write_text("COLOUR = 'green'\n")
@@ -19,7 +19,7 @@ def test_it_is_packed_once_with_all_that_it_has(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0123", "0123.tar"]
 
 
-def test_it_is_forgotten_with_what_somebody_who_died_left_and_no_other(tmp_path: Path) -> None:
+def test_removing_an_archive_also_removes_unfinished_ones_and_no_others(tmp_path: Path) -> None:
     for name in ("0123.tar", "0123.x.tar.partial", "0123.lock", "4567.tar"):
         (tmp_path / name).touch()
     forget_packed(tmp_path / "0123")

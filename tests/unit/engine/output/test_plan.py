@@ -44,7 +44,7 @@ class Disk:
     st.booleans(),
     st.lists(st.integers(0, 4), max_size=4),
 )
-def test_whatever_cuts_it_off_every_file_is_there_once_and_the_replaced_are_gone(
+def test_after_any_crash_every_file_is_published_once_and_replaced_files_are_gone(
     new: dict[str, int], old: dict[str, int], overwrite: bool, whole: bool, cuts: list[int]
 ) -> None:
     files = [ResultFile(path=path, size=size) for path, size in new.items()]
@@ -78,6 +78,6 @@ def test_an_overwrite_by_partition_leaves_the_other_partitions_alone() -> None:
     assert replaced_by(new, present, whole=True) == ("at-the-top", "p=a/old", "p=b/old")
 
 
-def test_a_file_that_is_nowhere_is_named() -> None:
+def test_a_file_that_is_neither_staged_nor_present_is_named() -> None:
     with pytest.raises(MissingFile, match="part-1"):
         steps(publication({"part-1": 5}), staged={}, present={"part-1": 4})

@@ -130,7 +130,7 @@ def test_into_a_directory_with_content(lab: Lab, name: str, mode: str, by_partit
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
-def test_a_new_local_directory_is_there_whole_or_not_at_all(tmp_path: Path, name: str) -> None:
+def test_a_new_local_directory_appears_atomically(tmp_path: Path, name: str) -> None:
     lab = Lab(tmp_path, str(tmp_path / "here" / "out"))
     lab.mode = "errorifexists"
     lab.crash(name, by_partition=False)
@@ -184,7 +184,7 @@ def test_files_that_were_removed_before_they_were_published_are_named(tmp_path: 
         lab.attempt()
 
 
-def test_relative_paths_tables_and_foreign_formats_are_left_to_spark(tmp_path: Path) -> None:
+def test_spark_alone_writes_relative_paths_tables_and_foreign_formats(tmp_path: Path) -> None:
     lab = Lab(tmp_path, str(tmp_path / "out"))
     task = lab.publisher()._task
     for write in (

@@ -18,7 +18,7 @@ def test_different_vertices_never_share_a_directory(first: str, second: str) -> 
     assert re.fullmatch(r"[A-Za-z0-9_-]*", safe_name(first))
 
 
-def test_a_place_is_local_when_its_url_says_so() -> None:
+def test_a_directory_is_local_when_its_url_says_so() -> None:
     assert materialized_directory("file:///a%20b", "v").local == Path("/a b/v")
     assert materialized_directory("/a", "v").local == Path("/a/v")
     assert materialized_directory("s3://bucket/x/", "v").local is None

@@ -36,7 +36,7 @@ def test_a_result_is_written_once_and_reused_with_its_rows(results: Materialized
 
 
 @pytest.mark.parametrize("how", ["missing", "short", "changed"])
-def test_a_damaged_result_is_never_reused_and_is_written_anew(
+def test_a_damaged_result_is_not_reused_but_written_again(
     results: MaterializedResults, how: str
 ) -> None:
     manifest = results.write("v", AttemptId("one"), written())

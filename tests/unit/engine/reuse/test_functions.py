@@ -55,7 +55,9 @@ def chosen(numbers: Any, params: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [ten, file, chain, chosen])
-def test_a_straight_line_of_calls_to_spark_is_plain(function: Callable[..., Any]) -> None:
+def test_a_straight_line_of_calls_to_spark_only_describes_a_query(
+    function: Callable[..., Any],
+) -> None:
     assert only_describes_a_query(by_value(function))
 
 
@@ -174,22 +176,22 @@ def sets(spark: Any) -> Any:
         sets,
     ],
 )
-def test_whatever_else_a_function_does_it_is_not_plain(function: Callable[..., Any]) -> None:
+def test_a_function_that_does_anything_else_is_not_accepted(function: Callable[..., Any]) -> None:
     assert not only_describes_a_query(by_value(function))
 
 
-def test_a_function_of_a_module_had_that_module_run_its_code() -> None:
+def test_a_function_of_an_imported_module_is_not_accepted() -> None:
     assert not only_describes_a_query(ten)
 
 
-def test_one_that_carries_something_is_not_plain() -> None:
+def test_a_function_with_defaults_or_attributes_is_not_accepted() -> None:
     carries = by_value(ten)
     assert only_describes_a_query(carries)
     carries.cache = {}  # type: ignore[attr-defined]
     assert not only_describes_a_query(carries)
 
 
-def test_one_that_has_captured_something_is_not_plain() -> None:
+def test_a_closure_is_not_accepted() -> None:
     seen: list[Any] = []
 
     def captures(spark: Any) -> Any:
@@ -199,5 +201,5 @@ def test_one_that_has_captured_something_is_not_plain() -> None:
 
 
 @pytest.mark.parametrize("value", [len, ten.__call__, type("Callable", (), {"__call__": ten})()])
-def test_only_a_function_is_plain(value: object) -> None:
+def test_other_callables_are_not_accepted(value: object) -> None:
     assert not only_describes_a_query(value)

@@ -99,11 +99,11 @@ def script(*statements: str) -> SqlScript:
         ),
     ],
 )
-def test_what_brings_no_code_to_spark_may_share(given: RunTask, expected: Isolation) -> None:
+def test_a_task_without_code_is_shared(given: RunTask, expected: Isolation) -> None:
     assert isolation_of(given) is expected
 
 
-def test_a_program_has_its_own() -> None:
+def test_a_program_is_dedicated() -> None:
     program = Program(name="main", script="main.py")
     assert isolation_of(task(program)) is Isolation.DEDICATED
 
@@ -120,7 +120,7 @@ def test_a_program_has_its_own() -> None:
         "SELECT CAST(sum(x) AS DECIMAL(10, 2)), count(*) FROM t WHERE x IN (1, 2)",
     ],
 )
-def test_sql_that_computes_is_plain(text: str) -> None:
+def test_sql_that_only_computes_is_code_free(text: str) -> None:
     assert is_code_free_sql(text)
 
 
@@ -145,7 +145,7 @@ def test_sql_that_computes_is_plain(text: str) -> None:
         "LOAD DATA INPATH 'x' INTO TABLE t",
     ],
 )
-def test_sql_that_may_bring_or_call_code_is_not(text: str) -> None:
+def test_sql_that_may_bring_or_call_code_is_not_code_free(text: str) -> None:
     assert not is_code_free_sql(text)
 
 

@@ -78,7 +78,7 @@ def python_function() -> Expression:
 
 
 @pytest.mark.parametrize("kind", [each.name for each in Relation.DESCRIPTOR.oneofs[0].fields])
-def test_only_relations_that_are_known_to_be_plain_are(kind: str) -> None:
+def test_only_listed_relations_run_inside_spark(kind: str) -> None:
     """A new version of Spark may bring others: they count as code until somebody has looked."""
     relation = Relation()
     getattr(relation, kind).SetInParent()
@@ -86,13 +86,13 @@ def test_only_relations_that_are_known_to_be_plain_are(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [each.name for each in Expression.DESCRIPTOR.oneofs[0].fields])
-def test_only_expressions_that_are_known_to_be_plain_are(kind: str) -> None:
+def test_only_listed_expressions_run_inside_spark(kind: str) -> None:
     expression = Expression()
     getattr(expression, kind).SetInParent()
     assert runs_inside_spark(over_ten_rows(expression)) is (kind in PLAIN_EXPRESSIONS)
 
 
-def test_code_is_found_however_deep_it_is() -> None:
+def test_code_is_found_at_any_depth() -> None:
     literal = Expression(literal=Expression.Literal(integer=1))
     assert runs_inside_spark(over_ten_rows(calling("abs", calling("negative", literal))))
     deep = calling("abs", calling("negative", python_function()))
@@ -103,7 +103,7 @@ def test_code_is_found_however_deep_it_is() -> None:
     assert not runs_inside_spark(base_pb2.Plan(root=Relation(join=joined)))
 
 
-def test_what_calls_java_or_is_not_spark_s_own_is_not_plain() -> None:
+def test_calls_to_java_and_foreign_functions_do_not_run_inside_spark() -> None:
     assert not runs_inside_spark(over_ten_rows(calling("reflect")))
     text = Expression(expression_string=Expression.ExpressionString(expression="java_method('a')"))
     assert not runs_inside_spark(over_ten_rows(text))

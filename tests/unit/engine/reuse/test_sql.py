@@ -86,7 +86,7 @@ def test_names_are_found(query: str, names: list[str] | None) -> None:
         "VALUES (1)",
     ],
 )
-def test_what_is_not_plain_is_not_known(query: str) -> None:
+def test_an_unusual_query_is_answered_with_unknown(query: str) -> None:
     assert relations_in(query) is None
 
 
@@ -114,7 +114,7 @@ WORDS = """
 
 
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=25))
-def test_a_name_is_not_overlooked_whatever_stands_around_it(words: list[str]) -> None:
+def test_no_name_is_overlooked_whatever_surrounds_it(words: list[str]) -> None:
     found = relations_in("\n".join(["SELECT x FROM hidden ,", *words]))
     assert found is None or "hidden" in found
     found = relations_in("\n".join([*words, "JOIN hidden"]))

@@ -30,13 +30,13 @@ def test_a_directory_is_written_without_looking_for_links(root: str) -> None:
 
 
 @pytest.mark.parametrize("root", ["hdfs://name/checkpoints", "s3a://bucket/checkpoints"])
-def test_other_stores_keep_the_way_that_spark_chooses(root: str) -> None:
+def test_other_stores_keep_spark_s_default(root: str) -> None:
     session = FakeSession()
     choose_file_manager(session, checkpoint_directory(root, "out"))
     assert session.settings == {}
 
 
-def test_whoever_has_chosen_keeps_his_choice() -> None:
+def test_a_setting_of_the_user_is_kept() -> None:
     session = FakeSession(**{FILE_MANAGER: "org.example.Own"})
     choose_file_manager(session, checkpoint_directory("/storage/checkpoints", "out"))
     assert session.settings == {FILE_MANAGER: "org.example.Own"}

@@ -33,7 +33,7 @@ def test_answers_and_decisions_belong_to_their_order(tmp_path: Path):
     assert control.decision("one") is None
 
 
-def test_a_function_lets_no_batch_begin_while_an_end_is_wanted(tmp_path: Path):
+def test_a_guarded_function_lets_no_batch_begin_while_a_stop_is_ordered(tmp_path: Path):
     control = StreamControl(tmp_path)
     seen: list[int] = []
     function = guarded(lambda _frame, batch_id: seen.append(batch_id), control.order_file)
@@ -46,7 +46,7 @@ def test_a_function_lets_no_batch_begin_while_an_end_is_wanted(tmp_path: Path):
     assert seen == [0, 1]
 
 
-def test_nothing_is_written_for_an_attempt_that_is_gone(tmp_path: Path):
+def test_no_order_is_written_into_the_directory_of_an_ended_attempt(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         StreamControl(tmp_path / "gone").suspend(ORDER)
     assert not (tmp_path / "gone").exists()

@@ -30,7 +30,7 @@ def keep(root: Path, frame: Any, *, is_restored: bool = False) -> None:
     keep_state_plan("out", frame, place, is_restored=is_restored)
 
 
-def test_a_query_that_goes_on_with_another_grouping_is_refused(tmp_path: Path):
+def test_a_restored_query_with_another_grouping_is_refused(tmp_path: Path):
     keep(tmp_path, Frame("(n#1 % 3)"))
     keep(tmp_path, Frame("(n#2 % 3)"), is_restored=True)
     with pytest.raises(CannotRun, match=r"out groups by \(n % 5\), and what was saved") as refused:
@@ -40,7 +40,7 @@ def test_a_query_that_goes_on_with_another_grouping_is_refused(tmp_path: Path):
     keep(tmp_path, Frame("(n#1 % 3)"), is_restored=True)
 
 
-def test_a_restart_of_the_same_job_asks_nothing(tmp_path: Path):
+def test_a_restart_of_the_same_job_does_not_ask_spark_for_its_plan(tmp_path: Path):
     keep(tmp_path, Frame("k#1"))
     frame = Frame("k#2")
     keep(tmp_path, frame)
@@ -59,7 +59,7 @@ def test_a_checkpoint_that_only_spark_reaches_is_left_alone():
     assert frame.asked == 0
 
 
-def test_one_that_dies_before_it_is_published_leaves_none(tmp_path: Path):
+def test_a_crash_before_publishing_leaves_no_state_plan(tmp_path: Path):
     def die() -> None:
         raise RuntimeError("dead")
 

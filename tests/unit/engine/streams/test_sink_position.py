@@ -34,14 +34,14 @@ def check_local(root: Path) -> None:
     check_sink_position(Sink(name="out", input="raw", write=write), place)
 
 
-def test_a_batch_that_was_written_and_not_committed_is_fine(tmp_path: Path):
+def test_a_batch_that_was_written_but_not_committed_is_accepted(tmp_path: Path):
     numbers_in(tmp_path / "out" / "_spark_metadata", "0", "1", "9.compact", "10", ".10.crc")
     numbers_in(tmp_path / "checkpoint" / "commits", "8", "9", ".9.crc")
     numbers_in(tmp_path / "checkpoint" / "offsets", "8", "9", "10", ".10.crc")
     check_local(tmp_path)
 
 
-def test_a_batch_that_was_written_and_that_the_checkpoint_has_no_plan_of_is_refused(
+def test_a_written_batch_that_the_checkpoint_did_not_plan_is_refused(
     tmp_path: Path,
 ):
     """Planned anew it may hold more than what was written, and Spark passes over all of it."""
@@ -60,14 +60,14 @@ def test_a_first_start_in_a_directory_with_a_single_batch_is_refused(tmp_path: P
     check_local(tmp_path)
 
 
-def test_a_log_that_is_further_on_is_refused(tmp_path: Path):
+def test_a_sink_log_ahead_of_the_checkpoint_is_refused(tmp_path: Path):
     numbers_in(tmp_path / "out" / "_spark_metadata", "9.compact", "11")
     numbers_in(tmp_path / "checkpoint" / "commits", "9")
     with pytest.raises(CannotRun, match=r"batches up to 11 .* is at batch 9"):
         check_local(tmp_path)
 
 
-def test_a_first_start_in_a_used_directory_is_refused_and_in_a_new_one_is_not(tmp_path: Path):
+def test_a_first_start_is_refused_in_a_used_directory_and_accepted_in_a_new_one(tmp_path: Path):
     check_local(tmp_path)
     numbers_in(tmp_path / "out" / "_spark_metadata", "0", "1")
     with pytest.raises(CannotRun, match="has no batch yet"):
@@ -83,7 +83,7 @@ def test_a_first_start_in_a_used_directory_is_refused_and_in_a_new_one_is_not(tm
         (41, ["39.compact", "40", "41"]),
     ],
 )
-def test_a_new_directory_of_a_job_that_goes_on_has_a_log_of_the_batches_before(
+def test_a_new_directory_of_a_restored_job_gets_a_log_of_the_earlier_batches(
     tmp_path: Path, committed: int, log: list[str]
 ):
     """Otherwise Spark fails at its next compaction, and whoever reads the output at once."""
@@ -104,7 +104,7 @@ def log_of(root: Path, *batches: str) -> Path:
     return log
 
 
-def test_a_batch_that_only_the_checkpoint_has_is_put_into_the_log_as_an_empty_one(tmp_path: Path):
+def test_a_batch_that_only_the_checkpoint_has_is_added_to_the_log_as_empty(tmp_path: Path):
     """As after a division of state; Spark fails for good when it compacts a log with a gap."""
     log = log_of(tmp_path, "0", "1", "2")
     numbers_in(tmp_path / "checkpoint" / "commits", "2", "3", "4")
@@ -114,7 +114,7 @@ def test_a_batch_that_only_the_checkpoint_has_is_put_into_the_log_as_an_empty_on
     assert (log / "3").read_text() == (log / "4").read_text() == "v1"
 
 
-def test_one_who_dies_in_between_is_followed_by_one_who_completes_it(tmp_path: Path):
+def test_a_crash_while_filling_the_log_is_completed_by_the_next_attempt(tmp_path: Path):
     log = log_of(tmp_path, *map(str, range(8)))
     numbers_in(tmp_path / "checkpoint" / "commits", "10")
     hits: list[int] = []
@@ -132,7 +132,7 @@ def test_one_who_dies_in_between_is_followed_by_one_who_completes_it(tmp_path: P
     assert (log / "10").exists()
 
 
-def test_one_that_spark_would_have_compacted_holds_all_before_it(tmp_path: Path):
+def test_an_added_compacted_batch_contains_all_earlier_batches(tmp_path: Path):
     log = log_of(tmp_path, "9.compact", *map(str, range(10, 19)))
     numbers_in(tmp_path / "checkpoint" / "commits", "20")
     check_local(tmp_path)
@@ -146,7 +146,7 @@ def test_one_that_spark_would_have_compacted_holds_all_before_it(tmp_path: Path)
     ("compacted", "missing", "name"),
     [(4, 9, "9.compact"), (14, 19, "19"), (32, 43, "43.compact"), (19, 29, "29")],
 )
-def test_the_interval_is_the_one_that_the_log_shows(
+def test_the_compaction_interval_is_derived_from_the_log(
     tmp_path: Path, compacted: int, missing: int, name: str
 ):
     log = log_of(tmp_path, f"{compacted}.compact", *map(str, range(compacted + 1, missing)))
@@ -155,7 +155,7 @@ def test_the_interval_is_the_one_that_the_log_shows(
     assert (log / name).exists()
 
 
-def test_other_formats_and_a_log_that_is_there_are_left_alone(tmp_path: Path):
+def test_other_formats_and_existing_logs_stay_unchanged(tmp_path: Path):
     numbers_in(tmp_path / "checkpoint" / "commits", "3")
     place = SparkDirectory(url=(tmp_path / "checkpoint").as_uri(), local=tmp_path / "checkpoint")
     table = FormatWrite(format="delta", path=str(tmp_path / "table"))
@@ -226,7 +226,7 @@ def check_remote(store: Store, checkpoint: SparkDirectory = CHECKPOINT, **write:
     check_remote_position(store, sink, checkpoint)
 
 
-def test_a_job_that_goes_on_in_the_directory_of_the_saved_one_is_welcome():
+def test_a_restored_job_may_continue_in_the_saved_job_s_directory():
     going_on = Store(commits=["8", "9"], offsets=["8", "9", "10"], log=["9.compact", "10"])
     check_remote(going_on, format="parquet")
 
@@ -249,7 +249,7 @@ def test_a_log_without_the_last_batch_is_refused_since_spark_would_fail_to_compa
     check_remote(Store(commits=["0"], log=["0"]), format="parquet")
 
 
-def test_a_directory_that_is_further_on_is_refused():
+def test_a_remote_directory_ahead_of_the_checkpoint_is_refused():
     for log in (["9.compact", "11"], ["19.compact"], ["20"], ["99.compact", "100"]):
         with pytest.raises(CannotRun, match=r"batches beyond 10 .* is at batch 9") as refused:
             check_remote(Store(commits=["9"], offsets=["9", "10"], log=log), format="parquet")
@@ -262,7 +262,7 @@ def test_a_pattern_matches_higher_numbers_and_no_others(number: int, other: int)
         assert bool(matching(pattern_above(number), [name])) is (other > number)
 
 
-def test_a_query_that_has_no_batch_yet_begins_its_log_itself():
+def test_a_query_without_a_batch_starts_its_own_log():
     check_remote(Store(), format="parquet")
 
 
@@ -274,7 +274,7 @@ def test_a_query_that_has_no_batch_yet_begins_its_log_itself():
         (SparkDirectory(url="file:///c", local=Path("/c")), {"path": "/out"}),
     ],
 )
-def test_where_it_does_not_matter_spark_is_not_asked(
+def test_spark_is_not_asked_about_sinks_without_a_log(
     checkpoint: SparkDirectory, write: dict[str, Any]
 ):
     store = Store()
@@ -285,14 +285,14 @@ def test_where_it_does_not_matter_spark_is_not_asked(
 MISSING = 'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3"'
 
 
-def test_a_store_that_spark_cannot_reach_is_told_with_what_it_needs():
+def test_an_unreachable_store_is_reported_with_the_missing_driver():
     ways_out = r"spark\.hadoop\.fs\.s3\.impl.*storageDir"
     with pytest.raises(CannotRun, match=ways_out) as refused, explained_file_system(CHECKPOINT):
         raise SparkRuntimeException(MISSING)
     assert refused.value.error == "NoSuchFileSystem"
 
 
-def test_other_troubles_are_told_as_they_are():
+def test_other_errors_are_raised_unchanged():
     with pytest.raises(SparkRuntimeException, match="no disk"), explained_file_system(CHECKPOINT):
         raise SparkRuntimeException("no disk")
     local = SparkDirectory(url="file:///c", local=Path("/c"))

@@ -92,7 +92,7 @@ def follow(
 
 
 @pytest.mark.usefixtures("steps")
-def test_batches_are_told_once_and_all_of_them_at_the_end() -> None:
+def test_every_batch_is_reported_once() -> None:
     query = FakeQuery()
 
     def two_more() -> None:
@@ -110,7 +110,7 @@ def test_batches_are_told_once_and_all_of_them_at_the_end() -> None:
 
 
 @pytest.mark.usefixtures("steps")
-def test_a_quiet_stream_is_asked_less_often_and_waited_for_in_one_call() -> None:
+def test_a_quiet_stream_is_polled_less_often_and_its_end_awaited_in_one_call() -> None:
     query = FakeQuery()
     follow(query, {400: query.end, 420: _never})
     assert 400 / 5 < query.looks < 400 / 3
@@ -118,14 +118,14 @@ def test_a_quiet_stream_is_asked_less_often_and_waited_for_in_one_call() -> None
 
 
 @pytest.mark.usefixtures("steps")
-def test_the_failure_of_the_query_comes_out() -> None:
+def test_the_failure_of_the_query_is_raised() -> None:
     query = FakeQuery()
     with pytest.raises(ValueError, match="no such column"):
         follow(query, {3: lambda: query.end(ValueError("no such column")), 20: _never})
 
 
 @pytest.mark.usefixtures("steps")
-def test_whoever_takes_over_counts_on_from_what_was_known() -> None:
+def test_a_takeover_continues_the_counts_of_the_dead_runner() -> None:
     query = FakeQuery()
     query.commit(4, 10)
     query.commit(5, 100)

@@ -10,7 +10,7 @@ def job(number: int, **more: Any) -> dict[str, Any]:
     return {"jobId": number, "name": f"count at job.py:{number}", **facts, **more}
 
 
-def test_tasks_of_all_jobs_are_added_up_without_those_that_spark_left_out() -> None:
+def test_tasks_of_all_jobs_are_added_up_without_skipped_ones() -> None:
     progress = progress_of([job(1), job(0, status="SUCCEEDED", numCompletedTasks=3)], [])
     assert (progress.tasks_total, progress.tasks_done) == (6, 5)
     assert [(part.id, part.state, part.tasks_done) for part in progress.parts] == [
@@ -29,7 +29,7 @@ def test_streaming_queries_come_first_with_their_batches() -> None:
     ]
 
 
-def test_a_program_of_a_thousand_jobs_shows_the_newest() -> None:
+def test_of_a_thousand_spark_jobs_the_newest_are_reported() -> None:
     progress = progress_of([job(n) for n in reversed(range(1000))], [])
     assert len(progress.parts) == MOST_PARTS
     assert progress.parts[0].id == "job-999"
