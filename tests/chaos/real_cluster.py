@@ -16,8 +16,13 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import StokerError
 from stoker.core.failpoints import ENVIRONMENT_VARIABLE
 from stoker.processes.local.cluster import LocalCluster
-from stoker.processes.local.cluster_process import ProcessRecord, processes_of
-from stoker.processes.local.cluster_state import ClusterState, former_port_of, url_of
+from stoker.processes.local.cluster_state import (
+    ClusterState,
+    ProcessRecord,
+    former_port_of,
+    processes_of,
+    url_of,
+)
 from stoker.processes.local.zookeeper import LocalZooKeeper
 
 SESSION_SECONDS = 4.0

@@ -11,7 +11,7 @@ from chaos.plays import Death, Victim
 from chaos.real_cluster import RealCluster
 from stoker.core.errors import StokerError
 from stoker.core.results import AttemptDetails
-from stoker.processes.local.cluster_process import ProcessRecord, send, wait_until_gone
+from stoker.processes.local.cluster_state import ProcessRecord, send, wait_until_gone
 
 GONE_SECONDS = 10.0
 

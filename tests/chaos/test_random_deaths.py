@@ -27,7 +27,7 @@ from chaos.real_cluster import (
 )
 from chaos.story import Story
 from stoker.core.states import ExecutionState
-from stoker.processes.local.cluster_process import ProcessRecord, send
+from stoker.processes.local.cluster_state import ProcessRecord, send
 
 SEED = int(os.environ.get("STOKER_CHAOS_SEED", "1"))
 ONLY = [name for name in os.environ.get("STOKER_CHAOS_FAULTS", "").split(",") if name]

@@ -1,7 +1,7 @@
 """Wall-clock time for records that people read.
 
-Durations and deadlines never use it: they use the running loop's own monotonic time, which a
-simulation replaces by virtual time.
+Durations and deadlines never use it: they use the monotonic time of the running loop, which a
+simulation replaces with virtual time.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""A value that changes, for those who care about the newest one only."""
+"""A changing value, for readers that need only the latest one."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,11 +8,11 @@ T = TypeVar("T")
 
 
 class Latest(Generic[T]):
-    """Set by one, awaited by many. Values between two looks of a waiter may be skipped."""
+    """One writer sets it, many readers wait for it. A reader may miss values in between."""
 
     def __init__(self, value: T) -> None:
         self._value = value
-        # In the order of their arrival, so that a simulation repeats exactly.
+        # In order of arrival, so that simulations are repeatable.
         self._waiters: dict[asyncio.Future[None], None] = {}
 
     @property

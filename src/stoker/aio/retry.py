@@ -1,4 +1,4 @@
-"""Trying again: a pure schedule, and a loop around it."""
+"""Retries: a pure schedule of delays, and the loop that uses it."""
 
 import asyncio
 import random
@@ -10,14 +10,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TellFailure = Callable[[Exception, timedelta], None]
-"""Told after each failed attempt: the error, and how long until the next attempt."""
+"""Called after each failed attempt with the error and the delay until the next attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
     """Delays that grow up to a maximum.
 
-    `jitter` is the share by which a delay may be off in both directions: 0.1 is 10 percent.
+    `jitter` is the share by which a delay varies in both directions: 0.1 is 10 percent.
     """
 
     initial: timedelta
@@ -32,7 +32,7 @@ class Backoff:
             raise ValueError(f"the multiplier is at least 1 and the jitter is a share: {self}")
 
     def delay(self, failures: int, randomness: random.Random | None = None) -> timedelta:
-        """How long to wait after so many failures before this one; 0 gives the initial delay."""
+        """The delay after a failure that `failures` others preceded; 0 gives the initial delay."""
         try:
             grown = self.initial.total_seconds() * self.multiplier**failures
         except OverflowError:
@@ -44,7 +44,7 @@ class Backoff:
 
 
 def ignore_failure(_error: Exception, _delay: timedelta) -> None:
-    """For those who need no word of failed attempts."""
+    """Ignore failed attempts."""
 
 
 async def retry(

@@ -1,4 +1,9 @@
-"""The owner of tasks: none of them outlives it."""
+"""A scope that owns tasks: no task outlives it.
+
+asyncio's TaskGroup has two pitfalls that matter here. A task that fails in the moment when the body
+ends makes the group cancel its owner for good; and when the owner is cancelled at the moment of a
+failure, the group forgets the cancellation, so that whoever cancelled it waits for ever.
+"""
 
 import asyncio
 from collections.abc import Coroutine
@@ -16,14 +21,14 @@ class TaskScope:
     At the end of the body all tasks are cancelled and awaited, quietly. When a task fails, the
     body is cancelled and the failure leaves the scope as it is. Of several failures at the same
     moment that are all StokerErrors (a peer that crashed fails every call to it) the first one
-    leaves, so that whoever handles one handles many; others leave as an exception group. A task
-    that ends by itself ends nothing else.
+    leaves, so that a handler of one error handles many; others leave as an exception group. A task
+    that ends by itself affects nothing else.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._group = asyncio.TaskGroup()
-        # In the order of their start, so that a simulation repeats exactly.
+        # In order of their start, so that simulations are repeatable.
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._cancels_before = 0
         self._open = False
@@ -35,7 +40,7 @@ class TaskScope:
         try:
             task = self._group.create_task(coroutine, name=f"{self.name}/{name}")
         except RuntimeError:
-            # One of its tasks has just failed, and the body does not know yet.
+            # A task of the scope has just failed, and the body does not know yet.
             coroutine.close()
             raise
         self._tasks[task] = None
@@ -57,8 +62,8 @@ class TaskScope:
         self._open = False
         for task in list(self._tasks):
             task.cancel()
-        # Also a body that ended is told to the group as one that was cancelled: then a task that
-        # fails in this very moment cannot make the group cancel the owner, for good.
+        # Report even a body that ended normally as cancelled: then a task that fails at this very
+        # moment cannot make the group cancel the owner for good.
         over = asyncio.CancelledError()
         try:
             await self._group.__aexit__(kind or asyncio.CancelledError, error or over, traceback)
@@ -69,7 +74,7 @@ class TaskScope:
         except BaseExceptionGroup as group:
             if _cancels() > self._cancels_before:
                 # The owner was cancelled at the same moment. A TaskGroup would forget that, and
-                # an owner that goes on is waited for in vain by whoever cancelled it.
+                # whoever cancelled the owner would wait in vain for its end.
                 raise asyncio.CancelledError from group
             expected = all(isinstance(each, StokerError) for each in group.exceptions)
             if len(group.exceptions) > 1 and not expected:

@@ -1,4 +1,4 @@
-"""A thread of one's own for calls that block."""
+"""A dedicated thread for blocking calls."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,13 +13,13 @@ T = TypeVar("T")
 class BlockingThread:
     """Runs blocking calls in the order of their arrival, all on the same thread.
 
-    A call whose waiter is cancelled is skipped when it has not begun; when it has, it goes on to
-    its end and nobody learns the outcome.
+    When the waiter of a call is cancelled, the call is skipped if it has not begun; otherwise it
+    continues to its end, and its outcome is lost.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # A pool of one is not a daemon: the interpreter waits for the call in progress at exit.
+        # Threads of a pool are no daemons: at exit the interpreter waits for the call in progress.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._closed = False
 
@@ -29,7 +29,7 @@ class BlockingThread:
         return await asyncio.wrap_future(self._worker.submit(call, *args, **kwargs))
 
     async def close(self) -> None:
-        """Refuse further calls, finish those that wait, end the thread."""
+        """Refuse further calls, finish those that wait, then end the thread."""
         if self._closed:
             return
         self._closed = True

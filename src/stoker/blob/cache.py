@@ -1,4 +1,9 @@
-"""Artifacts on the disk of a task executor: fetched once, checked, shared, released."""
+"""The cache of artifacts on the disk of a task executor: fetched once, checked, shared, released.
+
+Many tasks of a job need the same files at the same time, so they share one transfer. Files of
+registered jobs are never evicted; those of others are kept for a while, because jobs tend to run
+again. A file that was changed on the disk is noticed by its fingerprint and fetched again.
+"""
 
 import asyncio
 import logging
@@ -12,17 +17,19 @@ from typing import Self
 
 from stoker.aio.retry import Backoff, retry
 from stoker.aio.scope import TaskScope
-from stoker.blob.content import (
+from stoker.blob.eviction import Entry, SizeTracker
+from stoker.blob.keys import blob_key, described, folder_of
+from stoker.blob.options import BlobOptions
+from stoker.blob.transfer import (
+    Fetch,
     OffLoop,
+    Sources,
+    final_failure,
     make_empty_folder,
     remove_files_below,
     sha256_of,
     temporary_folder,
 )
-from stoker.blob.eviction import Entry, SizeTracker
-from stoker.blob.fetching import Fetch, Sources, final_failure
-from stoker.blob.keys import blob_key, described, folder_of
-from stoker.blob.options import BlobOptions
 from stoker.core.errors import StartupFailed, StokerError, Unavailable
 from stoker.core.ids import BlobKey, JobId
 from stoker.storage.contract import Storage
@@ -33,7 +40,7 @@ log = logging.getLogger(__name__)
 FETCH_BACKOFF = Backoff(initial=timedelta(milliseconds=100), maximum=timedelta(seconds=5))
 
 Fingerprint = tuple[int, int, int]
-"""Inode, size and time of change: the same ones mean that nobody touched the file."""
+"""Inode, size and time of change; if they are the same, nobody has changed the file."""
 
 
 class BlobCache:
@@ -54,7 +61,7 @@ class BlobCache:
         self._off_loop = off_loop
         self._tracker = SizeTracker(options.cache_size_limit)
         self._checked: dict[Entry, Fingerprint] = {}
-        self._flights: dict[Entry, asyncio.Future[Path]] = {}
+        self._transfers: dict[Entry, asyncio.Future[Path]] = {}
         self._references: Counter[JobId] = Counter()
         self._cleanups: dict[JobId, asyncio.Task[None]] = {}
         self._scope = TaskScope("blob-cache")
@@ -89,14 +96,14 @@ class BlobCache:
         return self._tracker.total
 
     def register(self, job_id: JobId) -> None:
-        """One more user of the job's artifacts: they stay until as many have released them."""
+        """Add a user of the job's artifacts, which stay until each user has released them."""
         self._references[job_id] += 1
         cleanup = self._cleanups.pop(job_id, None)
         if cleanup:
             cleanup.cancel()
 
     def release(self, job_id: JobId) -> None:
-        """One user less; after the last one the files go when the clean-up interval has passed."""
+        """Remove a user; after the last one, the files are deleted once the interval has passed."""
         if self._references[job_id] > 1:
             self._references[job_id] -= 1
             return
@@ -106,35 +113,35 @@ class BlobCache:
     async def get(self, job_id: JobId, key: BlobKey, *, name: str = "") -> Path:
         """The artifact as a local file, which stays while the job is registered.
 
-        All who ask for it at the same time share one transfer. After the last try BlobNotFound,
-        CorruptContent or StorageUnavailable is raised, naming the artifact.
+        Concurrent calls share one transfer. After the last try, raise BlobNotFound, CorruptContent
+        or StorageUnavailable, naming the artifact.
         """
         folder_of(job_id)
         entry = (job_id, blob_key(key))
-        flight = self._flights.get(entry)
-        if flight is None:
-            flight = asyncio.get_running_loop().create_future()
-            # Somebody looks at the outcome even when all who waited are gone.
-            flight.add_done_callback(lambda done: done.exception())
-            task = self._scope.spawn(f"get {key[:12]}", self._fly(entry, name, flight))
-            task.add_done_callback(partial(self._landed, entry, flight))
-            self._flights[entry] = flight
-        # One who stops waiting does not stop the others.
-        return await asyncio.shield(flight)
+        transfer = self._transfers.get(entry)
+        if transfer is None:
+            transfer = asyncio.get_running_loop().create_future()
+            # Retrieve the error even if all waiters are gone, or asyncio would log it.
+            transfer.add_done_callback(lambda done: done.exception())
+            task = self._scope.spawn(f"get {key[:12]}", self._transfer(entry, name, transfer))
+            task.add_done_callback(partial(self._on_transfer_ended, entry, transfer))
+            self._transfers[entry] = transfer
+        # A waiter that is cancelled does not stop the transfer of the others.
+        return await asyncio.shield(transfer)
 
-    async def _fly(self, entry: Entry, name: str, flight: "asyncio.Future[Path]") -> None:
+    async def _transfer(self, entry: Entry, name: str, transfer: "asyncio.Future[Path]") -> None:
         try:
-            flight.set_result(await self._local(entry, name))
+            transfer.set_result(await self._local(entry, name))
         except StokerError as error:
-            flight.set_exception(error)
+            transfer.set_exception(error)
 
-    def _landed(
-        self, entry: Entry, flight: "asyncio.Future[Path]", _task: "asyncio.Task[None]"
+    def _on_transfer_ended(
+        self, entry: Entry, transfer: "asyncio.Future[Path]", _task: "asyncio.Task[None]"
     ) -> None:
-        # A task that is cancelled before its first step never runs: only its end is sure to come.
-        del self._flights[entry]
-        if not flight.done():
-            flight.set_exception(Unavailable(f"artifact {entry[1]}: the cache is closing"))
+        # A task that is cancelled before its first step never runs, so only its end is certain.
+        del self._transfers[entry]
+        if not transfer.done():
+            transfer.set_exception(Unavailable(f"artifact {entry[1]}: the cache is closing"))
 
     async def _local(self, entry: Entry, name: str) -> Path:
         path = self._path(entry)
@@ -146,21 +153,21 @@ class BlobCache:
             log.warning("%s is damaged on this disk, fetching it again", described(*entry, name))
         try:
             self._drop((entry,))
-            await self._bring(entry, name)
+            await self._fetch(entry, name)
         except OSError as error:
             raise storage_unavailable("write", path.as_uri(), error) from error
         if entry[0] not in self._references:
             self._clean_up_later(entry[0])
         return path
 
-    async def _bring(self, entry: Entry, name: str) -> None:
+    async def _fetch(self, entry: Entry, name: str) -> None:
         job_id, key = entry
         tries = self._options.fetch_retries + 1
         with temporary_folder(self._folder) as folder:
             fetched = folder / key
             try:
                 await retry(
-                    lambda: self._sources.bring(job_id, key, name, fetched),
+                    lambda: self._sources.fetch(job_id, key, name, fetched),
                     on=StokerError,
                     backoff=FETCH_BACKOFF,
                     attempts=tries,
@@ -176,7 +183,7 @@ class BlobCache:
         self._checked[entry] = _fingerprint(path)
 
     async def _is_intact(self, entry: Entry) -> bool:
-        """By its digest, unless the file is untouched since that was last checked."""
+        """Check the digest, unless the file is unchanged since the last check."""
         path = self._path(entry)
         try:
             fingerprint = _fingerprint(path)
@@ -217,7 +224,7 @@ def _fingerprint(path: Path) -> Fingerprint:
 
 
 def _unlink(path: Path) -> None:
-    """Remove the file, and its folder if it was the last one there."""
+    """Remove the file, and its folder if that is empty then."""
     path.unlink(missing_ok=True)
     if path.parent.is_dir() and not os.listdir(path.parent):
         path.parent.rmdir()

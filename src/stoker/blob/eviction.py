@@ -1,4 +1,4 @@
-"""Which files a full cache gives up. Pure."""
+"""Which files a full cache evicts. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -9,7 +9,7 @@ Entry = tuple[JobId, BlobKey]
 
 
 class SizeTracker:
-    """Sizes of the files in a cache, from the longest unused to the last used."""
+    """Sizes of the files in a cache, in order of their last use."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -34,9 +34,9 @@ class SizeTracker:
         return tuple(entry for entry in self._sizes if entry[0] == job_id)
 
     def victims(self, needed: int, in_use: Collection[JobId]) -> tuple[Entry, ...]:
-        """What must go so that `needed` bytes fit: least recently used first, nothing in use.
+        """Files to evict so that `needed` bytes fit: least recently used first, none in use.
 
-        When that is not enough, all of it goes, and the cache outgrows its limit by what is in use.
+        When that is not enough, all unused files go, and the cache exceeds its limit.
         """
         excess = self.total + needed - self.limit
         chosen: list[Entry] = []

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from stoker.blob.content import OffLoop
+from stoker.blob.transfer import OffLoop
 from stoker.core.errors import TooLarge
 from stoker.storage.failures import storage_unavailable
 

@@ -1,4 +1,4 @@
-"""How artifacts are named: by job and by the SHA-256 of their content."""
+"""Names of artifacts in the storage: the job and the SHA-256 of their content."""
 
 import re
 
@@ -11,7 +11,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def blob_key(sha256: str) -> BlobKey:
-    """The key of content with this digest; InvalidInput when it is no digest."""
+    """The key of content with this digest; InvalidInput when it is not a digest."""
     if not _SHA256.fullmatch(sha256):
         raise InvalidInput(
             f"{sha256!r} is not a SHA-256 digest; 64 lower-case hexadecimal digits are expected"
@@ -20,7 +20,7 @@ def blob_key(sha256: str) -> BlobKey:
 
 
 def folder_of(job_id: JobId) -> str:
-    # Both halves of a path come from clients, so neither is used unchecked.
+    # Both parts of a path come from clients, so check both.
     if not is_hex_id(job_id):
         raise InvalidInput(
             f"{job_id!r} is not a job id; 32 lower-case hexadecimal digits are expected"
@@ -33,5 +33,5 @@ def path_of(job_id: JobId, key: BlobKey) -> str:
 
 
 def described(job_id: JobId, key: BlobKey, name: str) -> str:
-    """How messages speak of an artifact."""
+    """The artifact as named in messages."""
     return f"artifact {name or key[:12]} of job {job_id} (key {key})"

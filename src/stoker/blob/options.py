@@ -1,4 +1,4 @@
-"""What can be set about artifacts."""
+"""Options of artifacts."""
 
 from dataclasses import dataclass
 from datetime import timedelta

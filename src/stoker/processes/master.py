@@ -14,7 +14,7 @@ from stoker.aio.scope import TaskScope
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
 from stoker.config.configuration import Configuration
-from stoker.config.processes import ClusterOptions, MasterOptions, ProcessOptions
+from stoker.config.processes import MasterOptions, ProcessOptions
 from stoker.core.ids import Ids, ResourceId
 from stoker.dispatcher.options import DispatcherOptions, QueueOptions
 from stoker.gateways.dispatcher import DISPATCHER
@@ -25,10 +25,12 @@ from stoker.ha.retrieval import LeaderRetrieval
 from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.heartbeat.options import HeartbeatOptions
 from stoker.jobmaster.options import JobMasterOptions
-from stoker.processes.address_file import address_left_at
-from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
-from stoker.processes.coordination import open_first_session, open_session
-from stoker.processes.directories import directories_for, storage_url
+from stoker.processes.announcement import (
+    Announce,
+    Announcement,
+    address_left_at,
+    announce_to_nobody,
+)
 from stoker.processes.garbage import collect_when_quiet, look_seldom_for_garbage
 from stoker.processes.inspection.endpoint import Inspection, inspection_at
 from stoker.processes.local.provider import open_provider
@@ -38,8 +40,14 @@ from stoker.processes.master_parts import (
     PartOptions,
     contend_for_ever,
 )
+from stoker.processes.opening import (
+    open_first_session,
+    open_process_resources,
+    open_session,
+    token_file,
+    trust_among_masters,
+)
 from stoker.processes.repartitioning import divided_savepoint
-from stoker.processes.security import rpc_credentials, token_file, trust_among_masters
 from stoker.processes.shutdown import (
     BeginToEnd,
     begin_at_leisure,
@@ -58,12 +66,10 @@ from stoker.rest.programs.sweep import keep_swept
 from stoker.rest.requests.operations import Operations
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
-from stoker.rpc.grpc_transport import open_grpc
 from stoker.rpc.options import RpcOptions
 from stoker.savepoints.options import SavepointOptions
 from stoker.security.material import rest_material
 from stoker.security.options import RestSecurityOptions
-from stoker.storage.open import open_storage
 
 log = logging.getLogger(__name__)
 
@@ -121,26 +127,17 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
     ids = Ids()
     shutdowns = ShutdownFollower()
     options = configuration.of(MasterOptions)
-    resource_id = ResourceId(options.resource_id or ids.resource("master"))
-    credentials = rpc_credentials(configuration, options.bind_host, "jobmanager.bind-host")
-    directories = stack.enter_context(
-        directories_for(
-            resource_id,
-            configuration.of(ProcessOptions),
-            is_permanent=options.resource_id is not None,
-            is_over=shutdowns.over.is_set,
-        )
-    )
-    rpc = await open_grpc(
-        options.bind_host,
-        options.rpc_port,
-        configuration.of(RpcOptions),
+    resources = await open_process_resources(
+        stack,
+        configuration,
+        options,
         ids=ids,
-        credentials=credentials,
-        advertised_host=options.host,
+        kind="master",
+        bind_host_key="jobmanager.bind-host",
+        is_over=shutdowns.over.is_set,
     )
-    stack.push_async_callback(rpc.close)
-    storage = open_storage(storage_url(configuration.of(ClusterOptions)))
+    resource_id, directories = resources.resource_id, resources.directories
+    rpc, storage = resources.rpc, resources.storage
     observer = await open_first_session(configuration, ids, auto_renewing=True)
     stack.push_async_callback(observer.close)
     blobs = await stack.enter_async_context(

@@ -10,15 +10,14 @@ from dataclasses import replace
 
 import stoker.processes.grpc_without_forks  # noqa: F401  (before all that imports gRPC)
 from stoker.aio.clock import system_wall_clock
-from stoker.aio.log_context import bind_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
 from stoker.blob.options import BlobOptions
 from stoker.config.configuration import Configuration
-from stoker.config.processes import ClusterOptions, ProcessOptions, TaskExecutorProcessOptions
+from stoker.config.processes import ProcessOptions, TaskExecutorProcessOptions
 from stoker.core.errors import StartupFailed
 from stoker.core.graph import EngineKind
-from stoker.core.ids import Ids, ResourceId
+from stoker.core.ids import Ids
 from stoker.engine.classic.engine import ClassicEngine
 from stoker.engine.classic.options import ClassicOptions
 from stoker.engine.connect.engine import ConnectEngine
@@ -28,18 +27,19 @@ from stoker.gateways.leases import LeaseOptions
 from stoker.ha.stores.shutdowns import ShutdownFollower
 from stoker.ha.stores.storage_records import OutcomeStore
 from stoker.heartbeat.options import HeartbeatOptions
-from stoker.processes import machine
-from stoker.processes.address_file import address_left_at
-from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
-from stoker.processes.coordination import open_first_session
-from stoker.processes.directories import Directories, directories_for, storage_url
+from stoker.processes.announcement import (
+    Announce,
+    Announcement,
+    address_left_at,
+    announce_to_nobody,
+)
+from stoker.processes.directories import Directories
 from stoker.processes.inspection.endpoint import Inspection
-from stoker.processes.security import rpc_credentials
+from stoker.processes.inspection.usage import cores, memory_bytes
+from stoker.processes.opening import open_first_session, open_process_resources
 from stoker.processes.shutdown import exit_code_of, first_of, shutdown_signals
 from stoker.processes.uncaught import uncaught_errors
-from stoker.rpc.grpc_transport import open_grpc
-from stoker.rpc.options import RegistrationOptions, RpcOptions
-from stoker.storage.open import open_storage
+from stoker.rpc.options import RegistrationOptions
 from stoker.taskexecutor.endpoint import TaskExecutor
 from stoker.taskexecutor.options import TaskExecutorOptions
 from stoker.taskexecutor.run import running_task_executor
@@ -81,30 +81,19 @@ async def task_executor_process(
 ) -> AsyncIterator[TaskExecutor]:
     ids = Ids()
     options = configuration.of(TaskExecutorProcessOptions)
-    cluster = configuration.of(ClusterOptions)
-    resource_id = ResourceId(options.resource_id or ids.resource("executor"))
-    bind_log_fields(component="task-executor", task_executor=resource_id)
-    credentials = rpc_credentials(configuration, options.bind_host, "taskmanager.bind-host")
     async with AsyncExitStack() as stack:
-        directories = stack.enter_context(
-            directories_for(
-                resource_id,
-                configuration.of(ProcessOptions),
-                is_permanent=options.resource_id is not None,
-                is_over=shutdowns.over.is_set,
-            )
-        )
-        rpc = await open_grpc(
-            options.bind_host,
-            options.rpc_port,
-            configuration.of(RpcOptions),
+        resources = await open_process_resources(
+            stack,
+            configuration,
+            options,
             ids=ids,
-            credentials=credentials,
-            advertised_host=options.host,
+            kind="executor",
+            bind_host_key="taskmanager.bind-host",
+            is_over=shutdowns.over.is_set,
         )
-        stack.push_async_callback(rpc.close)
+        resource_id, directories = resources.resource_id, resources.directories
+        rpc, storage = resources.rpc, resources.storage
         await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
-        storage = open_storage(storage_url(cluster))
         coordinator = await open_first_session(configuration, ids, auto_renewing=True)
         stack.push_async_callback(coordinator.close)
         watching = await stack.enter_async_context(TaskScope("end of the cluster"))
@@ -135,8 +124,8 @@ async def task_executor_process(
                     instance=ids.instance(),
                     host=socket.gethostname(),
                     pid=os.getpid(),
-                    cores=machine.cores(),
-                    memory_bytes=machine.memory_bytes(),
+                    cores=cores(),
+                    memory_bytes=memory_bytes(),
                     on_demand=options.on_demand,
                     slot_store=FileSlotStore(directories.work / "slots"),
                     options=configuration.of(TaskExecutorOptions),

@@ -1,4 +1,4 @@
-"""Where a process may listen: on this machine only, unless callers prove who they are."""
+"""Where a process may listen: on this machine only, unless callers are authenticated."""
 
 import functools
 import ipaddress
@@ -17,7 +17,7 @@ def is_loopback(address: str) -> bool:
 
 
 def check_binding(address: str, key: str, *, authenticated: bool) -> None:
-    """InvalidOption when others could call without proving who they are."""
+    """InvalidOption when other machines could call without authentication."""
     if not authenticated and not is_loopback(address):
         raise InvalidOption(
             f"{key} {address} can be reached from other machines, but calls are not authenticated: "

@@ -21,7 +21,7 @@ class TlsMaterial:
 
 
 def internal_material(options: InternalSecurityOptions) -> TlsMaterial | None:
-    """None where TLS between processes is off."""
+    """Certificates for TLS between processes; None when it is off."""
     if not options.tls:
         return None
     if options.authorities is None:
@@ -30,7 +30,7 @@ def internal_material(options: InternalSecurityOptions) -> TlsMaterial | None:
 
 
 def rest_material(options: RestSecurityOptions) -> TlsMaterial | None:
-    """None where REST is served without TLS."""
+    """Certificates of the REST server; None when it serves without TLS."""
     if not options.tls:
         if options.mutual:
             raise InvalidOption(
@@ -45,7 +45,7 @@ def rest_material(options: RestSecurityOptions) -> TlsMaterial | None:
 def client_context(
     authorities: Path | None, certificate: Path | None, key: Path | None
 ) -> ssl.SSLContext:
-    """For one that calls REST; the host name of the other end is always checked."""
+    """TLS context of a REST client; it always checks the host name of the server."""
     try:
         context = ssl.create_default_context(cafile=authorities)
         if certificate is not None:

@@ -22,7 +22,7 @@ _SURELY_SECRET = re.compile(
 _KEY = re.compile(r"(?:^|[^A-Za-z])(?i:keys?)(?:$|[^A-Za-z])|[a-z]Keys?(?:$|[^a-z])")
 """The word key: not a part of another one, such as monkey or keywords."""
 _SHORTEST = 4
-"""A value of fewer letters is found in any text, and would make it unreadable."""
+"""Shorter values occur in any text; masking them would make it unreadable."""
 _IN_URL = re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]+(?=@)")
 _IN_TEXT = re.compile(
     r"(?i)((?:password|passwd|pwd|secret|token|credential)[\w.-]*\s?=\s?)[^\s&;,'\")]+"
@@ -62,7 +62,7 @@ def without_secrets(job: JobDetails) -> JobDetails:
 
 
 def secret_values(settings: Mapping[str, str]) -> list[str]:
-    """The longest first: one may be a part of another."""
+    """Values of secret settings, longest first, because one may be a part of another."""
     found = {
         value
         for key, value in settings.items()

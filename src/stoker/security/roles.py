@@ -1,4 +1,4 @@
-"""What the holder of a token may do."""
+"""Roles: what the holder of a token may do."""
 
 import re
 from enum import StrEnum
@@ -6,29 +6,29 @@ from enum import StrEnum
 
 class Role(StrEnum):
     READ = "read"
-    """Everything that changes nothing."""
+    """Every request that changes nothing."""
     SUBMIT = "submit"
-    """Hand in jobs and programs, and ask about one whose id is known; no list, no cancel."""
+    """Submit jobs and programs, and query a job by its id; no lists, no cancel."""
     OPERATE = "operate"
-    """Everything."""
+    """Every request."""
 
 
-_QUESTIONS = frozenset({"GET", "HEAD", "OPTIONS"})
-_ACTS_BY_QUESTION = re.compile(r"/jobs/[^/]+/yarn-(cancel|stop)|/jars/[^/]+/plan")
+_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_CHANGING_GETS = re.compile(r"/jobs/[^/]+/yarn-(cancel|stop)|/jars/[^/]+/plan")
 """Flink's dashboard cancels by GET, and the plan of a program is made by running its file."""
 _SUBMISSIONS = re.compile(r"/jobs|/jars/upload|/jars/[^/]+/(run|plan)|/jobs/[^/]+/clientHeartbeat")
 _OF_ONE_JOB = re.compile(r"/jobs/(?!overview)[^/]+(/.*)?|/overview|/config|/openapi\.json")
 
 
 def allows(role: Role, method: str, path: str) -> bool:
-    """`path` is without the version prefix."""
-    asks = method in _QUESTIONS and not _ACTS_BY_QUESTION.fullmatch(path)
+    """Whether the role allows the request; `path` has no version prefix."""
+    reads = method in _READING_METHODS and not _CHANGING_GETS.fullmatch(path)
     match role:
         case Role.OPERATE:
             return True
         case Role.READ:
-            return asks
+            return reads
         case Role.SUBMIT:
-            if asks:
+            if reads:
                 return _OF_ONE_JOB.fullmatch(path) is not None
             return method in ("GET", "POST", "PATCH") and _SUBMISSIONS.fullmatch(path) is not None

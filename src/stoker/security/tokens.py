@@ -1,4 +1,4 @@
-"""Bearer tokens: who may call, kept as hashes in a file that all masters read."""
+"""Bearer tokens for REST, stored as hashes in a file that all masters read."""
 
 import fcntl
 import hashlib
@@ -21,7 +21,7 @@ _OWNER_ONLY = 0o600
 
 
 class Token(Value):
-    """One token as it rests: whoever reads the file cannot call with it."""
+    """A token as stored: with its hash alone nobody can call."""
 
     id: str
     name: str
@@ -30,7 +30,7 @@ class Token(Value):
     created_ms: int
     expires_ms: int | None = None
 
-    def is_over(self, now_ms: int) -> bool:
+    def is_expired(self, now_ms: int) -> bool:
         return self.expires_ms is not None and now_ms >= self.expires_ms
 
 
@@ -40,17 +40,17 @@ class _File(Value):
 
 
 def text_of(token_id: str, secret: str) -> str:
-    """What the user keeps; the id in front lets the right hash be found and be talked about."""
+    """The token as the user keeps it; the id at its front identifies the stored hash."""
     return f"{_PREFIX}_{token_id}_{secret}"
 
 
 def hash_of(text: str) -> str:
-    # The secret has the entropy of a key: a slow hash, as for passwords, would protect nothing.
+    # The secret is as random as a key, so a slow hash, as for passwords, would add nothing.
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def find(tokens: tuple[Token, ...], text: str) -> Token | None:
-    """The token that this text proves, whether it is over or not."""
+    """The token that this text proves, even if it has expired."""
     parts = text.split("_", 2)
     if len(parts) != 3 or parts[0] != _PREFIX:
         return None
@@ -63,7 +63,7 @@ def find(tokens: tuple[Token, ...], text: str) -> Token | None:
 
 
 class TokenFile:
-    """Read again whenever it has changed, so that a revoked token is refused at once."""
+    """The file, read again after each change, so that a revoked token is refused at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,10 +72,10 @@ class TokenFile:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """InvalidOption when it cannot be read: nobody is let in by a file that is damaged."""
+        """InvalidOption when the file cannot be read: a damaged file admits nobody."""
         try:
             stat = self._path.stat()
-            # A replaced file may have the size and, on coarse clocks, the time of the one before.
+            # A replaced file may have the same size and, on coarse clocks, the same time.
             seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if seen != self._seen:
                 self._tokens = _read(self._path)
@@ -98,7 +98,7 @@ class TokenFile:
             self._write((*tokens, token))
 
     def revoke(self, wanted: str) -> Token:
-        """By id or name."""
+        """Remove a token by its id or name."""
         with self._changing() as tokens:
             for token in tokens:
                 if wanted in (token.id, token.name):
@@ -108,7 +108,7 @@ class TokenFile:
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[Token, ...]]:
-        """One change at a time, also among processes."""
+        """Lock the file, so that processes change it one at a time."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, _OWNER_ONLY)

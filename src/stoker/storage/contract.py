@@ -1,4 +1,9 @@
-"""The storage contract: whole files of any size under one directory that all processes share."""
+"""The storage contract: whole files of any size, in one place that all processes share.
+
+Records at the coordinator point to files here, so a file must never be seen half written, and must
+be durable before anything points to it. Creation decides between competitors: of several that
+create one path, exactly one succeeds.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,20 +13,20 @@ from stoker.core.errors import InvalidInput
 
 
 class Storage(Protocol):
-    """Files have relative paths such as `jobs/3f…/graph`; folders come and go by themselves.
+    """Files have relative paths such as `jobs/3f…/graph`; folders are implicit.
 
-    A file is seen whole or not at all, whatever dies in between, and is durable when the writing
-    call returns. Every method may raise StorageUnavailable, which names the path and the reason;
-    a write that raised it may still have happened on a remote store. A path that is absolute,
-    empty or leads upwards is refused with InvalidInput.
+    A file is seen whole or not at all, whatever crashes in between, and is durable when the
+    writing call returns. Every method may raise StorageUnavailable, which names the path and the
+    reason; on a remote store, a write that raised it may still have happened. A path that
+    is absolute, empty or leads upwards is refused with InvalidInput.
     """
 
     async def write(self, path: str, content: bytes) -> None:
-        """The file has this content, whether it was there before or not."""
+        """Write the file, whether it existed before or not."""
         ...
 
     async def create(self, path: str, content: bytes) -> None:
-        """As `write`, but raises KeyExists and changes nothing when the file is there.
+        """As `write`, but raise KeyExists and change nothing when the file exists.
 
         Of several that create one path at the same time, exactly one succeeds.
         """
@@ -42,22 +47,22 @@ class Storage(Protocol):
         ...
 
     async def modified(self, prefix: str) -> dict[str, float]:
-        """As `list`, with the moment of each file's last write, in seconds since 1970.
+        """As `list`, with the time of each file's last write, in seconds since 1970.
 
-        By the storage's own clock, which may differ a little from that of this machine.
+        The storage's clock may differ a little from the clock of this machine.
         """
         ...
 
     async def delete(self, path: str) -> None:
-        """The file is gone; that it was absent is fine."""
+        """Delete the file. Idempotent."""
         ...
 
     async def delete_tree(self, prefix: str) -> None:
-        """The folder and all files in it are gone; that it was absent is fine. Not atomic."""
+        """Delete the folder and all files in it. Idempotent, not atomic."""
         ...
 
     async def upload(self, source: Path, path: str) -> None:
-        """As `write`, from a local file, without holding it in memory."""
+        """As `write`, from a local file, without loading it into memory."""
         ...
 
     async def adopt(self, source: Path, path: str) -> None:
@@ -65,19 +70,19 @@ class Storage(Protocol):
         ...
 
     async def download(self, path: str, target: Path) -> None:
-        """The local file has the content, whole or not at all; NotFound as with `read`."""
+        """Copy the content to a local file, whole or not at all; NotFound as with `read`."""
         ...
 
     async def pin(self, targets: Mapping[str, str]) -> None:
-        """Each target has what its source, the key, has now, whatever becomes of the source.
+        """Make copies (target to source) that keep the present content of their sources.
 
-        Made for files that are written once: cheap where the store can share their bytes. Not
-        durable. NotFound when a source is gone; some targets may have been made then.
+        For files that are written once: cheap where the store can share their bytes. Not durable.
+        NotFound when a source is gone; some targets may have been made by then.
         """
         ...
 
     def url(self, path: str) -> str:
-        """Where the file is, for people and for other programs."""
+        """The location of the file, for people and other programs."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""From the operating system's errors to ours."""
+"""Translation of errors of the operating system into ours."""
 
 import errno
 

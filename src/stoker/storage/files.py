@@ -1,4 +1,4 @@
-"""Storage in a directory of this machine, or one that is mounted by all machines."""
+"""Storage in a directory of this machine, or in one that all machines mount."""
 
 import asyncio
 import contextlib
@@ -21,21 +21,21 @@ Fill = Callable[[BinaryIO], None]
 """Writes the whole content into an open file."""
 Folders = tuple[Path, ...]
 MakeFolder = Callable[[Path], Folders]
-"""Answers the folders that have a new entry by that, which is not durable yet."""
+"""Makes a folder; returns the folders with a new entry, which is not durable yet."""
 NameIt = Callable[[str, Path], None]
-"""Gives a finished file its name."""
+"""Gives a complete file its final name."""
 
-_RESTLESS_SECONDS = 5.0
-_BREATH_SECONDS = 0.05
+_DELETE_SECONDS = 5.0
+_DELETE_PAUSE_SECONDS = 0.05
 _UNFINISHED = ".stoker-unfinished-"
-"""Files of this name are being written; those of a process that died are never read."""
+"""Prefix of files that are being written; those of a dead process are never read."""
 
 
 class FileStorage:
     """Blocking calls run in the loop's thread pool.
 
-    `made_by_writing`: the directory need not be there, is empty then, and the first write makes
-    it. Without it an absent directory is a storage that is not mounted, and never made here.
+    With `made_by_writing`, an absent directory counts as empty, and the first write creates it.
+    Otherwise an absent directory means that the storage is not mounted, and it is never created.
     """
 
     def __init__(self, directory: Path, *, made_by_writing: bool = False) -> None:
@@ -50,7 +50,7 @@ class FileStorage:
         target = self._target(path)
 
         def create() -> None:
-            # A rename would replace what is there; a link fails, atomically.
+            # A rename would replace an existing file; a link fails atomically.
             _write(target, _putting(content), self._make_folder, os.link)
 
         try:
@@ -169,7 +169,7 @@ class FileStorage:
         _write(target, fill, self._make_folder, os.replace)
 
     def _make_folder(self, folder: Path) -> Folders:
-        """The directory itself only where that is wanted: it may just not be mounted."""
+        """Make the folder, but not the storage directory itself: it may just not be mounted."""
         if folder == self.directory:
             if self._made_by_writing:
                 make_directory(folder)
@@ -185,7 +185,7 @@ class FileStorage:
         return (folder.parent, *entered)
 
     def _drop_empty_folders(self, folder: Path) -> None:
-        """Folders exist by their files alone, so that deleted jobs leave nothing behind."""
+        """Remove empty folders, so that deleted jobs leave nothing behind."""
         while folder != self.directory and self.directory in folder.parents:
             try:
                 folder.rmdir()
@@ -206,15 +206,15 @@ def make_directory(directory: Path) -> None:
 
 
 def _remove_tree(folder: Path) -> None:
-    """Others may still write there, or delete: Spark tidies up behind a query that has ended."""
-    deadline = time.monotonic() + _RESTLESS_SECONDS
+    """Delete the tree, although Spark may still write or clean up there after a query."""
+    deadline = time.monotonic() + _DELETE_SECONDS
     while folder.is_dir():
         try:
             shutil.rmtree(folder)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or time.monotonic() > deadline:
                 raise
-            time.sleep(_BREATH_SECONDS)
+            time.sleep(_DELETE_PAUSE_SECONDS)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
@@ -243,8 +243,8 @@ def _copying(source: Path) -> Fill:
 
 
 def _write(target: Path, fill: Fill, make_folder: MakeFolder, name_it: NameIt) -> None:
-    """Complete and durable before it has its name, and its name before this returns."""
-    # Under a name nobody else uses, beside the target.
+    """Make the file complete and durable, then give it its name, then make the name durable."""
+    # A unique name in the folder of the target.
     temporary = f"{target.parent}/{_UNFINISHED}{secrets.token_hex(8)}"
     file, entered = _open_new(temporary, target.parent, make_folder)
     try:
@@ -256,7 +256,7 @@ def _write(target: Path, fill: Fill, make_folder: MakeFolder, name_it: NameIt) -
     finally:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(temporary)
-    # From the inside out: what is written for the first of them mostly is for all.
+    # From the inside out: the first sync usually writes the entries of all of them.
     for folder in (target.parent, *entered):
         _sync_folder(folder)
 
@@ -287,7 +287,7 @@ def _move(source: Path, target: Path, make_folder: MakeFolder) -> bool:
 def _open_new(
     path: str, folder: Path, make_folder: MakeFolder
 ) -> tuple[BinaryIO, dict[Path, None]]:
-    """A deletion may drop the folder just after it was made, so try again a few times."""
+    """Open a new file. A deletion may remove the new folder at once, so try a few times."""
     entered: dict[Path, None] = {}
     for _ in range(20):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

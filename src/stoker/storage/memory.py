@@ -13,7 +13,7 @@ from stoker.storage.failures import no_such_file, storage_unavailable
 
 
 class MemoryStorage:
-    """Share one object among the processes of a simulation."""
+    """One object is shared by all processes of a simulation."""
 
     def __init__(self, wall_clock: WallClock = system_wall_clock) -> None:
         self.files: dict[str, bytes] = {}
@@ -23,11 +23,11 @@ class MemoryStorage:
         self._away: int | None = None
 
     def fail_next(self, operation: str, code: int = errno.EIO) -> None:
-        """The next call of that method raises StorageUnavailable, with nothing done."""
+        """Make the next call of that method raise StorageUnavailable without effect."""
         self._failing.setdefault(operation, []).append(code)
 
     def go_away(self, code: int = errno.EIO) -> None:
-        """Every call raises StorageUnavailable until `come_back`."""
+        """Make every call raise StorageUnavailable until `come_back`."""
         self._away = code
 
     def come_back(self) -> None:
@@ -61,7 +61,7 @@ class MemoryStorage:
 
     async def modified(self, prefix: str) -> dict[str, float]:
         await self._turn("modified", checked_folder(prefix))
-        # A file that a test put there by hand is as new as the first look at it.
+        # A file that a test added directly is as old as its first listing.
         return {p: self.times.setdefault(p, self._now()) for p in self._below(prefix)}
 
     async def delete(self, path: str) -> None:
@@ -95,7 +95,7 @@ class MemoryStorage:
         return f"memory:///{checked_path(path)}"
 
     async def _turn(self, operation: str, path: str) -> None:
-        """Let others run, as real I/O would, then fail if a test wants it."""
+        """Let other tasks run, as real I/O would, then fail if a test has asked for it."""
         await asyncio.sleep(0)
         codes = self._failing.get(operation)
         code = codes.pop(0) if codes else self._away

@@ -1,4 +1,4 @@
-"""Which storage a URL means."""
+"""Opening the storage that a URL names."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -11,7 +11,7 @@ from stoker.storage.files import FileStorage, make_directory
 def open_storage(url: str) -> Storage:
     """`file:///dir`, a plain absolute path, or any URL that an installed fsspec driver knows.
 
-    A directory is made if it is not there.
+    A missing directory is created.
     """
     directory = _directory(url)
     if directory is None:
@@ -21,7 +21,7 @@ def open_storage(url: str) -> Storage:
 
 
 def open_place(url: str) -> Storage:
-    """As `open_storage`, but looking makes nothing: a directory is made by the first write."""
+    """As `open_storage`, but only the first write creates a missing directory."""
     directory = _directory(url)
     if directory is None:
         return _open_remote(url)
@@ -29,7 +29,7 @@ def open_place(url: str) -> Storage:
 
 
 def _directory(url: str) -> Path | None:
-    """None for a storage that is no directory of this machine."""
+    """The local directory; None for any other kind of storage."""
     if url.startswith("/"):
         return Path(url)
     parts = urlsplit(url)

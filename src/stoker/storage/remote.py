@@ -1,7 +1,7 @@
 """Storage on an object store, through fsspec.
 
-Object stores write a file whole or not at all, and have a conditional write for create-once;
-fsspec passes both through. A file system that lacks them must not be opened here.
+Object stores write a file whole or not at all, and offer a conditional write for `create`; fsspec
+passes both through. A file system without them must not be opened here.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from stoker.storage.failures import no_such_file, storage_unavailable
 T = TypeVar("T")
 
 _MODIFIED = ("LastModified", "last_modified", "mtime")
-"""What drivers call the moment of the last write in their listings."""
+"""Names of the time of the last write in the listings of drivers."""
 
 
 def open_remote(url: str) -> "FsspecStorage":
@@ -136,12 +136,12 @@ class FsspecStorage:
         return f"{self._root}/{checked_folder(prefix)}" if prefix else self._root
 
     def _modified(self, target: str, facts: Mapping[str, Any]) -> float:
-        """From the listing where it tells, since one more request for each file is slow."""
+        """From the listing if possible, because one more request for each file is slow."""
         listed = [facts[name] for name in _MODIFIED if isinstance(facts.get(name), datetime)]
         try:
             at: datetime = listed[0] if listed else self._filesystem.modified(target)
         except NotImplementedError as error:
-            # Some drivers cannot tell; what has no age is never taken for old.
+            # Some drivers do not know the age; a file without an age never counts as old.
             raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP)) from error
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
@@ -165,6 +165,6 @@ class FsspecStorage:
             raise storage_unavailable(doing, f"{self._url}/{path}", error) from error
 
     def _uncached(self, work: Callable[[], T]) -> T:
-        """Other processes write here too, so that no listing may come from a cache."""
+        """Bypass the cache of listings, because other processes write here too."""
         self._filesystem.invalidate_cache()
         return work()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stoker.blob.content import OffLoop
+from stoker.blob.transfer import OffLoop
 from stoker.core.errors import NotFound, StorageUnavailable
 from stoker.core.ids import AttemptId, JobId
 from stoker.gateways.attempt_logs import LARGEST_PIECE, LogPiece, LogStream

@@ -17,7 +17,7 @@ from stoker.aio.clock import WallClock
 from stoker.aio.log_context import bind_log_fields
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
-from stoker.blob.content import OffLoop, inline
+from stoker.blob.transfer import OffLoop, inline
 from stoker.core.errors import StokerError, Unavailable
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import AttemptId, BlobKey, ResourceId

@@ -17,9 +17,9 @@ from typing import TypeVar, cast
 
 from stoker.aio.scope import TaskScope
 from stoker.blob.cache import BlobCache
-from stoker.blob.content import inline
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
+from stoker.blob.transfer import inline
 from stoker.core.errors import JobAlreadyEnded, StokerError
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, ResourceId

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from stoker.processes.local.cluster import LocalCluster
-from stoker.processes.local.cluster_process import ProcessRecord, processes_of
-from stoker.processes.local.cluster_state import ClusterState, read_state
+from stoker.processes.local.cluster_state import (
+    ClusterState,
+    ProcessRecord,
+    processes_of,
+    read_state,
+)
 
 SLOW_JOB = """
 import time

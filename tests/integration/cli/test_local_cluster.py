@@ -6,7 +6,7 @@ import signal
 import socket
 from pathlib import Path
 
-from stoker.processes.local.cluster_process import start_time_of
+from stoker.processes.local.cluster_state import start_time_of
 
 
 def _status(stoker) -> dict[str, bool]:

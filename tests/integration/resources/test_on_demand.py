@@ -21,7 +21,7 @@ from stoker.core.graph import (
 from stoker.core.ids import Ids, JobId, ResourceId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.processes.local import provider as local_provider
-from stoker.processes.local.cluster_process import start_time_of
+from stoker.processes.local.cluster_state import start_time_of
 from stoker.processes.master import running_master
 
 PATIENCE = 60.0

@@ -13,7 +13,7 @@ from stoker.core.graph import FormatWrite, JobGraph, ResourceProfile, Sink, Sour
 from stoker.core.ids import Ids
 from stoker.core.states import JobStatus
 from stoker.processes.local.cluster import LocalCluster
-from stoker.processes.local.cluster_process import ProcessRecord, processes_of
+from stoker.processes.local.cluster_state import ProcessRecord, processes_of
 
 PATIENCE = 170.0
 CONFIGURATION = {

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from stoker.blob.cache import BlobCache
-from stoker.blob.content import inline
 from stoker.blob.keys import path_of
 from stoker.blob.options import BlobOptions
+from stoker.blob.transfer import inline
 from stoker.core.errors import (
     BlobNotFound,
     CorruptContent,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from stoker.blob.content import inline
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
+from stoker.blob.transfer import inline
 from stoker.core.errors import (
     BlobNotFound,
     CorruptContent,

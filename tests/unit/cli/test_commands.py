@@ -13,8 +13,13 @@ from stoker.core.ids import AttemptId, JobId
 from stoker.core.states import JobStatus
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.gateways.dispatcher import SavepointStatus
-from stoker.processes.local.cluster_process import ProcessRecord, start_time_of
-from stoker.processes.local.cluster_state import ClusterState, default_directory, write_state
+from stoker.processes.local.cluster_state import (
+    ClusterState,
+    ProcessRecord,
+    default_directory,
+    start_time_of,
+    write_state,
+)
 from stoker.rest.jobs import checkpoint_handlers
 from stoker.testing.rest import (
     CANCELED,

@@ -12,9 +12,9 @@ import msgspec
 from builders import build_details, build_graph
 from stoker.aio.latest import Latest
 from stoker.aio.scope import TaskScope
-from stoker.blob.content import inline
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
+from stoker.blob.transfer import inline
 from stoker.core.description import plan_of
 from stoker.core.graph import JobGraph
 from stoker.core.ids import Ids, JobId, ResourceId

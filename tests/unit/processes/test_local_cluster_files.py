@@ -12,21 +12,19 @@ import pytest
 
 from stoker.core.errors import StartupFailed
 from stoker.processes.local.cluster import LocalCluster
-from stoker.processes.local.cluster_log import reason_in
-from stoker.processes.local.cluster_process import (
+from stoker.processes.local.cluster_state import (
     MARK,
+    ClusterState,
     ProcessRecord,
+    former_port_of,
     processes_of,
+    read_state,
+    reason_in,
     send,
     start_time_of,
-    wait_until_gone,
-)
-from stoker.processes.local.cluster_state import (
-    ClusterState,
-    former_port_of,
-    read_state,
     url_of,
     urls_of,
+    wait_until_gone,
     write_state,
 )
 

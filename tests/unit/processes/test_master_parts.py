@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker.blob.content import inline
 from stoker.blob.options import BlobOptions
 from stoker.blob.server import BlobServer
+from stoker.blob.transfer import inline
 from stoker.core.ids import Ids, ResourceId
 from stoker.ha.leadership import Leadership
 from stoker.ha.memory import MemoryCoordination

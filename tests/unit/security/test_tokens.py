@@ -94,6 +94,6 @@ def test_a_write_that_was_cut_off_is_forgotten(file: TokenFile, tmp_path: Path) 
 
 
 def test_a_token_is_over_at_its_time() -> None:
-    assert token("a", "s", expires_ms=100).is_over(100)
-    assert not token("a", "s", expires_ms=100).is_over(99)
-    assert not token("a", "s").is_over(10**15)
+    assert token("a", "s", expires_ms=100).is_expired(100)
+    assert not token("a", "s", expires_ms=100).is_expired(99)
+    assert not token("a", "s").is_expired(10**15)

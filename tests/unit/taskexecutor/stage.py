@@ -10,8 +10,8 @@ from typing import Any
 
 from builders import build_graph
 from stoker.blob.cache import BlobCache
-from stoker.blob.content import inline
 from stoker.blob.options import BlobOptions
+from stoker.blob.transfer import inline
 from stoker.core.ids import AllocationId, AttemptId, Ids, InstanceId, RegionId, ResourceId
 from stoker.gateways.jobmaster import job_component
 from stoker.gateways.taskexecutor import SlotRequest, TaskDeployment, TaskExecutorGateway

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.blob.content import inline
+from stoker.blob.transfer import inline
 from stoker.core.errors import NotFound, StorageUnavailable
 from stoker.core.ids import AttemptId
 from stoker.gateways.attempt_logs import LARGEST_PIECE, LogStream

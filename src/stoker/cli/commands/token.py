@@ -148,7 +148,7 @@ def _now_ms() -> int:
 def _expiry(token: Token, now_ms: int) -> str:
     if token.expires_ms is None:
         return "never"
-    return moment_text(token.expires_ms) + (" (expired)" if token.is_over(now_ms) else "")
+    return moment_text(token.expires_ms) + (" (expired)" if token.is_expired(now_ms) else "")
 
 
 def _public(token: Token) -> dict[str, object]:

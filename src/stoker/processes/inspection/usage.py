@@ -19,7 +19,6 @@ def process_figures() -> dict[str, float]:
     The heap of a Python process is all of its memory; children are the Spark server and runners.
     """
     memory = memory_of(os.getpid())
-    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     children = sum(memory_of(pid) for pid in descendants(os.getpid()))
     collections = sum(each["collections"] for each in gc.get_stats())
     cpu = time.process_time_ns()
@@ -28,7 +27,7 @@ def process_figures() -> dict[str, float]:
         "Status.JVM.CPU.Time": cpu,
         "Status.JVM.Memory.Heap.Used": memory,
         "Status.JVM.Memory.Heap.Committed": memory,
-        "Status.JVM.Memory.Heap.Max": limit,
+        "Status.JVM.Memory.Heap.Max": memory_bytes(),
         "Status.JVM.Threads.Count": threading.active_count(),
         "Status.JVM.GarbageCollector.All.Count": collections,
         "Status.JVM.ClassLoader.ClassesLoaded": len(sys.modules),
@@ -38,6 +37,15 @@ def process_figures() -> dict[str, float]:
         "Status.Process.Memory.Peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "Status.Process.Uptime": _age_seconds(),
     }
+
+
+def cores() -> int:
+    return os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """Memory of this machine."""
+    return _PAGE * os.sysconf("SC_PHYS_PAGES")
 
 
 def memory_of(pid: int) -> int:

@@ -22,21 +22,19 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import Conflict, StartupFailed, StokerError
 from stoker.core.extras import check_cluster_extra
 from stoker.osproc.parent_death import die_with_parent_command
-from stoker.processes.local.cluster_log import reason_in
-from stoker.processes.local.cluster_process import (
+from stoker.processes.local.cluster_state import (
     MARK,
+    ClusterState,
     ProcessRecord,
+    former_port_of,
     processes_of,
+    read_state,
+    reason_in,
+    remove_state,
     send,
     start_time_of,
-    wait_until_gone,
-)
-from stoker.processes.local.cluster_state import (
-    ClusterState,
-    former_port_of,
-    read_state,
-    remove_state,
     urls_of,
+    wait_until_gone,
     write_state,
 )
 from stoker.processes.local.zookeeper import LocalZooKeeper

@@ -28,7 +28,7 @@ class Access:
         token = find(self._tokens.tokens, text.strip()) if scheme.lower() == "bearer" else None
         if token is None:
             return _unknown("the token is not one of this cluster, or was revoked")
-        if token.is_over(self._clock()):
+        if token.is_expired(self._clock()):
             return _unknown(f"the token {token.name} has expired; create another one")
         if not allows(token.role, method, path):
             return ErrorAnswer(

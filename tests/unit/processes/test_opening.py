@@ -6,7 +6,7 @@ from stoker.config.sources import settings_on_command_line
 from stoker.config.tree import OptionTree
 from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
-from stoker.processes.coordination import open_first_session
+from stoker.processes.opening import open_first_session
 
 
 async def test_a_coordinator_that_does_not_answer_stops_the_start_with_its_address() -> None:

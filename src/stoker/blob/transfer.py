@@ -1,0 +1,140 @@
+"""Artifacts on the local disk: fetched, hashed, checked and cleaned up.
+
+A file counts as an artifact only after its hash has been checked: a transfer may break off, and a
+disk may return other bytes than it was given.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from stoker.blob.keys import described, path_of
+from stoker.core.errors import (
+    BlobNotFound,
+    CorruptContent,
+    NotFound,
+    StokerError,
+    StorageUnavailable,
+)
+from stoker.core.ids import BlobKey, JobId
+from stoker.storage.contract import Storage
+from stoker.storage.failures import storage_unavailable
+
+T = TypeVar("T")
+
+
+class OffLoop(Protocol):
+    """Runs blocking work off the loop: `asyncio.to_thread`, or `inline` on virtual time."""
+
+    def __call__(self, work: Callable[..., T], /, *args: Any) -> Awaitable[T]: ...
+
+
+async def inline(work: Callable[..., T], /, *args: Any) -> T:
+    """Run the work on the loop, for simulations, which have no threads."""
+    return work(*args)
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+async def check_digest(path: Path, expected: str, what: str, off_loop: OffLoop) -> None:
+    """CorruptContent when the content of the file does not match its key."""
+    try:
+        actual = await off_loop(sha256_of, path)
+    except OSError as error:
+        raise storage_unavailable("read", path.as_uri(), error) from error
+    if actual != expected:
+        raise CorruptContent(
+            f"{what} is corrupt: its content has SHA-256 {actual}; upload it again",
+            expected=expected,
+            actual=actual,
+        )
+
+
+def make_empty_folder(folder: Path) -> None:
+    """Create the folder, check that it is writable, and remove what an earlier process left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_files_below(folder)
+    probe = folder / ".writable"
+    probe.touch()
+    probe.unlink()
+
+
+def remove_files_below(folder: Path) -> None:
+    """Remove what can be removed: the thread of a cancelled transfer may still be writing."""
+    for child in folder.iterdir():
+        if child.is_dir():
+            shutil.rmtree(child, ignore_errors=True)
+        else:
+            child.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    try:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix="transfer-"))
+    except OSError as error:
+        raise storage_unavailable("write into", parent.as_uri(), error) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+Fetch = Callable[[JobId, BlobKey, Path], Awaitable[None]]
+"""Writes an artifact to the path; raises BlobNotFound, CorruptContent or Unavailable."""
+
+
+class Sources:
+    """The sources of artifacts, in order: the shared storage, then a master."""
+
+    def __init__(self, storage: Storage | None, fetch: Fetch | None, off_loop: OffLoop) -> None:
+        sources = (_from_storage(storage) if storage else None, fetch)
+        self._sources = tuple(source for source in sources if source)
+        self._off_loop = off_loop
+        if not self._sources:
+            raise ValueError("artifacts need a storage, a master to fetch from, or both")
+
+    async def fetch(self, job_id: JobId, key: BlobKey, name: str, target: Path) -> None:
+        """Write the checked artifact to `target`, or raise the error of the last source."""
+        what = described(job_id, key, name)
+        failure: StokerError = BlobNotFound(f"{what} has no source")
+        for source in self._sources:
+            try:
+                await source(job_id, key, target)
+                await check_digest(target, key, what, self._off_loop)
+            except StokerError as error:
+                failure = error
+            else:
+                return
+        raise failure
+
+
+def _from_storage(storage: Storage) -> Fetch:
+    async def download(job_id: JobId, key: BlobKey, target: Path) -> None:
+        await storage.download(path_of(job_id, key), target)
+
+    return download
+
+
+def final_failure(
+    error: StokerError, job_id: JobId, key: BlobKey, name: str, tries: int
+) -> StokerError:
+    """The error of a job after the last try."""
+    message = (
+        f"{described(job_id, key, name)} could not be fetched in {tries} tries: {error.message}"
+    )
+    facts = {"job_id": job_id, "key": key, "name": name}
+    match error:
+        case NotFound():
+            return BlobNotFound(message, **facts)
+        case CorruptContent():
+            return CorruptContent(message, **facts)
+        case _:
+            return StorageUnavailable(message, **facts)
