@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker import __version__
 from stoker.api.jobs import JobExecutionResult
-from stoker.api.savepoints import outcome_of
+from stoker.api.operations import outcome_of
 from stoker.api.versions import API, refused_client, refused_server
 from stoker.client import calls
 from stoker.client.asynchronous import AsyncClient

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from stoker.api.failures import FailureCause
+from stoker.api.operations import FailureCause
 from stoker.api.shape import Answer, Camel, Dashed
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
@@ -210,3 +210,30 @@ class ExecutionResultAnswer(Dashed, frozen=True, kw_only=True):
 
     status: QueueStatus
     job_execution_result: JobExecutionResult | msgspec.UnsetType = msgspec.UNSET
+
+
+GRAPH_PART = "graph"
+"""Name of the part that carries the job graph as JSON."""
+ARTIFACT_PART = "artifact"
+"""Name of each part that carries a file; it is recognized by its content, never by a name."""
+IDEMPOTENCY_KEY = "Idempotency-Key"
+
+
+class JobSubmitted(Camel, frozen=True, kw_only=True):
+    """POST /jobs"""
+
+    job_url: str
+    job_id: JobId
+    repeated: bool
+    """The same job had been accepted before."""
+
+
+class LogAnswer(Dashed, frozen=True, kw_only=True):
+    """GET /jobs/:jobid/attempts/:attempt/log"""
+
+    data: bytes
+    """In base64, since a program may write anything, and a piece may end within a character."""
+    next_offset: int
+    """Where the next piece begins."""
+    complete: bool
+    """Nothing comes after this piece."""

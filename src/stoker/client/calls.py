@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from stoker.api.cluster import Overview, TaskManager, TaskManagers
+from stoker.api.control import Quarantined, QuarantinedJobs, Queue, Queues
 from stoker.api.jobs import (
     ExceptionHistory,
     ExecutionResultAnswer,
@@ -22,15 +23,18 @@ from stoker.api.jobs import (
     JobOverview,
     JobsOverview,
     JobStatusAnswer,
+    JobSubmitted,
+    LogAnswer,
     Plan,
     PlanAnswer,
 )
-from stoker.api.logs import LogAnswer
-from stoker.api.quarantine import Quarantined, QuarantinedJobs
-from stoker.api.queues import Queue, Queues
-from stoker.api.replacements import ReplacementAnswer, ReplacementState
-from stoker.api.savepoints import SavepointOutcome, Savepoints, outcome_of
-from stoker.api.submission import JobSubmitted
+from stoker.api.operations import (
+    ReplacementAnswer,
+    ReplacementState,
+    SavepointOutcome,
+    Savepoints,
+    outcome_of,
+)
 from stoker.client.steps import Call
 from stoker.client.submission import SubmissionBody, new_boundary
 from stoker.core.checkpoints import SavepointSummary

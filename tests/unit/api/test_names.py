@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from stoker.api import cluster, jobs, submission
+from stoker.api import cluster, jobs
+from stoker.api import jobs as submission
 from stoker.api.shape import Answer, Errors
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from stoker.api.quarantine import Quarantined
+from stoker.api.control import Quarantined
 from stoker.cli.connection import connect
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import OK, echo_json, moment_text

@@ -2,7 +2,7 @@
 
 import click
 
-from stoker.api.queues import Queue
+from stoker.api.control import Queue
 from stoker.cli.connection import connect
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import OK, echo_json, stdout_table

@@ -3,14 +3,14 @@
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
-from stoker.api.metrics import AggregatedMetric, Metric
-from stoker.api.processes import (
+from stoker.api.cluster import (
     ConfigurationEntry,
     Environment,
     LogList,
     LogUrl,
     ThreadDump,
 )
+from stoker.api.metrics import AggregatedMetric, Metric
 from stoker.api.shape import Nothing
 from stoker.core.errors import NotFound, StokerError, Unavailable
 from stoker.core.states import ApplicationStatus

@@ -4,13 +4,14 @@ import platform
 import sys
 from collections.abc import Mapping
 
-from stoker.api.cluster import GarbageCollector, TaskManagerMetrics
-from stoker.api.processes import (
+from stoker.api.cluster import (
     ConfigurationEntry,
     Environment,
+    GarbageCollector,
     LogFileAnswer,
     LogList,
     Runtime,
+    TaskManagerMetrics,
     ThreadDump,
     ThreadInfo,
 )

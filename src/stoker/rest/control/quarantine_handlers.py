@@ -1,6 +1,6 @@
 """Requests about jobs that cannot be loaded: each decodes, asks the dispatcher once, encodes."""
 
-from stoker.api.quarantine import Quarantined, QuarantinedJobs
+from stoker.api.control import Quarantined, QuarantinedJobs
 from stoker.api.shape import Nothing
 from stoker.gateways.dispatcher import QuarantinedJob
 from stoker.rest.http.routing import delete, get, post

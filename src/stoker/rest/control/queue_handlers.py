@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from stoker.api.queues import Queue, Queues
+from stoker.api.control import Queue, Queues
 from stoker.api.shape import Nothing
 from stoker.core.ids import ResourceId
 from stoker.gateways.dispatcher import QueueOverview

@@ -16,10 +16,10 @@ from stoker.core.results import (
     RegionDetails,
 )
 from stoker.core.values import Millis
-from stoker.rest.jobs.checkpoint_summaries import summary_of
+from stoker.rest.jobs.aggregation import summary_of
 from stoker.rest.jobs.checkpoint_views import is_complete, regions_of, size_of, task_checkpoint
 from stoker.rest.jobs.subtask_views import FoundVertex
-from stoker.rest.jobs.times import duration
+from stoker.rest.jobs.vertex_views import duration
 
 _BEFORE_THE_WORK = ("latestOffset", "getBatch", "queryPlanning")
 _IN_THE_LOGS = ("walCommit", "commitOffsets")

@@ -29,8 +29,8 @@ from stoker.core.results import (
     RegionDetails,
 )
 from stoker.core.values import Millis
-from stoker.rest.jobs.checkpoint_summaries import summary_of
-from stoker.rest.jobs.times import duration
+from stoker.rest.jobs.aggregation import summary_of
+from stoker.rest.jobs.vertex_views import duration
 from stoker.savepoints.options import Retention, SavepointOptions
 
 _TYPES = {

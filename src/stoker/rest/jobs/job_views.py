@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stoker.api.failures import FailureCause
 from stoker.api.jobs import (
     ExecutionConfig,
     ExecutionResultAnswer,
@@ -18,6 +17,7 @@ from stoker.api.jobs import (
     QueueStatus,
     TaskCounts,
 )
+from stoker.api.operations import FailureCause
 from stoker.core.results import (
     Failure,
     JobDetails,
@@ -29,8 +29,7 @@ from stoker.core.values import Millis
 from stoker.rest.flink.java_throwable import failure_cause
 from stoker.rest.jobs.exception_views import stack_trace
 from stoker.rest.jobs.plan_views import plan_of
-from stoker.rest.jobs.times import duration, end_time
-from stoker.rest.jobs.vertex_views import count_states, vertices_of
+from stoker.rest.jobs.vertex_views import count_states, duration, end_time, vertices_of
 from stoker.security.redaction import masked
 
 _APPLICATION_STATUS = {
