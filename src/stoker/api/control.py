@@ -6,7 +6,7 @@ from stoker.core.states import ExecutionState, JobStatus
 from stoker.core.values import Millis
 
 
-class Queue(Answer, frozen=True, kw_only=True):
+class QueueAnswer(Answer, frozen=True, kw_only=True):
     name: str
     running: int
     """Jobs that had their turn and have not ended."""
@@ -18,13 +18,13 @@ class Queue(Answer, frozen=True, kw_only=True):
     """In the order of their turn, as it is now."""
 
 
-class Queues(Answer, frozen=True, kw_only=True):
+class QueuesAnswer(Answer, frozen=True, kw_only=True):
     """GET /queues"""
 
-    queues: list[Queue]
+    queues: list[QueueAnswer]
 
 
-class Quarantined(Answer, frozen=True, kw_only=True):
+class QuarantinedJobAnswer(Answer, frozen=True, kw_only=True):
     """An accepted job that cannot be loaded."""
 
     job_id: JobId
@@ -35,10 +35,10 @@ class Quarantined(Answer, frozen=True, kw_only=True):
     cancel_wanted: bool
 
 
-class QuarantinedJobs(Answer, frozen=True, kw_only=True):
+class QuarantineAnswer(Answer, frozen=True, kw_only=True):
     """GET /quarantine"""
 
-    jobs: list[Quarantined]
+    jobs: list[QuarantinedJobAnswer]
 
 
 class ClusterEvent(Dashed, frozen=True, kw_only=True):

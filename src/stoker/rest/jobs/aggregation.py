@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from stoker.api.checkpoints import Summary
+from stoker.api.checkpoints import FigureSummary
 from stoker.api.metrics import AggregatedMetric, Metric
 from stoker.api.vertices import Aggregates
 from stoker.core.errors import InvalidInput
@@ -124,15 +124,15 @@ def _quantiles(ordered: list[int]) -> dict[str, int]:
     }
 
 
-def summary_of(values: Iterable[int], *, quantiles: bool = True) -> Summary:
+def summary_of(values: Iterable[int], *, quantiles: bool = True) -> FigureSummary:
     """Quantiles lie between two values, as Flink reckons them; NaN where there are no values."""
     ordered = sorted(values)
     if not ordered:
-        return Summary()
-    bounds = Summary(min=ordered[0], max=ordered[-1], avg=sum(ordered) // len(ordered))
+        return FigureSummary()
+    bounds = FigureSummary(min=ordered[0], max=ordered[-1], avg=sum(ordered) // len(ordered))
     if not quantiles:
         return bounds
-    return Summary(
+    return FigureSummary(
         min=bounds.min,
         max=bounds.max,
         avg=bounds.avg,

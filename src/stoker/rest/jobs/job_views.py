@@ -14,7 +14,7 @@ from stoker.api.jobs import (
     JobIdWithStatus,
     JobOverview,
     JobsOverview,
-    QueueStatus,
+    ResultStatus,
     TaskCounts,
 )
 from stoker.api.operations import FailureCause
@@ -96,9 +96,9 @@ def job_config(job: JobDetails) -> JobConfig:
 
 def execution_result(result: JobResult | None) -> ExecutionResultAnswer:
     if result is None:
-        return ExecutionResultAnswer(status=QueueStatus(id="IN_PROGRESS"))
+        return ExecutionResultAnswer(status=ResultStatus(id="IN_PROGRESS"))
     return ExecutionResultAnswer(
-        status=QueueStatus(id="COMPLETED"),
+        status=ResultStatus(id="COMPLETED"),
         job_execution_result=JobExecutionResult(
             id=result.job_id,
             name=result.name,
