@@ -80,7 +80,7 @@ descending), `offset` and `limit`. When any of them is given the answer also say
 A list of jobs is never older than its request: a job that was accepted, by whomever, is in every
 list that is asked for afterwards. Requests at the same time share one snapshot of the jobs, and
 after a snapshot comes a pause of twenty times what it took, at most 50 ms. So a request may wait a
-little, and submissions are hardly slowed ([why so](../decisions/shared-looks.md)).
+little, and submissions are hardly slowed ([why so](../decisions/job-list-snapshots.md)).
 
 `POST /jobs` takes a header `Idempotency-Key`: the same submission again gives the first answer. A
 client may choose the job's id; the same id with another graph is refused with 409.
