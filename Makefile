@@ -90,6 +90,7 @@ docs: $(STAMP) ## write the generated reference pages
 	$(BIN)/python -m stoker.cli.reference docs/reference/cli.md
 	$(BIN)/python -m stoker.rest.openapi.reference docs/reference/rest.md
 	$(BIN)/python scripts/python_reference.py docs/reference/python.md
+	$(BIN)/python scripts/behaviours.py docs/behaviours.md
 
 .PHONY: site
 site: $(STAMP) ## the documentation as a web site, in site/ (SERVE=1: at http://127.0.0.1:8000)

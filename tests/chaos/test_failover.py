@@ -38,7 +38,10 @@ MASTER_FAULTS = (
 def test_no_fault_of_masters_or_zookeeper_touches_a_stream_and_a_lost_task_executor_repeats_nothing(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
-    """Finally the task executor of the stream dies and it resumes (LEAD-*, RUN-*, FAULT-*)."""
+    """At the end the task executor of the stream dies, and the stream resumes on the other one.
+
+    (FAULT-01, FAULT-02, FAULT-06, FAULT-08)
+    """
     chance = random.Random(SEED)
     print(f"seed {SEED}")
     story = Story(cluster, tmp_path)

@@ -225,7 +225,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, cables: Cables) -> Iterato
 def test_deaths_freezes_and_cuts_lose_and_repeat_no_record(
     cluster: RealCluster, cables: Cables, tmp_path: Path
 ) -> None:
-    """FAULT-*"""
+    """The stream writes what an undisturbed one writes (FAULT-01, FAULT-02, FAULT-03, FAULT-08)."""
     chance = random.Random(SEED)
     print(f"seed {SEED}")
     story = DeathStory(cluster, tmp_path, cables, chance)

@@ -162,6 +162,7 @@ def after_another_batch(job: JobDetails) -> JobDetails:
 async def test_a_checkpoint_is_waited_for_and_told_by_the_number_it_has_in_the_history(
     master: Master,
 ) -> None:
+    """Shows REST-21."""
     template, path = "/jobs/{jobid}/checkpoints/{triggerid}", f"/jobs/{STREAM}/checkpoints"
     job = master.dispatcher.jobs[STREAM]
     async with master.in_process() as http:
@@ -178,6 +179,7 @@ async def test_a_checkpoint_is_waited_for_and_told_by_the_number_it_has_in_the_h
 async def test_a_checkpoint_of_a_job_that_ends_before_it_fails_with_the_reason(
     master: Master,
 ) -> None:
+    """Shows REST-21."""
     template, path = "/jobs/{jobid}/checkpoints/{triggerid}", f"/jobs/{STREAM}/checkpoints"
     job = master.dispatcher.jobs[STREAM]
     async with master.in_process() as http:
@@ -280,6 +282,7 @@ async def test_a_change_of_requirements_divides_a_streaming_job_anew(master: Mas
 async def test_requirements_that_cannot_be_met_are_refused_with_the_reason(
     master: Master, job: JobId, wanted: dict[str, Any], status: int, said: str
 ) -> None:
+    """Shows DISP-26."""
     body = {vertex_hex_id(job, name): each for name, each in wanted.items()}
     async with master.in_process() as http:
         answer = await http.put(f"/jobs/{job}/resource-requirements", json=body)

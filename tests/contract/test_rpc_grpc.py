@@ -165,6 +165,7 @@ async def test_an_advertised_host_is_part_of_the_address():
 
 @pytest.mark.parametrize("stranger", [None, "foreign"])
 async def test_only_a_process_with_a_certificate_of_the_cluster_is_answered(stranger):
+    """Shows RPC-12."""
     inside = await open_grpc("127.0.0.1", credentials=credentials_from(authority().material))
     material = authority(stranger).material if stranger else None
     outside = await open_grpc("127.0.0.1", credentials=credentials_from(material))

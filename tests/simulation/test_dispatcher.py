@@ -1,4 +1,4 @@
-"""The dispatcher in a whole cluster: refusal, recovery, quarantine and clean-up (DISP-*).
+"""The dispatcher in a whole cluster: refusal, recovery, quarantine and clean-up.
 
 Invariants under attack: what is acknowledged is durable, an unreadable store is never taken for an
 empty one, and a broken job harms no other job.
@@ -129,7 +129,7 @@ def test_cancelling_an_ended_or_unknown_job_is_an_error(tmp_path: Path) -> None:
 def test_a_new_leader_waits_for_an_unavailable_storage_instead_of_taking_it_for_empty(
     tmp_path: Path,
 ) -> None:
-    """RUN-12 as this design has it"""
+    """RUN-12, FAULT-04"""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=20))
@@ -182,6 +182,8 @@ def test_a_graph_that_is_unreadable_for_a_moment_is_read_again(tmp_path: Path) -
 def test_a_damaged_cancellation_record_still_cancels_the_job_and_stops_no_leader(
     tmp_path: Path,
 ) -> None:
+    """Shows FAULT-05."""
+
     async def story(cluster: SimulatedCluster) -> None:
         other = await cluster.submit(job(cluster, seconds=10))
         cancelled = await cluster.submit(job(cluster, seconds=FOREVER))

@@ -53,6 +53,8 @@ def test_a_batch_task_finishes_and_then_its_executor_ends(tmp_path: Path) -> Non
 
 
 def test_a_stream_moves_to_another_executor_without_a_failure_of_its_job(tmp_path: Path) -> None:
+    """Shows JM-05."""
+
     async def story(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, restart=NEVER)
         job_id = await cluster.submit(graph)

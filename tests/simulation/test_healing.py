@@ -19,6 +19,8 @@ from stoker.testing.simulated_cluster import SimulatedCluster
 
 
 def test_an_attached_job_ends_when_its_client_is_gone_and_not_before(tmp_path: Path) -> None:
+    """Shows DISP-29."""
+
     async def story(cluster: SimulatedCluster) -> None:
         def bound() -> JobGraph:
             graph = job(cluster, seconds=FOREVER, streaming=True)

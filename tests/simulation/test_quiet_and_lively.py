@@ -61,7 +61,7 @@ def test_a_job_that_waits_for_slots_does_not_spin(tmp_path: Path) -> None:
 
 
 def test_a_streaming_job_with_too_few_slots_reports_it_and_fails_in_time(tmp_path: Path) -> None:
-    """Its regions start together or not at all, so some of the slots are of no use (POOL-06)."""
+    """Some of the slots are of no use: regions start together (POOL-06, FAIL-09, FAULT-12)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, sinks=7, streaming=True))

@@ -159,6 +159,8 @@ class Mischief:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
+    """Shows FAULT-01, FAULT-02, FAULT-03, FAULT-06 and FAULT-10."""
+
     async def story(cluster: SimulatedCluster) -> None:
         endless: list[JobId] = []
         finite: list[JobId] = []

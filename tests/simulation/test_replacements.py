@@ -115,6 +115,8 @@ async def end(cluster: SimulatedCluster, job_id: JobId) -> None:
 
 
 def test_a_good_version_replaces_the_old_one(tmp_path: Path):
+    """Shows DISP-28."""
+
     async def story(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await until_running(cluster, old)
@@ -295,6 +297,8 @@ DEATHS = [
 def test_the_next_leader_carries_a_replacement_on_from_every_failpoint(
     tmp_path: Path, kind: str, name: str, hit: int
 ):
+    """Shows STORE-09 and DISP-27."""
+
     async def story(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
         await until_running(cluster, old)
@@ -316,6 +320,8 @@ def test_the_next_leader_carries_a_replacement_on_from_every_failpoint(
 
 @pytest.mark.parametrize("name", ["replacements.before-division", "replacements.after-division"])
 def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path: Path, name: str):
+    """Shows FAULT-11 and STORE-09."""
+
     async def story(cluster: SimulatedCluster) -> None:
         made: list[str] = []
 

@@ -135,7 +135,7 @@ async def outcome(http: httpx.AsyncClient, place: str, trigger: str, facts: str)
 def test_a_stream_is_stopped_over_rest_and_its_savepoint_is_listed_and_disposed_of(
     tmp_path: Path,
 ) -> None:
-    """OPS-01, OPS-08"""
+    """OPS-01, OPS-08, REST-20"""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))

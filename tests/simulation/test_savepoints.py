@@ -87,7 +87,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
 
 
 def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path):
-    """CKPT-16"""
+    """CKPT-16, CKPT-05"""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster, **{"fake.no-boundary": "1"}))
@@ -225,6 +225,28 @@ def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path):
     simulate(tmp_path, story)
 
 
+def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    """Shows DISP-06 and REST-17."""
+
+    async def story(cluster: SimulatedCluster) -> None:
+        job_id = await cluster.submit(stream(cluster))
+        early = await trigger(cluster, job_id, STOP)
+        assert (early.taken, early.error) == (None, "CannotTakeSavepoint")
+        assert "try again" in early.message
+        await until_running(cluster, job_id)
+        nowhere = SavepointRequest(limit_seconds=20)
+        homeless = await trigger(cluster, job_id, nowhere, "2" * 32)
+        assert homeless.taken is None
+        assert "execution.checkpointing.savepoint-dir" in homeless.message
+        assert await cluster.status(job_id) is JobStatus.RUNNING
+        await cluster.cancel(job_id)
+        assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
+
+    simulate(tmp_path, story)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [(b"", "has 0 bytes instead of"), (None, "is missing")],
@@ -232,7 +254,7 @@ def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path):
 def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
     tmp_path: Path, content: bytes | None, words: str
 ):
-    """Before any part of the job runs, because half a state is worse than none."""
+    """Before any part of the job runs, because half a state is worse than none (CKPT-11)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))

@@ -203,6 +203,8 @@ def test_an_attempt_that_started_long_after_the_registration_is_not_replaced_too
 def test_a_stopped_executor_ends_its_tasks_before_others_replace_them(
     tmp_path: Path,
 ) -> None:
+    """Shows JM-05."""
+
     async def story(cluster: SimulatedCluster) -> None:
         again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=0)
         graph = job(cluster, seconds=60, cancel_seconds=20, restart=again)
@@ -247,6 +249,8 @@ def test_an_executor_that_loses_its_session_keeps_its_tasks(tmp_path: Path) -> N
 
 
 def test_a_new_leader_recovers_more_jobs_than_it_starts_at_once(tmp_path: Path) -> None:
+    """Shows FAULT-10."""
+
     async def story(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=2)) for _ in range(60)]
         leader = cluster.leader()

@@ -6,9 +6,9 @@ Whoever sends no header is let in: Flink's tools, curl, and clients that are old
 import re
 from dataclasses import dataclass
 
-API_VERSION = 1
+API = 1
 """Raised when a client of before could misunderstand an answer, or be misunderstood."""
-OLDEST_API_VERSION = 1
+OLDEST = 1
 """Of the other side, with which this one still works."""
 CLIENT_HEADER = "Stoker-Client"
 SERVER_HEADER = "Stoker-Server"
@@ -17,27 +17,25 @@ _TOLD = re.compile(r"(\S{1,64}) api/(\d{1,9})")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeerVersion:
+class Spoken:
     version: str
     api: int
 
 
-def version_header(version: str) -> str:
+def told(version: str) -> str:
     """The content of either header."""
-    return f"{version} api/{API_VERSION}"
+    return f"{version} api/{API}"
 
 
-def parse_version_header(text: str | None) -> PeerVersion | None:
+def heard(text: str | None) -> Spoken | None:
     """None for no header, and for one that nobody of us wrote."""
     found = None if text is None else _TOLD.fullmatch(text)
-    return None if found is None else PeerVersion(version=found[1], api=int(found[2]))
+    return None if found is None else Spoken(version=found[1], api=int(found[2]))
 
 
-def explain_refused_client(
-    text: str | None, version: str, oldest: int = OLDEST_API_VERSION
-) -> str | None:
+def refused_client(text: str | None, version: str, oldest: int = OLDEST) -> str | None:
     """Why a master of this version cannot serve a client that sent this header."""
-    client = parse_version_header(text)
+    client = heard(text)
     if client is None or client.api >= oldest:
         return None
     return (
@@ -46,11 +44,9 @@ def explain_refused_client(
     )
 
 
-def explain_refused_server(
-    text: str | None, version: str, oldest: int = OLDEST_API_VERSION
-) -> str | None:
+def refused_server(text: str | None, version: str, oldest: int = OLDEST) -> str | None:
     """Why a client of this version cannot use a master that answered with this header."""
-    server = parse_version_header(text)
+    server = heard(text)
     if server is None or server.api >= oldest:
         return None
     return (

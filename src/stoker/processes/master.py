@@ -123,7 +123,7 @@ async def running_master(
 
 
 async def _opened(stack: AsyncExitStack, configuration: Configuration) -> RunningMaster:
-    """Services first, in the order of their needs; then the parts (ENTRY-01)."""
+    """Start the services in the order of their dependencies, then the parts that use them."""
     ids = Ids()
     shutdowns = ShutdownFollower()
     options = configuration.of(MasterOptions)

@@ -61,7 +61,7 @@ async def shutdown_signals() -> AsyncIterator[asyncio.Event]:
 
 @contextmanager
 def ending_in_time(limit: timedelta) -> Iterator[BeginToEnd]:
-    """From the call on the process has so long to leave the context (ENTRY-02, ENTRY-05)."""
+    """Yield a function; from its call on, the process must leave the context within `limit`."""
     timer = threading.Timer(limit.total_seconds(), _end_now, [limit])
     # It must not keep a process alive that has ended in time.
     timer.daemon = True

@@ -1,6 +1,7 @@
 """Errors that nobody caught: of a thread, of a callback, of a task whose outcome nobody asked for.
 
-They are logged always. Where the process shall not limp on, the first one ends it (ENTRY-08).
+They are always logged. If the option says so, the first one ends the process instead of leaving it
+half alive.
 """
 
 import asyncio

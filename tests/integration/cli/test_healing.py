@@ -54,6 +54,7 @@ def states(stoker: CommandLine, name: str) -> list[str]:
 def test_an_override_of_parallelism_is_what_spark_shuffles_with(
     stoker: CommandLine, tmp_path: Path
 ):
+    """Shows DISP-23."""
     job = tmp_path / "partitions.py"
     job.write_text(PARTITIONS.format(key=OVERRIDES, out=tmp_path / "out"))
     stoker("run", job)

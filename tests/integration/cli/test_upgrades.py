@@ -129,6 +129,7 @@ def test_a_version_that_fails_with_some_data_is_followed_by_the_old_one_from_whe
 def test_a_rescaled_job_keeps_its_state(
     stoker: CommandLine, stream: DistinctStream, tmp_path: Path, eventually: Eventually
 ):
+    """Shows FAULT-11."""
     job = begun(stoker, stream, eventually)
     # More than there were, and fewer.
     for partitions in ("5", "3"):

@@ -75,6 +75,7 @@ def kill_server(engine: ConnectEngine, _launched: Launched) -> None:
 async def test_a_stream_whose_processes_die_writes_what_a_quiet_one_writes(
     bench: Bench, engine: ConnectEngine, tmp_path: Path, name: str
 ) -> None:
+    """Shows CKPT-14."""
     assert name in QUERIES
     seed = int(os.environ.get("STOKER_DEATHS_SEED", "1"))
     print(f"STOKER_DEATHS_SEED={seed}")

@@ -143,7 +143,7 @@ async def test_a_killed_executor_is_noticed_and_replaced(
 async def test_a_job_whose_slots_cannot_exist_fails_with_the_reason(
     client: AsyncClient, watched: Watched
 ) -> None:
-    """Shows POOL-06 and RM-16."""
+    """Shows POOL-06, RM-16 and FAULT-12."""
     submitted = await client.submit(graph(profile=ResourceProfile(cores=4096)))
     assert await client.wait(submitted.job_id) is JobStatus.FAILED
     details = await client.job(submitted.job_id)

@@ -1,4 +1,4 @@
-"""Artifacts at the master. BLOB-01 to BLOB-05, BLOB-07, BLOB-08, X-BLOB-01, -02, -04, -06."""
+"""Artifacts at the master."""
 
 import asyncio
 import errno

@@ -10,6 +10,7 @@ JOB = JobId("a" * 32)
 
 
 def test_only_a_job_with_a_silent_client_is_overdue() -> None:
+    """Shows DISP-29."""
     clients = AttachedClients()
     assert clients.overdue({JOB: 10.0}, now=0) == []
     clients.heartbeat(JOB, deadline=15)
@@ -18,6 +19,7 @@ def test_only_a_job_with_a_silent_client_is_overdue() -> None:
 
 
 def test_a_new_leader_gives_every_client_the_full_timeout() -> None:
+    """Shows DISP-30."""
     clients = AttachedClients()
     assert clients.overdue({JOB: 10.0}, now=1000) == []
     assert clients.overdue({JOB: 10.0}, now=1009) == []
@@ -35,6 +37,7 @@ def test_a_job_that_is_no_longer_live_is_forgotten() -> None:
 def test_a_client_that_reports_in_time_never_loses_its_job(
     events: list[tuple[bool, int]],
 ) -> None:
+    """Shows DISP-29."""
     clients = AttachedClients()
     now = last = 0
     clients.overdue({JOB: 10.0}, now)

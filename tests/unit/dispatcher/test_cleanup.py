@@ -1,4 +1,4 @@
-"""Clean-up of an ended job (CLEAN-*)."""
+"""Clean-up of an ended job."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a new leader does with the records that it finds (RUN-*, DISP-*)."""
+"""What a new leader does with the records that it finds."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The life of a leading dispatcher, and what its jobs see of it (RUN-*, DISP-*, CLEAN-*)."""
+"""The life of a leading dispatcher, and what its jobs see of it."""
 
 import asyncio
 
@@ -118,7 +118,7 @@ async def test_a_revoked_dispatcher_stops_its_jobs_and_keeps_their_records() -> 
 
 @virtual
 async def test_a_term_begins_only_after_the_previous_one_has_ended_completely() -> None:
-    """Also when leadership comes and goes several times meanwhile (RUN-04, JMR-07, DISP-18)."""
+    """Also when leadership comes and goes several times (RUN-04, JMR-07, DISP-18, JM-12)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -366,7 +366,7 @@ async def test_a_job_without_a_master_is_initializing_and_can_be_cancelled() -> 
 
 @virtual
 async def test_a_cancellation_before_the_job_master_exists_outlives_the_leader() -> None:
-    """Once acknowledged, every leader carries it out (JMR-09 as this design has it)."""
+    """Once acknowledged, every leader carries it out (JMR-09, FAULT-05)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()

@@ -1,4 +1,4 @@
-"""A job master and its task executors, on virtual time (JM-*)."""
+"""A job master and its task executors, on virtual time."""
 
 import asyncio
 
@@ -25,6 +25,8 @@ def outcome_of(
 
 
 def test_an_executor_that_names_another_job_is_declined_finally() -> None:
+    """Shows JM-06."""
+
     async def story(stage: Stage) -> None:
         wrong = stage.introduction(job_id=JobId("f" * 32))
         answer = await stage.master.register_task_executor(wrong)
@@ -35,6 +37,8 @@ def test_an_executor_that_names_another_job_is_declined_finally() -> None:
 
 
 def test_slots_of_an_executor_that_is_not_registered_are_refused() -> None:
+    """Shows JM-08."""
+
     async def story(stage: Stage) -> None:
         with pytest.raises(NotFound, match="is not registered"):
             await stage.master.offer_slots(InstanceId("unknown"), (SLOT,))
@@ -77,7 +81,7 @@ def test_a_previous_instance_that_still_answers_is_replaced_when_its_lease_has_r
 
 
 def test_heartbeats_list_the_slots_that_the_job_holds_at_the_executor() -> None:
-    """Shows JM-10."""
+    """Shows JM-10 and JM-03."""
 
     async def story(stage: Stage) -> None:
         await stage.deploy()
@@ -160,7 +164,7 @@ def test_a_lost_deployment_is_sent_again() -> None:
 def test_attempts_of_a_silent_executor_are_replaced_only_after_the_last_acknowledged_lease() -> (
     None
 ):
-    """This holds also if it returned in between and renewed its leases (JM-04)."""
+    """This holds also if it returned in between and renewed its leases (JM-04, JM-03)."""
 
     async def story(stage: Stage) -> None:
         await stage.deploy()
@@ -219,7 +223,7 @@ def test_a_state_reported_with_the_outcome_keeps_its_own_timestamp() -> None:
 
 
 def test_slots_offered_with_the_introduction_are_accepted_or_declined() -> None:
-    """Shows POOL-04."""
+    """Shows POOL-04 and JM-08."""
 
     async def story(stage: Stage) -> None:
         offer = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""The execution graph, event by event, and under random events (JM-*, FAIL-*, POOL-*)."""
+"""The execution graph, event by event, and under random events."""
 
 import pytest
 from hypothesis import given, settings
@@ -114,7 +114,7 @@ def test_a_failure_that_a_retry_cannot_fix_is_not_retried() -> None:
 
 
 def test_the_loss_of_an_executor_removes_its_slots_and_fails_its_attempts() -> None:
-    """Shows JM-04 and POOL-09."""
+    """Shows JM-04, POOL-09 and FAIL-09."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=0)
     job, [deploy] = started(graph_of("out"), policy)
     [restart] = executor_lost(job, deploy.slot.instance, 6)
@@ -126,6 +126,7 @@ def test_the_loss_of_an_executor_removes_its_slots_and_fails_its_attempts() -> N
 
 
 def test_cancelling_before_any_deployment_ends_the_job_at_once() -> None:
+    """Shows FAULT-09."""
     job = execution(graph_of("out"))
     job.start({}, cancel_wanted=False, now=3)
     assert job.cancel(4) == []
@@ -320,6 +321,7 @@ def test_a_repeated_outcome_changes_nothing() -> None:
 
 
 def test_slots_that_are_offered_after_the_end_are_declined() -> None:
+    """Shows JM-15."""
     job, [deploy] = started(graph_of("out"))
     job.attempt_ended(ended(deploy, ExecutionState.FINISHED), 6)
     assert job.slots_offered([slot(0), slot(7)], 7) == ([], [])
@@ -338,6 +340,7 @@ def test_slots_are_accepted_and_kept_while_the_job_waits_to_restart() -> None:
 
 
 def test_cancelling_while_restarting_ends_the_job_and_releases_its_slot() -> None:
+    """Shows JM-15."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=60)
     job, [deploy] = started(graph_of("out"), policy)
     _, [restart] = job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6)

@@ -1,4 +1,4 @@
-"""The leadership of one job: the lifetime of its master, and who finds it (JMR-*)."""
+"""The leadership of one job: the lifetime of its master, and who finds it."""
 
 import asyncio
 import contextlib
@@ -189,7 +189,7 @@ def test_a_gateway_to_a_previous_leadership_is_refused() -> None:
 
 
 def test_closing_a_running_job_suspends_it_and_stops_its_master() -> None:
-    """Shows JMR-05 and JMR-03."""
+    """Shows JMR-05, JMR-03 and JM-12."""
 
     async def story() -> None:
         world = World()

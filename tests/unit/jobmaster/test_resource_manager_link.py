@@ -1,4 +1,4 @@
-"""What a job master declares to the resource manager, and when (POOL-*)."""
+"""What a job master declares to the resource manager, and when."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -60,7 +60,7 @@ def attend(stage: Stage) -> None:
 
 
 def test_requirements_are_declared_in_full_once_a_resource_manager_leads() -> None:
-    """Each change declares all that the job needs and holds (POOL-01, POOL-03)."""
+    """Each change declares all that the job needs and holds (POOL-01, POOL-03, JM-01)."""
 
     async def story(stage: Stage) -> None:
         attend(stage)

@@ -1,4 +1,4 @@
-"""Restart strategies (FAIL-*)."""
+"""Restart strategies."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Which region gets which slot, and which slots are released (POOL-*)."""
+"""Which region gets which slot, and which slots are released."""
 
 from stoker.core.graph import RestartPolicy
 from stoker.core.states import ExecutionState

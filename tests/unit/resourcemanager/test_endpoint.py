@@ -1,4 +1,4 @@
-"""The resource manager's answers, on virtual time over the in-memory network (RM-*)."""
+"""The resource manager's answers, on virtual time over the in-memory network."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""A resource manager lives exactly as long as its leadership (RM-*)."""
+"""A resource manager lives exactly as long as its leadership."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""The slot manager, event by event and under random events (SM-*)."""
+"""The slot manager, event by event and under random events."""
 
 import random
 

@@ -180,6 +180,7 @@ async def test_a_truncated_log_gives_no_savepoint_and_is_named(
 
 
 async def test_a_directory_without_space_fails_the_operation_and_leaves_nothing():
+    """Shows CKPT-05."""
     world = World()
     FakeQuery(world.storage, "out").run(2)
     world.saved.fail_next("write", errno.ENOSPC)
@@ -202,6 +203,7 @@ def crash() -> None:
 
 @pytest.mark.parametrize("name", TAKING)
 async def test_a_crash_leaves_a_complete_savepoint_or_none(name: str):
+    """Shows CKPT-18."""
     world = World()
     FakeQuery(world.storage, "out").run(3)
     with armed(name, crash), pytest.raises(BaseException):  # noqa: B017
@@ -242,6 +244,7 @@ async def test_half_a_disposal_never_looks_like_a_savepoint(name: str):
 
 
 async def test_a_changed_file_is_found_before_it_is_used():
+    """Shows CKPT-11."""
     world = World()
     FakeQuery(world.storage, "out").run(2)
     await world.take("out")
@@ -277,6 +280,7 @@ async def test_bad_savepoints_are_refused_with_the_reason():
 
 
 async def test_a_disposal_touches_neither_live_checkpoints_nor_other_directories():
+    """Shows DISP-25."""
     world = World()
     FakeQuery(world.storage, "out").run(1)
     before = dict(world.storage.files)

@@ -1,4 +1,4 @@
-"""How a task executor finds its leaders, and what it does when they are gone (TM-*)."""
+"""How a task executor finds its leaders, and what it does when they are gone."""
 
 import asyncio
 import math

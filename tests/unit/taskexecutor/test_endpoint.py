@@ -1,4 +1,4 @@
-"""A real task executor between a fake resource manager and a fake job master (TM-*)."""
+"""A real task executor between a fake resource manager and a fake job master."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The slots of one task executor and their record on disk (TM-*)."""
+"""The slots of one task executor and their record on disk."""
 
 from pathlib import Path
 

@@ -2,12 +2,7 @@
 
 from datetime import UTC, datetime
 
-from stoker.api.cluster import (
-    ClusterOverviewAnswer,
-    DashboardConfig,
-    TaskManagerAnswer,
-    TaskManagers,
-)
+from stoker.api.cluster import DashboardConfig, Overview, TaskManagerAnswer, TaskManagers
 from stoker.core.errors import StokerError
 from stoker.rest.control import cluster_views
 from stoker.rest.control.process_handlers import inspection_of
@@ -16,7 +11,7 @@ from stoker.rest.services import RestServices
 
 
 @get("/overview", summary="Task executors, slots and jobs in numbers")
-async def overview(services: RestServices) -> ClusterOverviewAnswer:
+async def overview(services: RestServices) -> Overview:
     dispatcher = await services.dispatcher()
     return cluster_views.overview(await dispatcher.cluster_overview(), services.version)
 

@@ -4,14 +4,13 @@ import platform
 import sys
 from collections.abc import Mapping
 
-from stoker.api.cluster import (
+from stoker.api.cluster import GarbageCollector, TaskManagerMetrics
+from stoker.api.processes import (
     ConfigurationEntry,
-    GarbageCollector,
+    Environment,
     LogFileAnswer,
     LogList,
-    PythonEnvironment,
-    PythonRuntime,
-    TaskManagerMetrics,
+    Runtime,
     ThreadDump,
     ThreadInfo,
 )
@@ -22,12 +21,12 @@ def configuration_entries(shown: Mapping[str, str]) -> list[ConfigurationEntry]:
     return [ConfigurationEntry(key=key, value=value) for key, value in shown.items()]
 
 
-def environment() -> PythonEnvironment:
+def environment() -> Environment:
     """Of this process. Options of the interpreter only: arguments of a program may be secret."""
     version = f"Python {platform.python_version()} ({platform.python_implementation()})"
     flags = [f"-X {name}" for name in sys._xoptions]
-    return PythonEnvironment(
-        jvm=PythonRuntime(version=version, arch=platform.machine(), options=flags),
+    return Environment(
+        jvm=Runtime(version=version, arch=platform.machine(), options=flags),
         classpath=[path for path in sys.path if path],
     )
 

@@ -6,7 +6,8 @@ A parameter may stand in the JSON body, as Flink's clients send it, or in the qu
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.api.operations import OperationAnswer, Savepoints, Triggered
+from stoker.api.operations import OperationAnswer, Triggered
+from stoker.api.savepoints import Savepoints
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import InvalidInput, NotFound, SavepointFailed
 from stoker.core.ids import JobId
@@ -135,7 +136,7 @@ async def _trigger(
 
 
 async def _location(services: RestServices, job_id: JobId, trigger_id: TriggerId) -> str:
-    """Until it is done, or the master that took it is not there any more (OPS-07)."""
+    """Wait until the savepoint is done; SavepointFailed when the master that took it was lost."""
     status = SavepointStatus(done=False)
     while not status.done:
         dispatcher = await services.dispatcher()

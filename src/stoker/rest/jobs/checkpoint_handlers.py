@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from stoker.api.checkpoints import (
-    CheckpointAnswer,
+    Checkpoint,
     CheckpointConfig,
     CheckpointStatistics,
     VertexCheckpoint,
@@ -15,6 +15,7 @@ from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get, post
+from stoker.rest.jobs.checkpoint_subtasks import vertex_checkpoint
 from stoker.rest.jobs.checkpoint_views import (
     check_has_checkpoints,
     checkpoint_config,
@@ -22,7 +23,6 @@ from stoker.rest.jobs.checkpoint_views import (
     checkpoint_with_tasks,
     find_checkpoint,
     last_batch,
-    vertex_checkpoint,
 )
 from stoker.rest.jobs.subtask_views import find_vertex
 from stoker.rest.openapi.bodies import TRIGGER_ID, json_object
@@ -60,7 +60,7 @@ async def checkpoints_config(jobid: JobIdText, services: RestServices) -> Checkp
 @get("/jobs/{jobid}/checkpoints/details/{checkpointid}", summary="One checkpoint")
 async def checkpoint_details(
     jobid: JobIdText, checkpointid: str, services: RestServices
-) -> CheckpointAnswer:
+) -> Checkpoint:
     number = parse_count(checkpointid, "checkpointid")
     job = await _job(services, jobid)
     return checkpoint_with_tasks(job, find_checkpoint(job, number), services.clock())
@@ -88,7 +88,6 @@ async def checkpoint_subtasks(
 async def trigger_checkpoint(
     jobid: JobIdText, request: Request, services: RestServices
 ) -> Triggered:
-    """REST-18, REST-21"""
     job_id = parse_job_id(jobid)
     body = {**await read_json(request), **request.query}
     kind, chosen = body.get("checkpointType") or "CONFIGURED", body.get("triggerId")

@@ -8,10 +8,10 @@ import msgspec
 from stoker.api.jobs import PlanAnswer
 from stoker.api.programs import (
     ApplicationStarted,
-    ProgramAnswer,
+    Program,
     ProgramEntry,
     ProgramRun,
-    ProgramsAnswer,
+    Programs,
     ProgramStarted,
     ProgramUploaded,
 )
@@ -46,15 +46,13 @@ def _programs(services: RestServices) -> ProgramStore:
 
 
 @get("/jars", summary="Uploaded programs")
-async def list_programs(services: RestServices) -> ProgramsAnswer:
+async def list_programs(services: RestServices) -> Programs:
     stored = await _programs(services).all()
-    return ProgramsAnswer(
-        address=services.leader_url() or "", files=[_view(each) for each in stored]
-    )
+    return Programs(address=services.leader_url() or "", files=[_view(each) for each in stored])
 
 
-def _view(program: StoredProgram) -> ProgramAnswer:
-    return ProgramAnswer(
+def _view(program: StoredProgram) -> Program:
+    return Program(
         id=program.id,
         name=program.name,
         uploaded=program.uploaded,

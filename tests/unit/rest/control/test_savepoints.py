@@ -93,6 +93,8 @@ async def test_flinks_request_is_understood_and_the_place_is_told() -> None:
 
 
 async def test_a_stop_names_its_directory_in_the_other_form() -> None:
+    """Shows REST-20."""
+
     async def story(http: httpx.AsyncClient, saving: Saving) -> None:
         body = {"targetDirectory": "/saved", "drain": False}
         answer = await http.post(f"/jobs/{RUNNING}/stop", json=body)
@@ -136,6 +138,8 @@ async def test_what_is_refused_is_refused_at_once() -> None:
 
 
 async def test_savepoints_are_listed_and_disposed_of() -> None:
+    """Shows DISP-25."""
+
     async def story(http: httpx.AsyncClient, saving: Saving) -> None:
         listed = (await http.get("/savepoints?directory=/saved")).json()["savepoints"]
         assert [each["path"] for each in listed] == ["/saved/one"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.ids import vertex_hex_id
-from stoker.rest.jobs.aggregation import quantile, summary_of
+from stoker.rest.jobs.checkpoint_summaries import quantile, summary_of
 from stoker.testing.rest import FINISHED, START, STREAM, Master, streaming_details
 
 CHECKPOINTS = f"/jobs/{STREAM}/checkpoints"
@@ -34,7 +34,10 @@ async def get(http: httpx.AsyncClient, path: str) -> Any:
 
 
 async def test_counts_are_those_of_the_jobs_master(http: httpx.AsyncClient) -> None:
-    """One restore of a savepoint, and one of each query that began again after a batch."""
+    """One restore of a savepoint, and one of each query that began again after a batch.
+
+    (DISP-20)
+    """
     counts = (await get(http, CHECKPOINTS))["counts"]
     assert counts == {"restored": 3, "total": 9, "in_progress": 1, "completed": 7, "failed": 1}
 
