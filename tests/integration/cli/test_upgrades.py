@@ -65,7 +65,7 @@ def test_an_upgrade_continues_when_its_client_is_killed(
     )
     try:
         assert client.stderr is not None
-        assert "is being stopped" in client.stderr.readline()
+        assert "Stopping job" in client.stderr.readline()
     finally:
         client.kill()
         client.communicate()
