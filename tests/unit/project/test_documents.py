@@ -1,6 +1,9 @@
 """The documents name files, pages and commands that exist."""
 
+import ast
+import functools
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -65,3 +68,49 @@ def test_the_python_reference_is_current(tmp_path: Path) -> None:
     script = ROOT / "scripts" / "python_reference.py"
     subprocess.run([sys.executable, script, page], check=True, cwd=ROOT)
     assert (DOCS / "reference" / "python.md").read_text() == page.read_text(), "run: make docs"
+
+
+_COMMAND = re.compile(r"`((?:[A-Z_]+=\S+ )*pytest [^`]+)`")
+_WORD = re.compile(r"[^\s()]+")
+
+
+def commands() -> list[str]:
+    return sorted(set(_COMMAND.findall((DOCS / "robustness.md").read_text())))
+
+
+@functools.cache
+def names_of_tests(path: Path) -> list[str]:
+    """What `-k` matches: the names of the folder, the file, the test and its parameters."""
+    files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
+    found: list[str] = []
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if is_function and node.name.startswith("test_"):
+                parameters = " ".join(ast.unparse(each) for each in node.decorator_list)
+                found.append(f"{file} {node.name} {parameters}".lower())
+    return found
+
+
+def selects(expression: str, name: str) -> bool:
+    """The expression of `-k`, in which every word that is no operator is a part of a name."""
+    source = _WORD.sub(
+        lambda word: word[0] if word[0] in ("and", "or", "not") else str(word[0].lower() in name),
+        expression,
+    )
+    return bool(eval(source, {"__builtins__": {}}))
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_that_reproduces_a_fault_selects_a_test(command: str) -> None:
+    words = [word for word in shlex.split(command) if not re.match(r"[A-Z_]+=", word)][1:]
+    expression = words.pop(words.index("-k") + 1) if "-k" in words else ""
+    targets = [word.partition("::") for word in words if word.startswith("tests/")]
+    paths = [ROOT / path for path, _, _ in targets]
+    assert paths
+    for path, (_, _, test) in zip(paths, targets, strict=True):
+        assert path.exists(), path
+        assert not test or any(f" {test.lower()} " in name for name in names_of_tests(path)), test
+    if expression:
+        names = [name for path in paths for name in names_of_tests(path)]
+        assert any(selects(expression, name) for name in names)
