@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
@@ -20,6 +21,8 @@ from stoker.pipeline.local_modules import imported_packages, local_modules, root
 cloudpickle: Any = pyspark.cloudpickle
 """The one that PySpark ships, which is also the one at the other end. It has no types."""
 
+_REGISTRY_LOCK = threading.RLock()
+"""Reentrant, because an object that is being pickled may build a pipeline itself."""
 _NOT_A_LIBRARY = frozenset({"stoker", "__future__"})
 
 
@@ -75,18 +78,25 @@ def _own_modules(function: UserFunction) -> list[ModuleType]:
 
 @contextmanager
 def _by_value(modules: list[ModuleType]) -> Iterator[None]:
-    known = cloudpickle.list_registry_pickle_by_value()
-    # One module may be loaded under two names, as multiprocessing does with a program's main one.
-    added = {
-        m.__name__: m for m in modules if m.__name__ in sys.modules and m.__name__ not in known
-    }
-    for module in added.values():
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
+    """Let cloudpickle pickle these modules by value.
+
+    Its registry belongs to the whole process. Without the lock, a thread that leaves takes away
+    the modules that another thread is still pickling, which then travel by reference, to a place
+    where they are not installed.
+    """
+    with _REGISTRY_LOCK:
+        known = cloudpickle.list_registry_pickle_by_value()
+        # A module may be loaded under two names: multiprocessing does so with the main module.
+        added = {
+            m.__name__: m for m in modules if m.__name__ in sys.modules and m.__name__ not in known
+        }
         for module in added.values():
-            cloudpickle.unregister_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            for module in added.values():
+                cloudpickle.unregister_pickle_by_value(module)
 
 
 def _versions(packages: set[str]) -> dict[str, str]:

@@ -4,8 +4,10 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -264,6 +266,34 @@ def test_plain_captured_values_travel(value: object) -> None:
         return value
 
     assert pickle.loads(payload_of(job_with(load).build(), "raw"))() == value
+
+
+class GivesWay:
+    """Lets other threads run while it is pickled."""
+
+    def __reduce__(self) -> tuple[type["GivesWay"], tuple[()]]:
+        time.sleep(0)
+        return GivesWay, ()
+
+
+def test_threads_that_build_at_the_same_time_all_send_their_code_along() -> None:
+    captured = [GivesWay() for _ in range(20)]
+
+    def load(spark: Any) -> Any:
+        return rows_of_nothing(spark) if captured else None
+
+    job = job_with(load)
+    expected = payload_of(job.build(), "raw")
+    start = threading.Barrier(4)
+
+    def build_often() -> set[bytes]:
+        start.wait()
+        return {payload_of(job.build(), "raw") for _ in range(20)}
+
+    with ThreadPoolExecutor(4) as threads:
+        builds = [threads.submit(build_often) for _ in range(4)]
+        payloads = set().union(*(build.result() for build in builds))
+    assert payloads == {expected}
 
 
 def test_a_module_that_is_loaded_under_two_names_travels(monkeypatch: pytest.MonkeyPatch) -> None:
