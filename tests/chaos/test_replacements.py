@@ -12,7 +12,7 @@ import pytest
 
 from chaos.real_cluster import LONG, RealCluster, eventually, real_cluster
 from integration.cli.distinct_stream import DistinctStream
-from stoker.api.replacements import ReplacementState
+from stoker.api.operations import ReplacementState
 from stoker.client.calls import Replacing
 from stoker.client.source import load
 from stoker.core.ids import JobId

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from stoker.api.replacements import ReplacementState
+from stoker.api.operations import ReplacementState
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
 from stoker.client.calls import Replacing

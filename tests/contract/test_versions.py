@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stoker import __version__
 from stoker.api.jobs import JobExecutionResult
-from stoker.api.savepoints import outcome_of
-from stoker.api.versions import API, refused_client, refused_server
+from stoker.api.operations import outcome_of
+from stoker.api.versions import API_VERSION, explain_refused_client, explain_refused_server
 from stoker.client import calls
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
@@ -136,12 +136,12 @@ async def test_a_client_tells_that_a_master_is_too_old_for_it(kind: str) -> None
                 async with AsyncClient(url) as client:
                     await client.jobs()
     (request,) = asked
-    assert f"stoker-client: {__version__} api/{API}".encode() in request.lower()
+    assert f"stoker-client: {__version__} api/{API_VERSION}".encode() in request.lower()
 
 
 @given(st.integers(0, 9), st.integers(0, 9))
 def test_versions_that_work_together_are_those_from_the_oldest_on(api: int, oldest: int) -> None:
-    for refused in (refused_client, refused_server):
+    for refused in (explain_refused_client, explain_refused_server):
         reason = refused(f"1.2.3 api/{api}", "4.5.6", oldest)
         assert (reason is None) == (api >= oldest)
         assert reason is None or ("1.2.3" in reason and "4.5.6" in reason)

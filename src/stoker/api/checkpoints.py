@@ -9,7 +9,7 @@ NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
 """What Flink says of a checkpoint that no job can be started from by its path."""
 
 
-class Summary(Answer, frozen=True, kw_only=True):
+class FigureSummary(Answer, frozen=True, kw_only=True):
     """Of a figure over several checkpoints; the text NaN stands where there is none."""
 
     min: int = 0
@@ -22,20 +22,20 @@ class Summary(Answer, frozen=True, kw_only=True):
     p999: float | str = NOT_A_NUMBER
 
 
-NO_BUFFERS = Summary(p50=0.0, p90=0.0, p95=0.0, p99=0.0, p999=0.0)
+NO_BUFFERS = FigureSummary(p50=0.0, p90=0.0, p95=0.0, p99=0.0, p999=0.0)
 """Nothing is ever buffered: Spark has no barriers that would have to be aligned."""
 
 
-class Summaries(Answer, frozen=True, kw_only=True):
-    checkpointed_size: Summary = Summary()
-    state_size: Summary = Summary()
-    end_to_end_duration: Summary = Summary()
-    alignment_buffered: Summary = NO_BUFFERS
-    processed_data: Summary = Summary()
-    persisted_data: Summary = Summary()
+class CheckpointSummaries(Answer, frozen=True, kw_only=True):
+    checkpointed_size: FigureSummary = FigureSummary()
+    state_size: FigureSummary = FigureSummary()
+    end_to_end_duration: FigureSummary = FigureSummary()
+    alignment_buffered: FigureSummary = NO_BUFFERS
+    processed_data: FigureSummary = FigureSummary()
+    persisted_data: FigureSummary = FigureSummary()
 
 
-class Counts(Answer, frozen=True, kw_only=True):
+class CheckpointTotals(Answer, frozen=True, kw_only=True):
     restored: int = 0
     total: int = 0
     in_progress: int = 0
@@ -60,7 +60,7 @@ class TaskCheckpoint(Answer, frozen=True, kw_only=True):
     num_acknowledged_subtasks: int
 
 
-class Checkpoint(
+class CheckpointAnswer(
     Answer,
     frozen=True,
     kw_only=True,
@@ -94,7 +94,7 @@ class Checkpoint(
     failure_message: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class Restored(Answer, frozen=True, kw_only=True):
+class RestoredCheckpoint(Answer, frozen=True, kw_only=True):
     """What the job began from."""
 
     id: int
@@ -103,28 +103,28 @@ class Restored(Answer, frozen=True, kw_only=True):
     external_path: str
 
 
-class Latest(Answer, frozen=True, kw_only=True):
-    completed: Checkpoint | None = None
-    savepoint: Checkpoint | None = None
-    failed: Checkpoint | None = None
-    restored: Restored | None = None
+class LatestCheckpoints(Answer, frozen=True, kw_only=True):
+    completed: CheckpointAnswer | None = None
+    savepoint: CheckpointAnswer | None = None
+    failed: CheckpointAnswer | None = None
+    restored: RestoredCheckpoint | None = None
 
 
 class CheckpointStatistics(Answer, frozen=True, kw_only=True):
     """GET /jobs/:id/checkpoints"""
 
-    counts: Counts = Counts()
-    summary: Summaries = Summaries()
-    latest: Latest = Latest()
-    history: list[Checkpoint] = []
+    counts: CheckpointTotals = CheckpointTotals()
+    summary: CheckpointSummaries = CheckpointSummaries()
+    latest: LatestCheckpoints = LatestCheckpoints()
+    history: list[CheckpointAnswer] = []
 
 
-class Phases(Answer, frozen=True, kw_only=True, rename={"asynchronous": "async"}):
+class CheckpointPhases(Answer, frozen=True, kw_only=True, rename={"asynchronous": "async"}):
     sync: int = 0
     asynchronous: int = 0
 
 
-class Alignment(Answer, frozen=True, kw_only=True):
+class CheckpointAlignment(Answer, frozen=True, kw_only=True):
     buffered: int = 0
     processed: int = 0
     persisted: int = 0
@@ -143,32 +143,32 @@ class SubtaskCheckpoint(Answer, frozen=True, kw_only=True, rename={"class_name":
     end_to_end_duration: int | msgspec.UnsetType = msgspec.UNSET
     checkpointed_size: int | msgspec.UnsetType = msgspec.UNSET
     state_size: int | msgspec.UnsetType = msgspec.UNSET
-    checkpoint: Phases | msgspec.UnsetType = msgspec.UNSET
-    alignment: Alignment | msgspec.UnsetType = msgspec.UNSET
+    checkpoint: CheckpointPhases | msgspec.UnsetType = msgspec.UNSET
+    alignment: CheckpointAlignment | msgspec.UnsetType = msgspec.UNSET
     start_delay: int | msgspec.UnsetType = msgspec.UNSET
     unaligned_checkpoint: bool | msgspec.UnsetType = msgspec.UNSET
     aborted: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class PhaseSummaries(Answer, frozen=True, kw_only=True, rename={"asynchronous": "async"}):
-    sync: Summary = Summary()
-    asynchronous: Summary = Summary()
+    sync: FigureSummary = FigureSummary()
+    asynchronous: FigureSummary = FigureSummary()
 
 
 class AlignmentSummaries(Answer, frozen=True, kw_only=True):
-    buffered: Summary = NO_BUFFERS
-    processed: Summary = Summary()
-    persisted: Summary = Summary()
-    duration: Summary = Summary()
+    buffered: FigureSummary = NO_BUFFERS
+    processed: FigureSummary = FigureSummary()
+    persisted: FigureSummary = FigureSummary()
+    duration: FigureSummary = FigureSummary()
 
 
 class SubtaskSummaries(Answer, frozen=True, kw_only=True):
-    checkpointed_size: Summary = Summary()
-    state_size: Summary = Summary()
-    end_to_end_duration: Summary = Summary()
+    checkpointed_size: FigureSummary = FigureSummary()
+    state_size: FigureSummary = FigureSummary()
+    end_to_end_duration: FigureSummary = FigureSummary()
     checkpoint_duration: PhaseSummaries = PhaseSummaries()
     alignment: AlignmentSummaries = AlignmentSummaries()
-    start_delay: Summary = Summary()
+    start_delay: FigureSummary = FigureSummary()
 
 
 class VertexCheckpoint(TaskCheckpoint, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ class VertexCheckpoint(TaskCheckpoint, frozen=True, kw_only=True):
     subtasks: list[SubtaskCheckpoint] = []
 
 
-class Externalization(Answer, frozen=True, kw_only=True):
+class CheckpointExternalization(Answer, frozen=True, kw_only=True):
     enabled: bool
     delete_on_cancellation: bool
 
@@ -192,7 +192,7 @@ class CheckpointConfig(Answer, frozen=True, kw_only=True):
     timeout: int = 0
     min_pause: int = 0
     max_concurrent: int = 1
-    externalization: Externalization
+    externalization: CheckpointExternalization
     state_backend: str
     checkpoint_storage: str
     unaligned_checkpoints: bool = False

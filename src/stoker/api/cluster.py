@@ -9,7 +9,7 @@ FLINK_API_VERSION = "2.3.0"
 """The version of Flink's REST API that is spoken; its clients look at it."""
 
 
-class Overview(Dashed, frozen=True, kw_only=True):
+class ClusterOverviewAnswer(Dashed, frozen=True, kw_only=True):
     """GET /overview"""
 
     taskmanagers: int
@@ -24,7 +24,7 @@ class Overview(Dashed, frozen=True, kw_only=True):
     """Stoker's own version."""
 
 
-class Features(Dashed, frozen=True, kw_only=True):
+class DashboardFeatures(Dashed, frozen=True, kw_only=True):
     web_submit: bool
     web_cancel: bool
     web_rescale: bool = False
@@ -42,10 +42,10 @@ class DashboardConfig(Dashed, frozen=True, kw_only=True):
     flink_version: str = FLINK_API_VERSION
     flink_revision: str
     """Stoker's own version."""
-    features: Features
+    features: DashboardFeatures
 
 
-class Resource(Camel, frozen=True, kw_only=True):
+class TaskManagerResource(Camel, frozen=True, kw_only=True):
     """A share of a task executor; memory in MiB. What Spark does not divide is 0."""
 
     cpu_cores: float = 0.0
@@ -56,7 +56,7 @@ class Resource(Camel, frozen=True, kw_only=True):
     extended_resources: dict[str, float] = {}
 
 
-class Hardware(Camel, frozen=True, kw_only=True):
+class TaskManagerHardware(Camel, frozen=True, kw_only=True):
     """Memory in bytes."""
 
     cpu_cores: int
@@ -65,7 +65,7 @@ class Hardware(Camel, frozen=True, kw_only=True):
     managed_memory: int = 0
 
 
-class MemoryConfiguration(Camel, frozen=True, kw_only=True):
+class TaskManagerMemory(Camel, frozen=True, kw_only=True):
     """Bytes."""
 
     framework_heap: int = 0
@@ -93,10 +93,10 @@ class TaskManager(Camel, frozen=True, kw_only=True):
     slots_number: int
     free_slots: int
     assigned_tasks: int
-    total_resource: Resource
-    free_resource: Resource
-    hardware: Hardware
-    memory_configuration: MemoryConfiguration
+    total_resource: TaskManagerResource
+    free_resource: TaskManagerResource
+    hardware: TaskManagerHardware
+    memory_configuration: TaskManagerMemory
 
 
 class TaskManagers(Answer, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class TaskManagers(Answer, frozen=True, kw_only=True):
 
 class AllocatedSlot(Camel, frozen=True, kw_only=True):
     job_id: JobId
-    resource: Resource
+    resource: TaskManagerResource
     assigned_tasks: int = 1
 
 
@@ -146,3 +146,56 @@ class TaskManagerAnswer(TaskManager, frozen=True, kw_only=True):
 
     allocated_slots: list[AllocatedSlot] = msgspec.field(default_factory=list)
     metrics: TaskManagerMetrics = msgspec.field(default_factory=TaskManagerMetrics)
+
+
+class ConfigurationEntry(Answer, frozen=True, kw_only=True):
+    """One of GET /jobmanager/config"""
+
+    key: str
+    value: str
+
+
+class PythonRuntime(Answer, frozen=True, kw_only=True):
+    """Python, in the place where Flink tells of its JVM."""
+
+    version: str
+    arch: str
+    options: list[str]
+
+
+class PythonEnvironment(Answer, frozen=True, kw_only=True):
+    """GET /jobmanager/environment"""
+
+    jvm: PythonRuntime
+    classpath: list[str]
+    """Where Python finds its modules."""
+
+
+class LogFileAnswer(Answer, frozen=True, kw_only=True):
+    name: str
+    size: int
+    mtime: int
+    """Milliseconds since 1970."""
+
+
+class LogList(Answer, frozen=True, kw_only=True):
+    """GET /jobmanager/logs"""
+
+    logs: list[LogFileAnswer]
+
+
+class LogUrl(Answer, frozen=True, kw_only=True):
+    """GET /jobs/:id/jobmanager/log-url"""
+
+    url: str
+
+
+class ThreadInfo(Camel, frozen=True, kw_only=True):
+    thread_name: str
+    stringified_thread_info: str
+
+
+class ThreadDump(Camel, frozen=True, kw_only=True):
+    """GET /jobmanager/thread-dump"""
+
+    thread_infos: list[ThreadInfo]

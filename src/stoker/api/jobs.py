@@ -2,7 +2,7 @@
 
 import msgspec
 
-from stoker.api.failures import FailureCause
+from stoker.api.operations import FailureCause
 from stoker.api.shape import Answer, Camel, Dashed
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
@@ -115,7 +115,7 @@ class PlanNode(Answer, frozen=True, kw_only=True):
     """Absent where there are none."""
 
 
-class Plan(Answer, frozen=True, kw_only=True):
+class JobPlan(Answer, frozen=True, kw_only=True):
     jid: JobId
     name: str
     type: JobType
@@ -125,7 +125,7 @@ class Plan(Answer, frozen=True, kw_only=True):
 class PlanAnswer(Answer, frozen=True, kw_only=True):
     """GET /jobs/:id/plan"""
 
-    plan: Plan
+    plan: JobPlan
 
 
 class JobAnswer(Dashed, frozen=True, kw_only=True):
@@ -146,7 +146,7 @@ class JobAnswer(Dashed, frozen=True, kw_only=True):
     timestamps: dict[JobStatus, int]
     vertices: list[JobVertex]
     status_counts: dict[ExecutionState, int]
-    plan: Plan
+    plan: JobPlan
     pending_operators: int = 0
 
 
@@ -176,7 +176,7 @@ class ExceptionEntry(Camel, frozen=True, kw_only=True):
     concurrent_exceptions: list["ExceptionEntry"] = []
 
 
-class ExceptionHistory(Answer, frozen=True, kw_only=True):
+class JobExceptionHistory(Answer, frozen=True, kw_only=True):
     entries: list[ExceptionEntry]
     truncated: bool
 
@@ -184,7 +184,7 @@ class ExceptionHistory(Answer, frozen=True, kw_only=True):
 class JobExceptions(Camel, frozen=True, kw_only=True):
     """GET /jobs/:id/exceptions"""
 
-    exception_history: ExceptionHistory
+    exception_history: JobExceptionHistory
 
 
 class JobExecutionResult(Dashed, frozen=True, kw_only=True):
@@ -200,7 +200,7 @@ class JobExecutionResult(Dashed, frozen=True, kw_only=True):
     end_time: int
 
 
-class QueueStatus(Answer, frozen=True, kw_only=True):
+class ResultStatus(Answer, frozen=True, kw_only=True):
     id: str
     """IN_PROGRESS or COMPLETED."""
 
@@ -208,5 +208,32 @@ class QueueStatus(Answer, frozen=True, kw_only=True):
 class ExecutionResultAnswer(Dashed, frozen=True, kw_only=True):
     """GET /jobs/:id/execution-result"""
 
-    status: QueueStatus
+    status: ResultStatus
     job_execution_result: JobExecutionResult | msgspec.UnsetType = msgspec.UNSET
+
+
+GRAPH_PART = "graph"
+"""Name of the part that carries the job graph as JSON."""
+ARTIFACT_PART = "artifact"
+"""Name of each part that carries a file; it is recognized by its content, never by a name."""
+IDEMPOTENCY_KEY = "Idempotency-Key"
+
+
+class JobSubmitted(Camel, frozen=True, kw_only=True):
+    """POST /jobs"""
+
+    job_url: str
+    job_id: JobId
+    repeated: bool
+    """The same job had been accepted before."""
+
+
+class LogAnswer(Dashed, frozen=True, kw_only=True):
+    """GET /jobs/:jobid/attempts/:attempt/log"""
+
+    data: bytes
+    """In base64, since a program may write anything, and a piece may end within a character."""
+    next_offset: int
+    """Where the next piece begins."""
+    complete: bool
+    """Nothing comes after this piece."""

@@ -2,7 +2,12 @@
 
 from typing import Any
 
+import msgspec
+
 from stoker.api.shape import Answer, Dashed
+from stoker.core.checkpoints import SavepointSummary
+from stoker.core.ids import JobId
+from stoker.core.replacements import Replacement, ReplacementPhase
 
 IN_PROGRESS = "IN_PROGRESS"
 COMPLETED = "COMPLETED"
@@ -25,3 +30,87 @@ class OperationAnswer(Answer, frozen=True, kw_only=True):
     status: OperationStatus
     operation: dict[str, Any] | None = None
     """The result; with `failure-cause` where it failed. null while it goes on, as Flink says."""
+
+
+class FailureCause(Dashed, frozen=True, kw_only=True):
+    error: str = msgspec.field(name="class")
+    stack_trace: str
+    serialized_throwable: bytes = b""
+    """For Flink's client, which reads no other field: see `rest/flink/java_throwable.py`."""
+
+
+class Savepoints(Answer, frozen=True, kw_only=True):
+    """GET /savepoints"""
+
+    savepoints: list[SavepointSummary]
+
+
+class SavepointOutcome(Answer, frozen=True, kw_only=True):
+    """What became of a triggered operation, as a client sees it."""
+
+    done: bool
+    location: str | None = None
+    number: int | None = None
+    """Of a checkpoint."""
+    failure: str | None = None
+
+
+def outcome_of(answer: dict[str, Any]) -> SavepointOutcome:
+    """From the body that every asynchronous operation is answered with."""
+    if answer.get("status", {}).get("id") != "COMPLETED":
+        return SavepointOutcome(done=False)
+    operation = answer.get("operation") or {}
+    cause = operation.get("failure-cause")
+    if cause is not None:
+        text = str(cause.get("stack-trace") or cause.get("class"))
+        return SavepointOutcome(done=True, failure=text.partition(": ")[2] or text)
+    return SavepointOutcome(
+        done=True, location=operation.get("location"), number=operation.get("checkpointId")
+    )
+
+
+class ReplacementState(Dashed, frozen=True, kw_only=True):
+    kind: str
+    phase: ReplacementPhase
+    job_id: JobId
+    """The job that stands for the old one now, or will when it is done."""
+    old_job_id: JobId
+    new_job_id: JobId
+    rolled_back: bool = False
+    savepoint: str | None = None
+    """With which the old version was stopped."""
+    origin: str | None = None
+    """What the version that runs has begun from, if not that."""
+    reason: str = ""
+    """Why the new version is not the one that runs."""
+
+    @property
+    def over(self) -> bool:
+        return self.phase.over
+
+    @property
+    def failed(self) -> bool:
+        return self.phase is ReplacementPhase.FAILED
+
+
+class ReplacementAnswer(Answer, frozen=True, kw_only=True):
+    """GET /jobs/:jobid/replacements/:triggerid"""
+
+    status: OperationStatus
+    operation: ReplacementState
+
+
+def answer_of(plan: Replacement) -> ReplacementAnswer:
+    state = ReplacementState(
+        kind=plan.kind.value,
+        phase=plan.phase,
+        job_id=plan.running_id,
+        old_job_id=plan.job_id,
+        new_job_id=plan.new_id,
+        rolled_back=plan.phase is ReplacementPhase.ROLLED_BACK,
+        savepoint=plan.savepoint,
+        origin=plan.origin,
+        reason=plan.reason,
+    )
+    status = OperationStatus(id=COMPLETED if plan.phase.over else IN_PROGRESS)
+    return ReplacementAnswer(status=status, operation=state)

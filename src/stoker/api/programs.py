@@ -11,7 +11,7 @@ class ProgramEntry(Answer, frozen=True, kw_only=True):
     description: str | None = None
 
 
-class Program(Answer, frozen=True, kw_only=True):
+class ProgramAnswer(Answer, frozen=True, kw_only=True):
     id: str
     name: str
     uploaded: int
@@ -19,11 +19,11 @@ class Program(Answer, frozen=True, kw_only=True):
     entry: list[ProgramEntry]
 
 
-class Programs(Answer, frozen=True, kw_only=True):
+class ProgramsAnswer(Answer, frozen=True, kw_only=True):
     """GET /jars"""
 
     address: str
-    files: list[Program]
+    files: list[ProgramAnswer]
 
 
 class ProgramUploaded(Answer, frozen=True, kw_only=True):

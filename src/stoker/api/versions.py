@@ -6,9 +6,9 @@ Whoever sends no header is let in: Flink's tools, curl, and clients that are old
 import re
 from dataclasses import dataclass
 
-API = 1
+API_VERSION = 1
 """Raised when a client of before could misunderstand an answer, or be misunderstood."""
-OLDEST = 1
+OLDEST_API_VERSION = 1
 """Of the other side, with which this one still works."""
 CLIENT_HEADER = "Stoker-Client"
 SERVER_HEADER = "Stoker-Server"
@@ -17,25 +17,27 @@ _TOLD = re.compile(r"(\S{1,64}) api/(\d{1,9})")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spoken:
+class PeerVersion:
     version: str
     api: int
 
 
-def told(version: str) -> str:
+def version_header(version: str) -> str:
     """The content of either header."""
-    return f"{version} api/{API}"
+    return f"{version} api/{API_VERSION}"
 
 
-def heard(text: str | None) -> Spoken | None:
+def parse_version_header(text: str | None) -> PeerVersion | None:
     """None for no header, and for one that nobody of us wrote."""
     found = None if text is None else _TOLD.fullmatch(text)
-    return None if found is None else Spoken(version=found[1], api=int(found[2]))
+    return None if found is None else PeerVersion(version=found[1], api=int(found[2]))
 
 
-def refused_client(text: str | None, version: str, oldest: int = OLDEST) -> str | None:
+def explain_refused_client(
+    text: str | None, version: str, oldest: int = OLDEST_API_VERSION
+) -> str | None:
     """Why a master of this version cannot serve a client that sent this header."""
-    client = heard(text)
+    client = parse_version_header(text)
     if client is None or client.api >= oldest:
         return None
     return (
@@ -44,9 +46,11 @@ def refused_client(text: str | None, version: str, oldest: int = OLDEST) -> str 
     )
 
 
-def refused_server(text: str | None, version: str, oldest: int = OLDEST) -> str | None:
+def explain_refused_server(
+    text: str | None, version: str, oldest: int = OLDEST_API_VERSION
+) -> str | None:
     """Why a client of this version cannot use a master that answered with this header."""
-    server = heard(text)
+    server = parse_version_header(text)
     if server is None or server.api >= oldest:
         return None
     return (

@@ -22,7 +22,7 @@ from stoker.core.replacements import ReplacementPhase
 from stoker.core.results import JobDetails
 
 if TYPE_CHECKING:
-    from stoker.api.replacements import ReplacementState
+    from stoker.api.operations import ReplacementState
 
 POLL_SECONDS = 0.4
 """A running job is asked for its progress this often; a change of its state shows at once."""

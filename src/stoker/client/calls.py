@@ -13,24 +13,28 @@ from urllib.parse import quote
 
 import msgspec
 
-from stoker.api.cluster import Overview, TaskManager, TaskManagers
+from stoker.api.cluster import ClusterOverviewAnswer, TaskManager, TaskManagers
+from stoker.api.control import QuarantineAnswer, QuarantinedJobAnswer, QueueAnswer, QueuesAnswer
 from stoker.api.jobs import (
-    ExceptionHistory,
     ExecutionResultAnswer,
+    JobExceptionHistory,
     JobExceptions,
     JobExecutionResult,
     JobOverview,
+    JobPlan,
     JobsOverview,
     JobStatusAnswer,
-    Plan,
+    JobSubmitted,
+    LogAnswer,
     PlanAnswer,
 )
-from stoker.api.logs import LogAnswer
-from stoker.api.quarantine import Quarantined, QuarantinedJobs
-from stoker.api.queues import Queue, Queues
-from stoker.api.replacements import ReplacementAnswer, ReplacementState
-from stoker.api.savepoints import SavepointOutcome, Savepoints, outcome_of
-from stoker.api.submission import JobSubmitted
+from stoker.api.operations import (
+    ReplacementAnswer,
+    ReplacementState,
+    SavepointOutcome,
+    Savepoints,
+    outcome_of,
+)
 from stoker.client.steps import Call
 from stoker.client.submission import SubmissionBody, new_boundary
 from stoker.core.checkpoints import SavepointSummary
@@ -100,11 +104,11 @@ def result(job_id: JobId) -> Call[JobExecutionResult | None]:
     )
 
 
-def plan(job_id: JobId) -> Call[Plan]:
+def plan(job_id: JobId) -> Call[JobPlan]:
     return _get(_job_path(job_id, "/plan"), PlanAnswer, lambda answer: answer.plan)
 
 
-def exceptions(job_id: JobId) -> Call[ExceptionHistory]:
+def exceptions(job_id: JobId) -> Call[JobExceptionHistory]:
     return _get(
         _job_path(job_id, "/exceptions"), JobExceptions, lambda answer: answer.exception_history
     )
@@ -124,9 +128,9 @@ def cancel(job_id: JobId) -> Call[None]:
     return _send("PATCH", _job_path(job_id), {"mode": "cancel"})
 
 
-def quarantined() -> Call[list[Quarantined]]:
+def quarantined() -> Call[list[QuarantinedJobAnswer]]:
     """Jobs that were accepted and cannot be loaded."""
-    return _get("/quarantine", QuarantinedJobs, lambda answer: answer.jobs)
+    return _get("/quarantine", QuarantineAnswer, lambda answer: answer.jobs)
 
 
 def retry_quarantined(job_id: JobId) -> Call[None]:
@@ -254,8 +258,8 @@ def replacement_state(
     )
 
 
-def overview() -> Call[Overview]:
-    return _get("/overview", Overview, lambda answer: answer)
+def overview() -> Call[ClusterOverviewAnswer]:
+    return _get("/overview", ClusterOverviewAnswer, lambda answer: answer)
 
 
 def task_executors() -> Call[list[TaskManager]]:
@@ -279,8 +283,8 @@ def shut_down() -> Call[None]:
     return _send("DELETE", "/cluster")
 
 
-def queues() -> Call[list[Queue]]:
-    return _get("/queues", Queues, lambda answer: answer.queues)
+def queues() -> Call[list[QueueAnswer]]:
+    return _get("/queues", QueuesAnswer, lambda answer: answer.queues)
 
 
 def drain(resource_id: ResourceId, seconds: float | None = None) -> Call[None]:

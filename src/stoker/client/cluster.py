@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
-from stoker.api.cluster import Overview
-from stoker.api.jobs import ExceptionHistory, JobOverview
+from stoker.api.cluster import ClusterOverviewAnswer
+from stoker.api.jobs import JobExceptionHistory, JobOverview
 from stoker.client import calls, operations
 from stoker.client.blocking import BlockingClient
 from stoker.client.calls import Replacing
@@ -88,7 +88,7 @@ class _ClusterOperations(Generic[J]):
         return calls.jobs()
 
     @Operation
-    def overview(self) -> Call[Overview]:
+    def overview(self) -> Call[ClusterOverviewAnswer]:
         return calls.overview()
 
 
@@ -112,7 +112,7 @@ class _JobOperations(Generic[J]):
         return calls.job(self.id)
 
     @Operation
-    def exceptions(self) -> Call[ExceptionHistory]:
+    def exceptions(self) -> Call[JobExceptionHistory]:
         return calls.exceptions(self.id)
 
     @Operation

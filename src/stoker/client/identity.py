@@ -3,14 +3,14 @@
 import ssl
 
 from stoker import __version__
-from stoker.api.versions import CLIENT_HEADER, refused_server, told
+from stoker.api.versions import CLIENT_HEADER, explain_refused_server, version_header
 from stoker.client.options import ClientOptions
 from stoker.core.errors import InvalidInput, InvalidOption
 from stoker.security.material import client_context
 
 
 def headers_of(options: ClientOptions) -> dict[str, str]:
-    version = {CLIENT_HEADER: told(__version__)}
+    version = {CLIENT_HEADER: version_header(__version__)}
     if options.token is None:
         return version
     return version | {"Authorization": f"Bearer {options.token}"}
@@ -18,7 +18,7 @@ def headers_of(options: ClientOptions) -> dict[str, str]:
 
 def check_server(header: str | None) -> None:
     """InvalidInput for a master that is too old for this client."""
-    refused = refused_server(header, __version__)
+    refused = explain_refused_server(header, __version__)
     if refused is not None:
         raise InvalidInput(refused)
 

@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-from stoker.api.replacements import ReplacementState
-from stoker.api.savepoints import SavepointOutcome
+from stoker.api.operations import ReplacementState, SavepointOutcome
 from stoker.client import calls
 from stoker.client.answers import operation_too_late
 from stoker.client.steps import Call, Pause, Step, Steps, client_settings, operation_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.api.submission import ARTIFACT_PART, GRAPH_PART
+from stoker.api.jobs import ARTIFACT_PART, GRAPH_PART
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import JobGraph
 

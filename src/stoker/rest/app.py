@@ -4,7 +4,7 @@ import asyncio
 from functools import cache
 
 from stoker.rest.control.cluster_handlers import CLUSTER_HANDLERS
-from stoker.rest.control.event_handlers import EVENT_HANDLERS
+from stoker.rest.control.events import EVENT_HANDLERS
 from stoker.rest.control.process_handlers import PROCESS_HANDLERS
 from stoker.rest.control.quarantine_handlers import QUARANTINE_HANDLERS
 from stoker.rest.control.queue_handlers import QUEUE_HANDLERS

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from integration.processes.separate_processes import PATIENCE, process_of, url_of
-from stoker.api.cluster import Overview
+from stoker.api.cluster import ClusterOverviewAnswer
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.core.errors import StokerError, Unavailable
@@ -21,7 +21,7 @@ WITHOUT_WARM_SPARK = {"taskmanager.engines": "classic", "taskmanager.classic.war
 """Nothing runs there, and so it is up in a moment."""
 
 
-def overview_with(client: BlockingClient, executors: int) -> Overview:
+def overview_with(client: BlockingClient, executors: int) -> ClusterOverviewAnswer:
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

@@ -3,16 +3,16 @@
 import msgspec
 import pytest
 
-from stoker.api import cluster, jobs, submission
+from stoker.api import cluster, jobs, operations
 from stoker.api.shape import Answer, Errors
 
 
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        (jobs.FailureCause, {"class", "stack-trace", "serialized-throwable"}),
-        (submission.JobSubmitted, {"jobUrl", "jobId", "repeated"}),
-        (jobs.QueueStatus, {"id"}),
+        (operations.FailureCause, {"class", "stack-trace", "serialized-throwable"}),
+        (jobs.JobSubmitted, {"jobUrl", "jobId", "repeated"}),
+        (jobs.ResultStatus, {"id"}),
         (Errors, {"errors"}),
     ],
 )
@@ -21,7 +21,7 @@ def test_fields_have_their_names_of_the_wire(kind: type[Answer], names: set[str]
 
 
 def test_what_is_absent_is_not_written() -> None:
-    answer = jobs.ExecutionResultAnswer(status=jobs.QueueStatus(id="IN_PROGRESS"))
+    answer = jobs.ExecutionResultAnswer(status=jobs.ResultStatus(id="IN_PROGRESS"))
     assert msgspec.json.encode(answer) == b'{"status":{"id":"IN_PROGRESS"}}'
 
 

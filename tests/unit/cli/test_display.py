@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from builders import build_details
-from stoker.api.logs import LogAnswer
+from stoker.api.jobs import LogAnswer
 from stoker.cli.display import ProgramDisplay, exit_code_of
 from stoker.core.errors import NotFound, Unavailable
 from stoker.core.ids import AttemptId, JobId, RegionId

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker.api.replacements import answer_of
+from stoker.api.operations import answer_of
 from stoker.cli.follow import replacement_text
 from stoker.core.ids import JobId
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase

@@ -2,7 +2,7 @@
 
 import click
 
-from stoker.api.quarantine import Quarantined
+from stoker.api.control import QuarantinedJobAnswer
 from stoker.cli.connection import connect
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import OK, echo_json, moment_text
@@ -93,7 +93,7 @@ def _report(invocation: Invocation, job_id: JobId, done: str, words: str) -> Non
         click.echo(words)
 
 
-def _text(job: Quarantined) -> str:
+def _text(job: QuarantinedJobAnswer) -> str:
     lines = [
         ("job", job.job_id),
         ("since", moment_text(job.since)),

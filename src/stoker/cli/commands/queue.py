@@ -2,7 +2,7 @@
 
 import click
 
-from stoker.api.queues import Queue
+from stoker.api.control import QueueAnswer
 from stoker.cli.connection import connect
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import OK, echo_json, stdout_table
@@ -35,7 +35,7 @@ def list_queues(invocation: Invocation) -> int:
     return OK
 
 
-def _row(each: Queue) -> tuple[str, ...]:
+def _row(each: QueueAnswer) -> tuple[str, ...]:
     return (
         each.name,
         _with_limit(each.running, each.max_running),

@@ -2,7 +2,12 @@
 
 from datetime import UTC, datetime
 
-from stoker.api.cluster import DashboardConfig, Overview, TaskManagerAnswer, TaskManagers
+from stoker.api.cluster import (
+    ClusterOverviewAnswer,
+    DashboardConfig,
+    TaskManagerAnswer,
+    TaskManagers,
+)
 from stoker.core.errors import StokerError
 from stoker.rest.control import cluster_views
 from stoker.rest.control.process_handlers import inspection_of
@@ -11,7 +16,7 @@ from stoker.rest.services import RestServices
 
 
 @get("/overview", summary="Task executors, slots and jobs in numbers")
-async def overview(services: RestServices) -> Overview:
+async def overview(services: RestServices) -> ClusterOverviewAnswer:
     dispatcher = await services.dispatcher()
     return cluster_views.overview(await dispatcher.cluster_overview(), services.version)
 

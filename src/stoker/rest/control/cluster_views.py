@@ -8,14 +8,14 @@ import msgspec
 
 from stoker.api.cluster import (
     AllocatedSlot,
+    ClusterOverviewAnswer,
     DashboardConfig,
-    Features,
-    Hardware,
-    MemoryConfiguration,
-    Overview,
-    Resource,
+    DashboardFeatures,
     TaskManager,
     TaskManagerAnswer,
+    TaskManagerHardware,
+    TaskManagerMemory,
+    TaskManagerResource,
     TaskManagers,
 )
 from stoker.core.errors import NotFound
@@ -27,8 +27,8 @@ from stoker.rest.options import RestOptions
 _MIB = 1024 * 1024
 
 
-def overview(cluster: ClusterOverview, version: str) -> Overview:
-    return Overview(
+def overview(cluster: ClusterOverview, version: str) -> ClusterOverviewAnswer:
+    return ClusterOverviewAnswer(
         taskmanagers=cluster.resources.task_executors,
         slots_total=cluster.resources.slots_total,
         slots_available=cluster.resources.slots_free,
@@ -49,7 +49,9 @@ def dashboard_config(options: RestOptions, local_time: datetime, version: str) -
         timezone_name=local_time.tzname() or "UTC",
         timezone_offset=round(offset.total_seconds() * 1000),
         flink_revision=f"stoker-{version}",
-        features=Features(web_submit=options.submit_enabled, web_cancel=options.cancel_enabled),
+        features=DashboardFeatures(
+            web_submit=options.submit_enabled, web_cancel=options.cancel_enabled
+        ),
     )
 
 
@@ -84,15 +86,17 @@ def _facts(executor: TaskExecutorDetails) -> dict[str, Any]:
         "assigned_tasks": executor.slots_total - executor.slots_free,
         "total_resource": _share(executor, executor.slots_total),
         "free_resource": _share(executor, executor.slots_free),
-        "hardware": Hardware(cpu_cores=executor.cores, physical_memory=executor.memory_bytes),
-        "memory_configuration": MemoryConfiguration(total_process_memory=executor.memory_bytes),
+        "hardware": TaskManagerHardware(
+            cpu_cores=executor.cores, physical_memory=executor.memory_bytes
+        ),
+        "memory_configuration": TaskManagerMemory(total_process_memory=executor.memory_bytes),
     }
 
 
-def _share(executor: TaskExecutorDetails, slots: int) -> Resource:
+def _share(executor: TaskExecutorDetails, slots: int) -> TaskManagerResource:
     """Slots share the engine evenly."""
     part = slots / executor.slots_total if executor.slots_total else 0.0
-    return Resource(
+    return TaskManagerResource(
         cpu_cores=executor.cores * part,
         task_heap_memory=int(executor.memory_bytes * part) // _MIB,
     )

@@ -3,14 +3,14 @@
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
-from stoker.api.metrics import AggregatedMetric, Metric
-from stoker.api.processes import (
+from stoker.api.cluster import (
     ConfigurationEntry,
-    Environment,
     LogList,
     LogUrl,
+    PythonEnvironment,
     ThreadDump,
 )
+from stoker.api.metrics import AggregatedMetric, Metric
 from stoker.api.shape import Nothing
 from stoker.core.errors import NotFound, StokerError, Unavailable
 from stoker.core.states import ApplicationStatus
@@ -60,7 +60,7 @@ async def master_config(services: RestServices) -> list[ConfigurationEntry]:
 
 
 @get("/jobmanager/environment", summary="Python and its path in the master")
-async def master_environment(services: RestServices) -> Environment:
+async def master_environment(services: RestServices) -> PythonEnvironment:
     return views.environment()
 
 
@@ -111,7 +111,7 @@ async def job_master_config(jobid: JobIdText, services: RestServices) -> list[Co
 
 
 @get("/jobs/{jobid}/jobmanager/environment", summary="Python in the job's master")
-async def job_master_environment(jobid: JobIdText, services: RestServices) -> Environment:
+async def job_master_environment(jobid: JobIdText, services: RestServices) -> PythonEnvironment:
     await _check_job(services, jobid)
     return views.environment()
 

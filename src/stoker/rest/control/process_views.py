@@ -4,13 +4,14 @@ import platform
 import sys
 from collections.abc import Mapping
 
-from stoker.api.cluster import GarbageCollector, TaskManagerMetrics
-from stoker.api.processes import (
+from stoker.api.cluster import (
     ConfigurationEntry,
-    Environment,
+    GarbageCollector,
     LogFileAnswer,
     LogList,
-    Runtime,
+    PythonEnvironment,
+    PythonRuntime,
+    TaskManagerMetrics,
     ThreadDump,
     ThreadInfo,
 )
@@ -21,12 +22,12 @@ def configuration_entries(shown: Mapping[str, str]) -> list[ConfigurationEntry]:
     return [ConfigurationEntry(key=key, value=value) for key, value in shown.items()]
 
 
-def environment() -> Environment:
+def environment() -> PythonEnvironment:
     """Of this process. Options of the interpreter only: arguments of a program may be secret."""
     version = f"Python {platform.python_version()} ({platform.python_implementation()})"
     flags = [f"-X {name}" for name in sys._xoptions]
-    return Environment(
-        jvm=Runtime(version=version, arch=platform.machine(), options=flags),
+    return PythonEnvironment(
+        jvm=PythonRuntime(version=version, arch=platform.machine(), options=flags),
         classpath=[path for path in sys.path if path],
     )
 

@@ -1,6 +1,6 @@
 """Requests about jobs that cannot be loaded: each decodes, asks the dispatcher once, encodes."""
 
-from stoker.api.quarantine import Quarantined, QuarantinedJobs
+from stoker.api.control import QuarantineAnswer, QuarantinedJobAnswer
 from stoker.api.shape import Nothing
 from stoker.gateways.dispatcher import QuarantinedJob
 from stoker.rest.http.routing import delete, get, post
@@ -9,9 +9,9 @@ from stoker.rest.services import RestServices
 
 
 @get("/quarantine", summary="Accepted jobs that cannot be loaded, with the reasons")
-async def quarantined_jobs(services: RestServices) -> QuarantinedJobs:
+async def quarantined_jobs(services: RestServices) -> QuarantineAnswer:
     dispatcher = await services.dispatcher()
-    return QuarantinedJobs(jobs=[_view(job) for job in await dispatcher.quarantined()])
+    return QuarantineAnswer(jobs=[_view(job) for job in await dispatcher.quarantined()])
 
 
 @post(
@@ -38,8 +38,8 @@ async def drop_quarantined(jobid: JobIdText, services: RestServices) -> Nothing:
     return Nothing()
 
 
-def _view(job: QuarantinedJob) -> Quarantined:
-    return Quarantined(
+def _view(job: QuarantinedJob) -> QuarantinedJobAnswer:
+    return QuarantinedJobAnswer(
         job_id=job.job_id,
         reason=job.reason,
         since=job.since,

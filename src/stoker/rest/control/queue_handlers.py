@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from stoker.api.queues import Queue, Queues
+from stoker.api.control import QueueAnswer, QueuesAnswer
 from stoker.api.shape import Nothing
 from stoker.core.ids import ResourceId
 from stoker.gateways.dispatcher import QueueOverview
@@ -21,9 +21,9 @@ Limit = Annotated[
 
 
 @get("/queues", summary="The queues, their limits, and who waits in them")
-async def queues(services: RestServices) -> Queues:
+async def queues(services: RestServices) -> QueuesAnswer:
     dispatcher = await services.dispatcher()
-    return Queues(queues=[_view(queue) for queue in await dispatcher.queues()])
+    return QueuesAnswer(queues=[_view(queue) for queue in await dispatcher.queues()])
 
 
 @post(
@@ -39,8 +39,8 @@ async def drain(
     return Nothing()
 
 
-def _view(queue: QueueOverview) -> Queue:
-    return Queue(
+def _view(queue: QueueOverview) -> QueueAnswer:
+    return QueueAnswer(
         name=queue.name,
         running=queue.running,
         max_running=queue.max_running,

@@ -6,8 +6,7 @@ A parameter may stand in the JSON body, as Flink's clients send it, or in the qu
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.api.operations import OperationAnswer, Triggered
-from stoker.api.savepoints import Savepoints
+from stoker.api.operations import OperationAnswer, Savepoints, Triggered
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import InvalidInput, NotFound, SavepointFailed
 from stoker.core.ids import JobId

@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.api.operations import Triggered
-from stoker.api.replacements import ReplacementAnswer, answer_of
+from stoker.api.operations import ReplacementAnswer, Triggered, answer_of
 from stoker.core.errors import InvalidInput
 from stoker.core.replacements import ReplacementKind, ReplacementPhase, ReplacementRequest
 from stoker.rest.http.asgi import Request

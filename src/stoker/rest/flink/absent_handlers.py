@@ -1,6 +1,6 @@
 """Requests for what Spark has no notion of: answered as Flink does where it is switched off."""
 
-from stoker.api.datasets import DataSets
+from stoker.api.flink import DataSets
 from stoker.api.shape import Nothing
 from stoker.core.errors import InvalidInput, NotFound, Unavailable
 from stoker.core.ids import is_hex_id

@@ -1,7 +1,7 @@
 """Requests about applications: each decodes, asks the dispatcher once, and encodes."""
 
-from stoker.api.applications import ApplicationAnswer, ApplicationExceptions, Applications
-from stoker.api.processes import ConfigurationEntry
+from stoker.api.cluster import ConfigurationEntry
+from stoker.api.flink import ApplicationAnswer, ApplicationExceptions, Applications
 from stoker.api.shape import Nothing
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from stoker.api.applications import (
+from stoker.api.flink import (
     APPLICATION_STATES,
     ApplicationAnswer,
     ApplicationException,
@@ -20,7 +20,7 @@ from stoker.core.states import JobStatus
 from stoker.core.values import Millis
 from stoker.rest.jobs.exception_views import stack_trace
 from stoker.rest.jobs.job_views import job_overview
-from stoker.rest.jobs.times import duration, end_time
+from stoker.rest.jobs.vertex_views import duration, end_time
 
 _STATE = {
     JobStatus.INITIALIZING: "CREATED",

@@ -6,7 +6,7 @@ travel; superclasses and fields that are left out get their defaults when it is 
 
 import struct
 
-from stoker.api.failures import FailureCause
+from stoker.api.operations import FailureCause
 
 _MAGIC_AND_VERSION = b"\xac\xed\x00\x05"
 _NULL, _CLASS, _OBJECT, _STRING, _LONG_STRING, _END = b"p", b"r", b"s", b"t", b"|", b"x"

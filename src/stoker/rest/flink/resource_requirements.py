@@ -6,8 +6,7 @@ with a savepoint, divide, start under another id.
 
 from typing import Annotated, Any
 
-from stoker.api.operations import COMPLETED, OperationAnswer, OperationStatus, Triggered
-from stoker.api.replacements import answer_of
+from stoker.api.operations import COMPLETED, OperationAnswer, OperationStatus, Triggered, answer_of
 from stoker.api.shape import Nothing
 from stoker.api.vertices import ParallelismBounds, VertexRequirements
 from stoker.core.errors import Conflict, InvalidInput, JobAlreadyEnded

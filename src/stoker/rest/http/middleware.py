@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, refused_client, told
+from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, explain_refused_client, version_header
 from stoker.core.errors import Unavailable
 from stoker.rest.http.access import Access, RateLimit, Uploads
 from stoker.rest.http.asgi import ASGIApp, Message, Receive, Scope, Send
@@ -52,7 +52,7 @@ class Border:
         self._forwarder: Forwarder | None = None
         self._waiting: set[asyncio.Task[None] | None] = set()
         self._closing = False
-        version = (SERVER_HEADER.lower().encode(), told(services.version).encode())
+        version = (SERVER_HEADER.lower().encode(), version_header(services.version).encode())
         self._headers = (*SECURITY_HEADERS, version)
         self._access = Access(services.tokens, services.clock)
         self._rate = RateLimit(services.options.max_requests_per_second)
@@ -167,7 +167,7 @@ class Border:
                 return unknown
         if _is_upload(headers) and not UPLOAD_PATHS.fullmatch(path):
             return ErrorAnswer(status=400, messages=[f"{path} takes no files"])
-        too_old = refused_client(_text(headers.get(_CLIENT)), self._services.version)
+        too_old = explain_refused_client(_text(headers.get(_CLIENT)), self._services.version)
         if too_old is not None:
             return ErrorAnswer(status=400, messages=[too_old])
         return None

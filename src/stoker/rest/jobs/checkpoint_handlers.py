@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from stoker.api.checkpoints import (
-    Checkpoint,
+    CheckpointAnswer,
     CheckpointConfig,
     CheckpointStatistics,
     VertexCheckpoint,
@@ -15,7 +15,6 @@ from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get, post
-from stoker.rest.jobs.checkpoint_subtasks import vertex_checkpoint
 from stoker.rest.jobs.checkpoint_views import (
     check_has_checkpoints,
     checkpoint_config,
@@ -23,6 +22,7 @@ from stoker.rest.jobs.checkpoint_views import (
     checkpoint_with_tasks,
     find_checkpoint,
     last_batch,
+    vertex_checkpoint,
 )
 from stoker.rest.jobs.subtask_views import find_vertex
 from stoker.rest.openapi.bodies import TRIGGER_ID, json_object
@@ -60,7 +60,7 @@ async def checkpoints_config(jobid: JobIdText, services: RestServices) -> Checkp
 @get("/jobs/{jobid}/checkpoints/details/{checkpointid}", summary="One checkpoint")
 async def checkpoint_details(
     jobid: JobIdText, checkpointid: str, services: RestServices
-) -> Checkpoint:
+) -> CheckpointAnswer:
     number = parse_count(checkpointid, "checkpointid")
     job = await _job(services, jobid)
     return checkpoint_with_tasks(job, find_checkpoint(job, number), services.clock())

@@ -10,17 +10,29 @@ import msgspec
 
 from stoker.api.checkpoints import (
     NOT_ADDRESSABLE,
-    Checkpoint,
+    CheckpointAlignment,
+    CheckpointAnswer,
     CheckpointConfig,
+    CheckpointExternalization,
+    CheckpointPhases,
     CheckpointStatistics,
-    Counts,
-    Externalization,
-    Latest,
-    Restored,
-    Summaries,
+    CheckpointSummaries,
+    CheckpointTotals,
+    LatestCheckpoints,
+    PhaseSummaries,
+    RestoredCheckpoint,
+    SubtaskCheckpoint,
+    SubtaskSummaries,
     TaskCheckpoint,
+    VertexCheckpoint,
 )
-from stoker.core.checkpoints import CheckpointEntry, CheckpointKind, CheckpointStatus, RestoredFrom
+from stoker.core.checkpoints import (
+    BatchFigures,
+    CheckpointEntry,
+    CheckpointKind,
+    CheckpointStatus,
+    RestoredFrom,
+)
 from stoker.core.errors import NotFound
 from stoker.core.graph import JobType
 from stoker.core.ids import vertex_hex_id
@@ -29,8 +41,9 @@ from stoker.core.results import (
     RegionDetails,
 )
 from stoker.core.values import Millis
-from stoker.rest.jobs.checkpoint_summaries import summary_of
-from stoker.rest.jobs.times import duration
+from stoker.rest.jobs.aggregation import summary_of
+from stoker.rest.jobs.subtask_views import FoundVertex
+from stoker.rest.jobs.vertex_views import duration
 from stoker.savepoints.options import Retention, SavepointOptions
 
 _TYPES = {
@@ -59,7 +72,7 @@ def checkpoint_statistics(job: JobDetails, now: Millis) -> CheckpointStatistics:
     return CheckpointStatistics(
         counts=_counts(job),
         summary=_summaries([each for each in history if each.class_name == "completed"]),
-        latest=Latest(
+        latest=LatestCheckpoints(
             completed=_maybe(job, known.latest_completed, now),
             savepoint=_maybe(job, known.latest_savepoint, now),
             failed=_maybe(job, known.latest_failed, now),
@@ -69,7 +82,7 @@ def checkpoint_statistics(job: JobDetails, now: Millis) -> CheckpointStatistics:
     )
 
 
-def _counts(job: JobDetails) -> Counts:
+def _counts(job: JobDetails) -> CheckpointTotals:
     """An attempt after one that had committed a batch has begun from that batch."""
     counts = job.checkpoints.counts
     again = sum(
@@ -77,7 +90,7 @@ def _counts(job: JobDetails) -> Counts:
         for region in streaming_regions(job)
         for attempt in region.former
     )
-    return Counts(
+    return CheckpointTotals(
         restored=counts.restored + again,
         total=counts.total,
         in_progress=counts.in_progress,
@@ -86,8 +99,8 @@ def _counts(job: JobDetails) -> Counts:
     )
 
 
-def _summaries(completed: Sequence[Checkpoint]) -> Summaries:
-    return Summaries(
+def _summaries(completed: Sequence[CheckpointAnswer]) -> CheckpointSummaries:
+    return CheckpointSummaries(
         checkpointed_size=summary_of(each.checkpointed_size for each in completed),
         state_size=summary_of(each.state_size for each in completed),
         end_to_end_duration=summary_of(each.end_to_end_duration for each in completed),
@@ -96,12 +109,12 @@ def _summaries(completed: Sequence[Checkpoint]) -> Summaries:
     )
 
 
-def _maybe(job: JobDetails, entry: CheckpointEntry | None, now: Millis) -> Checkpoint | None:
+def _maybe(job: JobDetails, entry: CheckpointEntry | None, now: Millis) -> CheckpointAnswer | None:
     return None if entry is None else checkpoint(job, entry, now)
 
 
-def _restored(origin: RestoredFrom) -> Restored:
-    return Restored(
+def _restored(origin: RestoredFrom) -> RestoredCheckpoint:
+    return RestoredCheckpoint(
         id=max(origin.batches.values(), default=0),
         restore_timestamp=origin.at,
         is_savepoint=origin.kind is not CheckpointKind.CHECKPOINT,
@@ -109,11 +122,11 @@ def _restored(origin: RestoredFrom) -> Restored:
     )
 
 
-def checkpoint(job: JobDetails, entry: CheckpointEntry, now: Millis) -> Checkpoint:
+def checkpoint(job: JobDetails, entry: CheckpointEntry, now: Millis) -> CheckpointAnswer:
     """Without what each vertex did: nobody wants that ten times over."""
     subtasks = sum(len(region.vertices) for region in regions_of(job, entry))
     is_savepoint = entry.kind is not CheckpointKind.CHECKPOINT
-    told = Checkpoint(
+    told = CheckpointAnswer(
         class_name=entry.status.lower(),
         id=entry.id,
         status=entry.status,
@@ -138,7 +151,7 @@ def checkpoint(job: JobDetails, entry: CheckpointEntry, now: Millis) -> Checkpoi
     return told
 
 
-def checkpoint_with_tasks(job: JobDetails, entry: CheckpointEntry, now: Millis) -> Checkpoint:
+def checkpoint_with_tasks(job: JobDetails, entry: CheckpointEntry, now: Millis) -> CheckpointAnswer:
     tasks = {
         vertex_hex_id(job.job_id, vertex.name): task_checkpoint(job, entry, vertex.name, now)
         for vertex in job.plan
@@ -215,7 +228,7 @@ def checkpoint_config(job: JobDetails, options: SavepointOptions) -> CheckpointC
         timeout=round(options.timeout.total_seconds() * 1000),
         state_backend=backend.rpartition(".")[2],
         checkpoint_storage="StructuredStreamingCheckpoint",
-        externalization=Externalization(
+        externalization=CheckpointExternalization(
             enabled=retention is not Retention.NO_EXTERNALIZED_CHECKPOINTS,
             delete_on_cancellation=retention is not Retention.RETAIN_ON_CANCELLATION,
         ),
@@ -229,3 +242,74 @@ def last_batch(job: JobDetails) -> int:
         for region in streaming_regions(job)
     ]
     return min(numbers, default=-1)
+
+
+_BEFORE_THE_WORK = ("latestOffset", "getBatch", "queryPlanning")
+_IN_THE_LOGS = ("walCommit", "commitOffsets")
+"""Spark's names of the phases of a batch; state is written by the tasks of the batch itself."""
+
+
+def vertex_checkpoint(found: FoundVertex, entry: CheckpointEntry, now: Millis) -> VertexCheckpoint:
+    job, vertex = found.job, found.vertex.name
+    regions = regions_of(job, entry, vertex)
+    if not regions:
+        raise NotFound(f"checkpoint {entry.id} of job {job.job_id} is not of vertex {found.id}")
+    whole = task_checkpoint(job, entry, vertex, now)
+    done = [_subtask(found, entry, region) for region in regions if is_complete(entry)]
+    pending = [
+        SubtaskCheckpoint(
+            class_name="pending", index=found.regions.index(region), status="pending_or_failed"
+        )
+        for region in regions
+        if not is_complete(entry)
+    ]
+    return VertexCheckpoint(
+        **msgspec.structs.asdict(whole),
+        summary=_subtask_summaries(entry, done),
+        subtasks=[*done, *pending],
+    )
+
+
+def _subtask(
+    found: FoundVertex, entry: CheckpointEntry, region: RegionDetails
+) -> SubtaskCheckpoint:
+    ended = entry.at if entry.ended_at is None else entry.ended_at
+    size = size_of(entry, region, found.vertex.name)
+    return SubtaskCheckpoint(
+        class_name="completed",
+        index=found.regions.index(region),
+        status="completed",
+        ack_timestamp=ended,
+        end_to_end_duration=duration(entry.at, ended, ended),
+        checkpointed_size=size,
+        state_size=size,
+        checkpoint=CheckpointPhases(sync=_time_in(entry.figures, _IN_THE_LOGS)),
+        alignment=CheckpointAlignment(),
+        start_delay=_time_in(entry.figures, _BEFORE_THE_WORK),
+        unaligned_checkpoint=False,
+        aborted=False,
+    )
+
+
+def _time_in(figures: BatchFigures | None, phases: tuple[str, ...]) -> int:
+    return 0 if figures is None else sum(figures.phases.get(name, 0) for name in phases)
+
+
+def _subtask_summaries(entry: CheckpointEntry, done: list[SubtaskCheckpoint]) -> SubtaskSummaries:
+    """Flink keeps no quantiles of the subtasks of one checkpoint."""
+    sizes = summary_of(
+        (each.state_size for each in done if isinstance(each.state_size, int)), quantiles=False
+    )
+    durations = summary_of(
+        (each.end_to_end_duration for each in done if isinstance(each.end_to_end_duration, int)),
+        quantiles=False,
+    )
+    delays = [_time_in(entry.figures, _BEFORE_THE_WORK) for _ in done]
+    logs = [_time_in(entry.figures, _IN_THE_LOGS) for _ in done]
+    return SubtaskSummaries(
+        checkpointed_size=sizes,
+        state_size=sizes,
+        end_to_end_duration=durations,
+        checkpoint_duration=PhaseSummaries(sync=summary_of(logs, quantiles=False)),
+        start_delay=summary_of(delays, quantiles=False),
+    )

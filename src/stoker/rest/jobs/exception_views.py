@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stoker.api.jobs import ExceptionEntry, ExceptionHistory, JobExceptions
+from stoker.api.jobs import ExceptionEntry, JobExceptionHistory, JobExceptions
 from stoker.core.errors import InvalidInput
 from stoker.core.results import Failure, FailureRecord, JobDetails
 
@@ -18,7 +18,7 @@ def job_exceptions(
     wanted = (labels or {}).items()
     matching = [record for record in job.failures if wanted <= record.failure.labels.items()]
     return JobExceptions(
-        exception_history=ExceptionHistory(
+        exception_history=JobExceptionHistory(
             entries=[_entry(record) for record in matching[:limit]],
             truncated=len(matching) > limit,
         )

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stoker.api.failures import FailureCause
 from stoker.api.jobs import (
     ExecutionConfig,
     ExecutionResultAnswer,
@@ -15,9 +14,10 @@ from stoker.api.jobs import (
     JobIdWithStatus,
     JobOverview,
     JobsOverview,
-    QueueStatus,
+    ResultStatus,
     TaskCounts,
 )
+from stoker.api.operations import FailureCause
 from stoker.core.results import (
     Failure,
     JobDetails,
@@ -29,8 +29,7 @@ from stoker.core.values import Millis
 from stoker.rest.flink.java_throwable import failure_cause
 from stoker.rest.jobs.exception_views import stack_trace
 from stoker.rest.jobs.plan_views import plan_of
-from stoker.rest.jobs.times import duration, end_time
-from stoker.rest.jobs.vertex_views import count_states, vertices_of
+from stoker.rest.jobs.vertex_views import count_states, duration, end_time, vertices_of
 from stoker.security.redaction import masked
 
 _APPLICATION_STATUS = {
@@ -97,9 +96,9 @@ def job_config(job: JobDetails) -> JobConfig:
 
 def execution_result(result: JobResult | None) -> ExecutionResultAnswer:
     if result is None:
-        return ExecutionResultAnswer(status=QueueStatus(id="IN_PROGRESS"))
+        return ExecutionResultAnswer(status=ResultStatus(id="IN_PROGRESS"))
     return ExecutionResultAnswer(
-        status=QueueStatus(id="COMPLETED"),
+        status=ResultStatus(id="COMPLETED"),
         job_execution_result=JobExecutionResult(
             id=result.job_id,
             name=result.name,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from stoker.api.logs import LogAnswer
+from stoker.api.jobs import LogAnswer
 from stoker.core.errors import InvalidInput, StokerError
 from stoker.core.ids import AttemptId, JobId
 from stoker.gateways.attempt_logs import LogPiece, LogStream

@@ -4,7 +4,7 @@ import html
 
 import msgspec
 
-from stoker.api.jobs import Plan, PlanAnswer, PlanInput, PlanNode
+from stoker.api.jobs import JobPlan, PlanAnswer, PlanInput, PlanNode
 from stoker.core.description import plan_of as vertices_of
 from stoker.core.graph import JobGraph
 from stoker.core.ids import AttemptId, vertex_hex_id
@@ -19,9 +19,9 @@ def plan_answer(job: JobDetails) -> PlanAnswer:
     return PlanAnswer(plan=plan_of(job))
 
 
-def plan_of(job: JobDetails) -> Plan:
+def plan_of(job: JobDetails) -> JobPlan:
     job = with_parts(job)
-    return Plan(
+    return JobPlan(
         jid=job.job_id,
         name=job.name,
         type=job.job_type,
@@ -29,7 +29,7 @@ def plan_of(job: JobDetails) -> Plan:
     )
 
 
-def plan_of_graph(graph: JobGraph) -> Plan:
+def plan_of_graph(graph: JobGraph) -> JobPlan:
     """Of a job that was not submitted: nothing of it has begun."""
     regions = tuple(
         RegionDetails(

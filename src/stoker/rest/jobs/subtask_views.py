@@ -31,10 +31,10 @@ from stoker.core.results import (
 from stoker.core.states import ExecutionState
 from stoker.core.values import Millis
 from stoker.rest.jobs.aggregation import distribution
-from stoker.rest.jobs.times import duration
 from stoker.rest.jobs.vertex_views import (
     MAX_PARALLELISM,
     count_states,
+    duration,
     joint_state,
     metrics_of,
     span_of,

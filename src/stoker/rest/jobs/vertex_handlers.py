@@ -24,8 +24,7 @@ from stoker.rest.jobs.aggregation import (
     parse_names,
     selected,
 )
-from stoker.rest.jobs.metrics import numbered, subtask_figures
-from stoker.rest.jobs.stream_metrics import watermark_of
+from stoker.rest.jobs.metrics import numbered, subtask_figures, watermark_of
 from stoker.rest.jobs.vertex_views import reads_alone
 from stoker.rest.requests.parameters import (
     JobIdText,

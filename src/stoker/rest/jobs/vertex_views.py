@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from stoker.api.jobs import JobVertex, VertexMetrics
+from stoker.api.jobs import NOT_ENDED, JobVertex, VertexMetrics
 from stoker.core.ids import vertex_hex_id
 from stoker.core.results import (
     AttemptDetails,
@@ -12,7 +12,6 @@ from stoker.core.results import (
 )
 from stoker.core.states import ExecutionState
 from stoker.core.values import Millis
-from stoker.rest.jobs.times import duration
 from stoker.rest.programs.parts import with_parts
 
 MAX_PARALLELISM = 128
@@ -137,3 +136,12 @@ def reads_alone(job: JobDetails, region: RegionDetails, vertex: str) -> bool:
 
 def _sources(job: JobDetails) -> set[str]:
     return {vertex.name for vertex in job.plan if vertex.kind == "source"}
+
+
+def end_time(end: Millis | None) -> int:
+    return NOT_ENDED if end is None else end
+
+
+def duration(start: Millis, end: Millis | None, now: Millis) -> int:
+    """Milliseconds up to the end, or up to now; never negative, clocks differ."""
+    return max(0, (now if end is None else end) - start)

@@ -6,7 +6,7 @@ are not known are ignored, and no body is an empty one.
 
 from typing import Any
 
-from stoker.api.submission import ARTIFACT_PART, GRAPH_PART
+from stoker.api.jobs import ARTIFACT_PART, GRAPH_PART
 
 Body = dict[str, Any]
 

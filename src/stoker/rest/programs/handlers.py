@@ -8,10 +8,10 @@ import msgspec
 from stoker.api.jobs import PlanAnswer
 from stoker.api.programs import (
     ApplicationStarted,
-    Program,
+    ProgramAnswer,
     ProgramEntry,
     ProgramRun,
-    Programs,
+    ProgramsAnswer,
     ProgramStarted,
     ProgramUploaded,
 )
@@ -46,13 +46,15 @@ def _programs(services: RestServices) -> ProgramStore:
 
 
 @get("/jars", summary="Uploaded programs")
-async def list_programs(services: RestServices) -> Programs:
+async def list_programs(services: RestServices) -> ProgramsAnswer:
     stored = await _programs(services).all()
-    return Programs(address=services.leader_url() or "", files=[_view(each) for each in stored])
+    return ProgramsAnswer(
+        address=services.leader_url() or "", files=[_view(each) for each in stored]
+    )
 
 
-def _view(program: StoredProgram) -> Program:
-    return Program(
+def _view(program: StoredProgram) -> ProgramAnswer:
+    return ProgramAnswer(
         id=program.id,
         name=program.name,
         uploaded=program.uploaded,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from stoker.api.submission import IDEMPOTENCY_KEY, JobSubmitted
+from stoker.api.jobs import IDEMPOTENCY_KEY, JobSubmitted
 from stoker.core.errors import (
     InvalidInput,
     InvalidJobGraph,

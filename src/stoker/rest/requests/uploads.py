@@ -16,7 +16,7 @@ from multipart import (  # type: ignore[import-untyped]
     parse_options_header,
 )
 
-from stoker.api.submission import ARTIFACT_PART, GRAPH_PART
+from stoker.api.jobs import ARTIFACT_PART, GRAPH_PART
 from stoker.core.errors import InvalidInput, StorageUnavailable, TooLarge
 from stoker.rest.options import RestOptions
 from stoker.rest.requests.folder import RequestFolder

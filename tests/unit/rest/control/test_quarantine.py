@@ -52,7 +52,7 @@ async def test_a_cancel_of_one_is_acknowledged() -> None:
     master = master_with_a_broken_job()
     async with master.in_process() as http:
         assert (await http.patch(f"/jobs/{BROKEN}")).status_code == 202
-        assert "its cancel is recorded" in (await http.get(f"/jobs/{BROKEN}")).text
+        assert "its cancellation is recorded" in (await http.get(f"/jobs/{BROKEN}")).text
     assert master.dispatcher.quarantine[BROKEN].cancel_wanted
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.ids import vertex_hex_id
-from stoker.rest.jobs.checkpoint_summaries import quantile, summary_of
+from stoker.rest.jobs.aggregation import quantile, summary_of
 from stoker.testing.rest import FINISHED, START, STREAM, Master, streaming_details
 
 CHECKPOINTS = f"/jobs/{STREAM}/checkpoints"

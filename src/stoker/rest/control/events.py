@@ -6,12 +6,15 @@ from typing import Any
 
 import msgspec
 
-from stoker.api.events import ClusterEvent, JobEvent, JobProgressEvent
+from stoker.api.control import ClusterEvent, JobEvent, JobProgressEvent
 from stoker.core.errors import StokerError
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails, JobSummary
 from stoker.gateways.dispatcher import ClusterOverview
+from stoker.rest.http.asgi import Stream
+from stoker.rest.http.routing import get
 from stoker.rest.job_list.deltas import JobList
+from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -128,3 +131,23 @@ def _progress(job: JobDetails) -> JobProgressEvent:
         batches=sum(each.batches for each in progress),
         failures=len(job.failures),
     )
+
+
+_TYPE = "text/event-stream"
+
+
+@get("/events", summary="Changes of jobs and of the cluster, as they happen", media_type=_TYPE)
+async def events(services: RestServices) -> Stream:
+    await services.dispatcher()
+    return Stream(cluster_events(services), media_type=_TYPE)
+
+
+@get("/jobs/{jobid}/events", summary="Changes of one job, up to its end", media_type=_TYPE)
+async def events_of_a_job(jobid: JobIdText, services: RestServices) -> Stream:
+    job_id = parse_job_id(jobid)
+    dispatcher = await services.dispatcher()
+    first = await dispatcher.job_details(job_id)
+    return Stream(job_events(services, first), media_type=_TYPE)
+
+
+EVENT_HANDLERS = (events, events_of_a_job)

@@ -1,5 +1,7 @@
 """Answers about applications: every job is one of its own."""
 
+from typing import Any
+
 from stoker.api.jobs import JobOverview
 from stoker.api.shape import Answer, Camel, Dashed
 from stoker.core.ids import JobId
@@ -60,3 +62,9 @@ class ApplicationExceptions(Camel, frozen=True, kw_only=True):
     """GET /applications/:id/exceptions"""
 
     exception_history: ApplicationExceptionHistory
+
+
+class DataSets(Answer, frozen=True, kw_only=True, rename={"data_sets": "dataSets"}):
+    """GET /datasets"""
+
+    data_sets: list[dict[str, Any]] = []

@@ -1,0 +1,74 @@
+"""Answers about queues and draining. Flink has no such thing, so the words are Stoker's."""
+
+from stoker.api.shape import Answer, Dashed
+from stoker.core.ids import JobId, RegionId
+from stoker.core.states import ExecutionState, JobStatus
+from stoker.core.values import Millis
+
+
+class QueueAnswer(Answer, frozen=True, kw_only=True):
+    name: str
+    running: int
+    """Jobs that had their turn and have not ended."""
+    max_running: int | None
+    slots: int
+    """The most that these may use together."""
+    max_slots: int | None
+    waiting: list[JobId]
+    """In the order of their turn, as it is now."""
+
+
+class QueuesAnswer(Answer, frozen=True, kw_only=True):
+    """GET /queues"""
+
+    queues: list[QueueAnswer]
+
+
+class QuarantinedJobAnswer(Answer, frozen=True, kw_only=True):
+    """An accepted job that cannot be loaded."""
+
+    job_id: JobId
+    reason: str
+    since: Millis
+    pointer: str | None
+    """Where its content is or should be in the storage, if that is known."""
+    cancel_wanted: bool
+
+
+class QuarantineAnswer(Answer, frozen=True, kw_only=True):
+    """GET /quarantine"""
+
+    jobs: list[QuarantinedJobAnswer]
+
+
+class ClusterEvent(Dashed, frozen=True, kw_only=True):
+    taskmanagers: int
+    slots_total: int
+    slots_available: int
+    jobs_running: int
+    jobs_finished: int
+    jobs_cancelled: int
+    jobs_failed: int
+
+
+class JobEvent(Dashed, frozen=True, kw_only=True):
+    """A job is new, or something about it has changed."""
+
+    jid: JobId
+    name: str
+    state: JobStatus
+    last_modification: int
+    tasks: dict[str, int]
+
+
+class JobProgressEvent(Dashed, frozen=True, kw_only=True):
+    jid: JobId
+    name: str
+    state: JobStatus
+    waiting: str | None
+    """Why it waits, in words."""
+    regions: dict[RegionId, ExecutionState]
+    tasks_total: int
+    tasks_done: int
+    batches: int
+    failures: int
