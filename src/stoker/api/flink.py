@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from stoker.api.jobs import JobOverview
 from stoker.api.shape import Answer, Camel, Dashed
 from stoker.core.ids import JobId
@@ -68,3 +70,70 @@ class DataSets(Answer, frozen=True, kw_only=True, rename={"data_sets": "dataSets
     """GET /datasets"""
 
     data_sets: list[dict[str, Any]] = []
+
+
+class Accumulator(Answer, frozen=True, kw_only=True):
+    name: str
+    type: str
+    value: str
+
+
+class JobAccumulators(Dashed, frozen=True, kw_only=True):
+    """GET /jobs/:id/accumulators"""
+
+    job_accumulators: list[Accumulator] = []
+    user_task_accumulators: list[Accumulator] = []
+    serialized_user_task_accumulators: dict[str, Any] = {}
+
+
+class VertexAccumulators(Dashed, frozen=True, kw_only=True):
+    """GET …/accumulators"""
+
+    id: str
+    user_accumulators: list[Accumulator]
+
+
+class AttemptAccumulators(Dashed, frozen=True, kw_only=True):
+    """GET …/attempts/:attempt/accumulators"""
+
+    subtask: int
+    attempt: int
+    id: str
+    user_accumulators: list[Accumulator]
+
+
+class SubtaskAccumulators(Dashed, frozen=True, kw_only=True):
+    subtask: int
+    attempt: int
+    endpoint: str
+    user_accumulators: list[Accumulator]
+
+
+class SubtasksAccumulators(Answer, frozen=True, kw_only=True):
+    """GET …/subtasks/accumulators"""
+
+    id: str
+    parallelism: int
+    subtasks: list[SubtaskAccumulators]
+
+
+class BackPressure(Answer, frozen=True, kw_only=True):
+    """GET …/backpressure: Spark pulls its input, so nothing presses back, nor is measured."""
+
+    status: str = "deprecated"
+
+
+class FlameGraph(Answer, frozen=True, kw_only=True):
+    """GET …/flamegraph: operators of Spark are not sampled."""
+
+    end_timestamp: int = msgspec.field(name="endTimestamp", default=-3)
+    """What Flink says while there is no sample."""
+
+
+class ParallelismBounds(Answer, frozen=True, kw_only=True, rename="camel"):
+    lower_bound: int
+    upper_bound: int
+
+
+class VertexRequirements(Answer, frozen=True, kw_only=True):
+    parallelism: ParallelismBounds

@@ -1,7 +1,5 @@
 """Answers about the vertices of a job and their subtasks, in the form of Flink's REST API."""
 
-from typing import Any
-
 import msgspec
 
 from stoker.api.jobs import VertexMetrics
@@ -81,70 +79,3 @@ class VertexTaskManagers(Answer, frozen=True, kw_only=True):
     name: str
     now: int
     taskmanagers: list[VertexTaskManager]
-
-
-class Accumulator(Answer, frozen=True, kw_only=True):
-    name: str
-    type: str
-    value: str
-
-
-class JobAccumulators(Dashed, frozen=True, kw_only=True):
-    """GET /jobs/:id/accumulators"""
-
-    job_accumulators: list[Accumulator] = []
-    user_task_accumulators: list[Accumulator] = []
-    serialized_user_task_accumulators: dict[str, Any] = {}
-
-
-class VertexAccumulators(Dashed, frozen=True, kw_only=True):
-    """GET …/accumulators"""
-
-    id: str
-    user_accumulators: list[Accumulator]
-
-
-class AttemptAccumulators(Dashed, frozen=True, kw_only=True):
-    """GET …/attempts/:attempt/accumulators"""
-
-    subtask: int
-    attempt: int
-    id: str
-    user_accumulators: list[Accumulator]
-
-
-class SubtaskAccumulators(Dashed, frozen=True, kw_only=True):
-    subtask: int
-    attempt: int
-    endpoint: str
-    user_accumulators: list[Accumulator]
-
-
-class SubtasksAccumulators(Answer, frozen=True, kw_only=True):
-    """GET …/subtasks/accumulators"""
-
-    id: str
-    parallelism: int
-    subtasks: list[SubtaskAccumulators]
-
-
-class BackPressure(Answer, frozen=True, kw_only=True):
-    """GET …/backpressure: Spark pulls its input, so nothing presses back, nor is measured."""
-
-    status: str = "deprecated"
-
-
-class FlameGraph(Answer, frozen=True, kw_only=True):
-    """GET …/flamegraph: operators of Spark are not sampled."""
-
-    end_timestamp: int = msgspec.field(name="endTimestamp", default=-3)
-    """What Flink says while there is no sample."""
-
-
-class ParallelismBounds(Answer, frozen=True, kw_only=True, rename="camel"):
-    lower_bound: int
-    upper_bound: int
-
-
-class VertexRequirements(Answer, frozen=True, kw_only=True):
-    parallelism: ParallelismBounds

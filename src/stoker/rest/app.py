@@ -11,7 +11,9 @@ from stoker.rest.control.queue_handlers import QUEUE_HANDLERS
 from stoker.rest.control.savepoint_handlers import SAVEPOINT_HANDLERS
 from stoker.rest.control.upgrade_handlers import UPGRADE_HANDLERS
 from stoker.rest.flink.absent_handlers import ABSENT_HANDLERS
+from stoker.rest.flink.accumulators import ACCUMULATOR_HANDLERS
 from stoker.rest.flink.application_handlers import APPLICATION_HANDLERS
+from stoker.rest.flink.dashboard_handlers import DASHBOARD_HANDLERS
 from stoker.rest.flink.resource_requirements import RESOURCE_HANDLERS
 from stoker.rest.http.asgi import Response
 from stoker.rest.http.middleware import Border
@@ -19,7 +21,7 @@ from stoker.rest.http.routing import Router, get
 from stoker.rest.jobs.checkpoint_handlers import CHECKPOINT_HANDLERS
 from stoker.rest.jobs.job_handlers import JOB_HANDLERS
 from stoker.rest.jobs.log_handlers import LOG_HANDLERS
-from stoker.rest.jobs.metric_handlers import JOB_FIGURE_HANDLERS
+from stoker.rest.jobs.metric_handlers import METRIC_HANDLERS
 from stoker.rest.jobs.vertex_handlers import VERTEX_HANDLERS
 from stoker.rest.openapi.page import PAGE_HANDLERS
 from stoker.rest.programs.handlers import PROGRAM_HANDLERS
@@ -30,9 +32,10 @@ HANDLERS = (
     submit,
     *JOB_HANDLERS,
     *LOG_HANDLERS,
-    *JOB_FIGURE_HANDLERS,
+    *METRIC_HANDLERS,
     *CHECKPOINT_HANDLERS,
     *VERTEX_HANDLERS,
+    *ACCUMULATOR_HANDLERS,
     *APPLICATION_HANDLERS,
     *PROGRAM_HANDLERS,
     *RESOURCE_HANDLERS,
@@ -43,6 +46,7 @@ HANDLERS = (
     *CLUSTER_HANDLERS,
     *PROCESS_HANDLERS,
     *EVENT_HANDLERS,
+    *DASHBOARD_HANDLERS,
     *ABSENT_HANDLERS,
 )
 

@@ -6,7 +6,6 @@ from typing import Annotated
 from stoker.api.cluster import (
     ConfigurationEntry,
     LogList,
-    LogUrl,
     PythonEnvironment,
     ThreadDump,
 )
@@ -19,8 +18,13 @@ from stoker.gateways.resourcemanager import TaskExecutorDetails
 from stoker.rest.control import process_views as views
 from stoker.rest.http.asgi import Stream
 from stoker.rest.http.routing import QueryParameter, delete, get
-from stoker.rest.jobs.aggregation import aggregated, parse_modes, parse_names, selected
-from stoker.rest.requests.parameters import JobIdText, TaskManagerIdText, parse_job_id
+from stoker.rest.jobs.aggregation import (
+    aggregate_metrics,
+    parse_modes,
+    parse_names,
+    select_metrics,
+)
+from stoker.rest.requests.parameters import TaskManagerIdText
 from stoker.rest.services import RestServices
 
 _PIECE = 256 * 1024
@@ -90,53 +94,18 @@ async def master_log_file(file: str, services: RestServices) -> Stream:
 async def master_metrics(services: RestServices, names: Names = None) -> list[Metric]:
     dispatcher = await services.dispatcher()
     cluster = await dispatcher.cluster_overview()
-    figures = views.figures_as_text(await own_inspection(services).figures()) | {
+    figures = views.metrics_as_text(await own_inspection(services).figures()) | {
         "numRegisteredTaskManagers": str(cluster.resources.task_executors),
         "numRunningJobs": str(cluster.jobs_running),
         "taskSlotsTotal": str(cluster.resources.slots_total),
         "taskSlotsAvailable": str(cluster.resources.slots_free),
     }
-    return selected(figures, parse_names(names))
+    return select_metrics(figures, parse_names(names))
 
 
 @get("/jobmanager/thread-dump", summary="What the threads of the master do")
 async def master_threads(services: RestServices) -> ThreadDump:
     return views.thread_dump(await own_inspection(services).threads())
-
-
-@get("/jobs/{jobid}/jobmanager/config", summary="Configuration of the job's master")
-async def job_master_config(jobid: JobIdText, services: RestServices) -> list[ConfigurationEntry]:
-    await _check_job(services, jobid)
-    return views.configuration_entries(services.configuration)
-
-
-@get("/jobs/{jobid}/jobmanager/environment", summary="Python in the job's master")
-async def job_master_environment(jobid: JobIdText, services: RestServices) -> PythonEnvironment:
-    await _check_job(services, jobid)
-    return views.environment()
-
-
-@get("/jobs/{jobid}/jobmanager/log-url", summary="Where the log of the job's master is")
-async def job_master_log_url(jobid: JobIdText, services: RestServices) -> LogUrl:
-    await _check_job(services, jobid)
-    return LogUrl(url=f"{services.leader_url() or ''}/jobmanager/log")
-
-
-@get(
-    "/jobs/{jobid}/taskmanagers/{taskmanagerid}/log-url",
-    summary="Where the log of a task executor is",
-)
-async def job_executor_log_url(
-    jobid: JobIdText, taskmanagerid: TaskManagerIdText, services: RestServices
-) -> LogUrl:
-    await _check_job(services, jobid)
-    return LogUrl(url=f"{services.leader_url() or ''}/taskmanagers/{taskmanagerid}/log")
-
-
-async def _check_job(services: RestServices, jobid: str) -> None:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    await dispatcher.job_status(job_id)
 
 
 @delete("/cluster", status=200, summary="End the whole cluster for good")
@@ -178,7 +147,7 @@ async def executor_metrics(
     taskmanagerid: TaskManagerIdText, services: RestServices, names: Names = None
 ) -> list[Metric]:
     inspection = await inspection_of(services, taskmanagerid)
-    return selected(views.figures_as_text(await inspection.figures()), parse_names(names))
+    return select_metrics(views.metrics_as_text(await inspection.figures()), parse_names(names))
 
 
 @get("/taskmanagers/{taskmanagerid}/thread-dump", summary="What its threads do")
@@ -203,8 +172,8 @@ async def executors_metrics(
             except StokerError:
                 # One that has just gone must not hide the others.
                 continue
-            figures.append(views.figures_as_text(found))
-    return aggregated(figures, parse_names(names), modes)
+            figures.append(views.metrics_as_text(found))
+    return aggregate_metrics(figures, parse_names(names), modes)
 
 
 async def _log(inspection: InspectionGateway, name: str | None) -> Stream:
@@ -232,10 +201,6 @@ PROCESS_HANDLERS = (
     master_log_file,
     master_metrics,
     master_threads,
-    job_master_config,
-    job_master_environment,
-    job_master_log_url,
-    job_executor_log_url,
     shut_down,
     executor_logs,
     executor_log,

@@ -50,7 +50,7 @@ def thread_dump(threads: Mapping[str, str]) -> ThreadDump:
     )
 
 
-def figures_as_text(figures: Mapping[str, float]) -> dict[str, str]:
+def metrics_as_text(figures: Mapping[str, float]) -> dict[str, str]:
     return {
         name: str(int(value)) if float(value).is_integer() else str(value)
         for name, value in figures.items()

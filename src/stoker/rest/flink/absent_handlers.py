@@ -1,39 +1,70 @@
-"""Requests for what Spark has no notion of: answered as Flink does where it is switched off."""
+"""Requests about features of Flink that Spark does not have.
 
-from stoker.api.flink import DataSets
+Flink's clients and its dashboard send them anyway. Each gets an empty answer of the right shape, or
+the refusal that Flink sends when the feature is switched off.
+"""
+
+from stoker.api.flink import BackPressure, DataSets, FlameGraph
+from stoker.api.metrics import Metric
 from stoker.api.shape import Nothing
 from stoker.core.errors import InvalidInput, NotFound, Unavailable
 from stoker.core.ids import is_hex_id
 from stoker.rest.http.routing import delete, get
+from stoker.rest.jobs.aggregation import parse_names
+from stoker.rest.jobs.lookup import check_job_exists, load_vertex
+from stoker.rest.jobs.metric_handlers import MetricNames
 from stoker.rest.requests.operations import OperationKey, parse_trigger_id
-from stoker.rest.requests.parameters import JobIdText, parse_job_id
+from stoker.rest.requests.parameters import JobIdText, VertexIdText
 from stoker.rest.services import RestServices
 
+_VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 NO_RESCALES = (
-    "there is no history of rescales: a job's parallelism is changed by its configuration, and "
-    "Spark divides the work anew with every query"
+    "there is no history of rescales: a job's parallelism is part of its configuration, and Spark "
+    "partitions the work of every query on its own"
 )
 
 
-async def _check_job(services: RestServices, jobid: str) -> None:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    await dispatcher.job_status(job_id)
+@get(f"{_VERTEX}/backpressure", summary="Back pressure; always empty, Spark does not have it")
+async def back_pressure(
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
+) -> BackPressure:
+    await load_vertex(services, jobid, vertexid)
+    return BackPressure()
 
 
-@get("/datasets", summary="Data sets kept for later jobs, which Spark has not")
+@get(f"{_VERTEX}/flamegraph", summary="Flame graph; always empty, operators are not sampled")
+async def flame_graph(
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
+) -> FlameGraph:
+    await load_vertex(services, jobid, vertexid)
+    return FlameGraph()
+
+
+@get(
+    f"{_VERTEX}/jm-operator-metrics",
+    summary="Metrics of operator coordinators; always empty, Spark does not have them",
+)
+async def operator_metrics(
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices, names: MetricNames = None
+) -> list[Metric]:
+    parse_names(names)
+    await load_vertex(services, jobid, vertexid)
+    return []
+
+
+@get("/datasets", summary="Data sets cached for later jobs; always empty, Spark has none")
 async def data_sets() -> DataSets:
     return DataSets()
 
 
-@delete("/datasets/{datasetid}", status=202, summary="Forget a data set")
+@delete("/datasets/{datasetid}", status=202, summary="Delete a cached data set")
 async def delete_data_set(datasetid: str) -> Nothing:
     if not is_hex_id(datasetid.lower()):
         raise InvalidInput(f"a data set id is 32 hexadecimal digits, found {datasetid!r}")
     raise NotFound(f"no data set {datasetid}: Spark keeps none for later jobs")
 
 
-@get("/datasets/delete/{triggerid}", summary="Whether a data set is forgotten")
+@get("/datasets/delete/{triggerid}", summary="Status of the deletion of a data set")
 async def data_set_deletion(triggerid: str, services: RestServices) -> Nothing:
     key = OperationKey(kind="data set", trigger_id=parse_trigger_id(triggerid))
     services.operations.status(key)
@@ -47,28 +78,31 @@ async def data_set_deletion(triggerid: str, services: RestServices) -> Nothing:
         "/jobs/{jobid}/rescales/overview",
         "/jobs/{jobid}/rescales/summary",
     ],
-    summary="Former rescales, of which no history is kept",
+    summary="Earlier rescales; always 404, no history of them is kept",
 )
 async def rescales(jobid: JobIdText, services: RestServices) -> Nothing:
-    await _check_job(services, jobid)
+    await check_job_exists(services, jobid)
     raise NotFound(NO_RESCALES)
 
 
-@get("/jobs/{jobid}/rescales/details/{rescaleuuid}", summary="One former rescale")
+@get("/jobs/{jobid}/rescales/details/{rescaleuuid}", summary="One earlier rescale; always 404")
 async def rescale_details(jobid: JobIdText, rescaleuuid: str, services: RestServices) -> Nothing:
-    await _check_job(services, jobid)
-    raise NotFound(f"nothing is known of rescale {rescaleuuid}: {NO_RESCALES}")
+    await check_job_exists(services, jobid)
+    raise NotFound(f"rescale {rescaleuuid} is unknown: {NO_RESCALES}")
 
 
 @get(
     *["/jobmanager/profiler", "/taskmanagers/{taskmanagerid}/profiler"],
-    summary="Profiles of processes, which are switched off",
+    summary="Profiles of a process; the profiler is switched off",
 )
 async def profiler() -> Nothing:
     raise Unavailable("the profiler is switched off; a thread dump shows what a process does")
 
 
 ABSENT_HANDLERS = (
+    back_pressure,
+    flame_graph,
+    operator_metrics,
     data_sets,
     delete_data_set,
     data_set_deletion,

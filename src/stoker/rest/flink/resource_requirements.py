@@ -6,9 +6,9 @@ with a savepoint, divide, start under another id.
 
 from typing import Annotated, Any
 
+from stoker.api.flink import ParallelismBounds, VertexRequirements
 from stoker.api.operations import COMPLETED, OperationAnswer, OperationStatus, Triggered, answer_of
 from stoker.api.shape import Nothing
-from stoker.api.vertices import ParallelismBounds, VertexRequirements
 from stoker.core.errors import Conflict, InvalidInput, JobAlreadyEnded
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId, vertex_hex_id

@@ -48,14 +48,14 @@ def parse_indices(text: str | None) -> frozenset[int] | None:
     return frozenset(chosen)
 
 
-def selected(figures: Figures, names: Sequence[str] | None) -> list[Metric]:
+def select_metrics(figures: Figures, names: Sequence[str] | None) -> list[Metric]:
     """The figures of one thing; unknown names are left out, as Flink does."""
     if names is None:
         return [Metric(id=name) for name in sorted(figures)]
     return [Metric(id=name, value=figures[name]) for name in names if name in figures]
 
 
-def aggregated(
+def aggregate_metrics(
     things: Sequence[Figures], names: Sequence[str] | None, modes: Sequence[str]
 ) -> list[AggregatedMetric]:
     """The figures of several things; those that are no numbers cannot be aggregated."""
@@ -99,7 +99,7 @@ def _skew(values: Sequence[float]) -> float:
     return min(100.0, abs(distance / (2 * sum(values)) * 100)) if sum(values) else 0.0
 
 
-def distribution(samples: Iterable[Mapping[str, int]]) -> Aggregates:
+def summarize_by_name(samples: Iterable[Mapping[str, int]]) -> Aggregates:
     """For every name that any sample has: quantiles over the samples that have it."""
     values: dict[str, list[int]] = {}
     for sample in samples:

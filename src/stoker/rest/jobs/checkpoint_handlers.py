@@ -24,7 +24,7 @@ from stoker.rest.jobs.checkpoint_views import (
     last_batch,
     vertex_checkpoint,
 )
-from stoker.rest.jobs.subtask_views import find_vertex
+from stoker.rest.jobs.lookup import find_vertex, load_job
 from stoker.rest.openapi.bodies import TRIGGER_ID, json_object
 from stoker.rest.requests.body import read_json
 from stoker.rest.requests.operations import OperationKey, chosen_trigger_id, parse_trigger_id
@@ -41,20 +41,14 @@ TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
 _LOOK_SECONDS = 0.5
 
 
-async def _job(services: RestServices, jobid: str) -> JobDetails:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    return await dispatcher.job_details(job_id)
-
-
 @get("/jobs/{jobid}/checkpoints", summary="Checkpoints of a streaming job")
 async def checkpoints(jobid: JobIdText, services: RestServices) -> CheckpointStatistics:
-    return checkpoint_statistics(await _job(services, jobid), services.clock())
+    return checkpoint_statistics(await load_job(services, jobid), services.clock())
 
 
 @get("/jobs/{jobid}/checkpoints/config", summary="How a streaming job makes checkpoints")
 async def checkpoints_config(jobid: JobIdText, services: RestServices) -> CheckpointConfig:
-    return checkpoint_config(await _job(services, jobid), services.savepoints)
+    return checkpoint_config(await load_job(services, jobid), services.savepoints)
 
 
 @get("/jobs/{jobid}/checkpoints/details/{checkpointid}", summary="One checkpoint")
@@ -62,7 +56,7 @@ async def checkpoint_details(
     jobid: JobIdText, checkpointid: str, services: RestServices
 ) -> CheckpointAnswer:
     number = parse_count(checkpointid, "checkpointid")
-    job = await _job(services, jobid)
+    job = await load_job(services, jobid)
     return checkpoint_with_tasks(job, find_checkpoint(job, number), services.clock())
 
 
@@ -74,7 +68,7 @@ async def checkpoint_subtasks(
     jobid: JobIdText, checkpointid: str, vertexid: str, services: RestServices
 ) -> VertexCheckpoint:
     number, vertex_id = parse_count(checkpointid, "checkpointid"), parse_vertex_id(vertexid)
-    job = await _job(services, jobid)
+    job = await load_job(services, jobid)
     entry = find_checkpoint(job, number)
     return vertex_checkpoint(find_vertex(job, vertex_id), entry, services.clock())
 

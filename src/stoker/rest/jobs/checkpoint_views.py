@@ -42,7 +42,7 @@ from stoker.core.results import (
 )
 from stoker.core.values import Millis
 from stoker.rest.jobs.aggregation import summary_of
-from stoker.rest.jobs.subtask_views import FoundVertex
+from stoker.rest.jobs.lookup import FoundVertex
 from stoker.rest.jobs.vertex_views import duration
 from stoker.savepoints.options import Retention, SavepointOptions
 

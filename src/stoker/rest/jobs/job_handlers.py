@@ -15,8 +15,7 @@ from stoker.api.jobs import (
     PlanAnswer,
 )
 from stoker.api.shape import Errors, Nothing
-from stoker.core.checkpoints import SavepointRequest
-from stoker.core.errors import CallTimedOut, Forbidden, InvalidInput
+from stoker.core.errors import CallTimedOut, InvalidInput
 from stoker.core.results import JobDetails
 from stoker.rest.http.asgi import Request, Response
 from stoker.rest.http.routing import QueryParameter, get, patch
@@ -179,32 +178,6 @@ def _error(status: int, message: str) -> Response:
     return Response(msgspec.json.encode(Errors(errors=[message])), status=status)
 
 
-@get("/jobs/{jobid}/yarn-cancel", status=202, summary="Cancel a job, by a GET")
-async def cancel_by_get(jobid: JobIdText, request: Request, services: RestServices) -> Nothing:
-    """Where a proxy lets only GET pass; Flink's dashboard does it in this way."""
-    _refuse_links(request)
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    await dispatcher.cancel_job(job_id)
-    return Nothing()
-
-
-@get("/jobs/{jobid}/yarn-stop", status=202, summary="Stop a job, by a GET")
-async def stop_by_get(jobid: JobIdText, request: Request, services: RestServices) -> Nothing:
-    """With a savepoint in the configured place."""
-    _refuse_links(request)
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    await dispatcher.trigger_savepoint(job_id, services.ids.nonce(), SavepointRequest(stop=True))
-    return Nothing()
-
-
-def _refuse_links(request: Request) -> None:
-    """A page of another site can make a browser send a GET without asking anybody."""
-    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        raise Forbidden("a job is not ended by a link of another site")
-
-
 @patch(
     "/jobs/{jobid}/clientHeartbeat",
     status=202,
@@ -238,7 +211,5 @@ JOB_HANDLERS = (
     exceptions,
     config,
     cancel,
-    cancel_by_get,
-    stop_by_get,
     client_heartbeat,
 )

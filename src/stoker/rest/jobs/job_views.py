@@ -13,7 +13,6 @@ from stoker.api.jobs import (
     JobIds,
     JobIdWithStatus,
     JobOverview,
-    JobsOverview,
     ResultStatus,
     TaskCounts,
 )
@@ -41,10 +40,6 @@ _APPLICATION_STATUS = {
 
 def job_ids(jobs: Iterable[JobSummary]) -> JobIds:
     return JobIds(jobs=[JobIdWithStatus(id=job.job_id, status=job.status) for job in jobs])
-
-
-def jobs_overview(jobs: Iterable[JobSummary], now: Millis) -> JobsOverview:
-    return JobsOverview(jobs=[job_overview(job, now) for job in jobs])
 
 
 def job_overview(job: JobSummary, now: Millis) -> JobOverview:

@@ -1,40 +1,45 @@
-"""Requests for figures and counts of jobs: decode, ask the dispatcher, encode."""
+"""Requests for the metrics of jobs, vertices and subtasks."""
 
 from typing import Annotated
 
 from stoker.api.metrics import AggregatedMetric, Metric
-from stoker.api.vertices import JobAccumulators
 from stoker.core.errors import JobNotFound
-from stoker.core.results import JobDetails
+from stoker.core.results import RegionDetails
 from stoker.rest.http.routing import QueryParameter, get
-from stoker.rest.jobs.aggregation import aggregated, parse_modes, parse_names, selected
-from stoker.rest.jobs.metrics import job_figures
-from stoker.rest.jobs.subtask_views import accumulators_of
-from stoker.rest.requests.parameters import JobIdText, parse_job_id
+from stoker.rest.jobs.aggregation import (
+    aggregate_metrics,
+    parse_indices,
+    parse_modes,
+    parse_names,
+    select_metrics,
+)
+from stoker.rest.jobs.lookup import FoundVertex, load_job, load_vertex
+from stoker.rest.jobs.metrics import (
+    metrics_of_job,
+    metrics_of_subtask,
+    prefix_with_subtask,
+    watermark_of,
+)
+from stoker.rest.jobs.vertex_views import is_only_source
+from stoker.rest.requests.parameters import JobIdText, VertexIdText, parse_count, parse_job_id
 from stoker.rest.services import RestServices
 
-Names = Annotated[str | None, QueryParameter(name="get", description="names of metrics")]
-WithSerialized = Annotated[bool, QueryParameter(name="includeSerializedValue")]
+_VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
+MetricNames = Annotated[str | None, QueryParameter(name="get", description="names of metrics")]
 
 
-async def _job(services: RestServices, jobid: str) -> JobDetails:
-    job_id = parse_job_id(jobid)
-    dispatcher = await services.dispatcher()
-    return await dispatcher.job_details(job_id)
-
-
-@get("/jobs/{jobid}/metrics", summary="Figures of a job")
+@get("/jobs/{jobid}/metrics", summary="Metrics of a job")
 async def job_metrics(
-    jobid: JobIdText, services: RestServices, names: Names = None
+    jobid: JobIdText, services: RestServices, names: MetricNames = None
 ) -> list[Metric]:
-    job = await _job(services, jobid)
-    return selected(job_figures(job, services.clock()), parse_names(names))
+    job = await load_job(services, jobid)
+    return select_metrics(metrics_of_job(job, services.clock()), parse_names(names))
 
 
-@get("/jobs/metrics", summary="Figures of jobs that have not ended, joined")
+@get("/jobs/metrics", summary="Metrics of several jobs, aggregated; by default of all live jobs")
 async def jobs_metrics(
     services: RestServices,
-    names: Names = None,
+    names: MetricNames = None,
     agg: str | None = None,
     jobs: str | None = None,
 ) -> list[AggregatedMetric]:
@@ -43,26 +48,79 @@ async def jobs_metrics(
     dispatcher = await services.dispatcher()
     if not wanted:
         wanted = list((await services.look()).jobs.live)
-    figures = []
+    metrics = []
     for job_id in wanted:
         try:
-            figures.append(job_figures(await dispatcher.job_details(job_id), services.clock()))
+            metrics.append(metrics_of_job(await dispatcher.job_details(job_id), services.clock()))
         except JobNotFound:
             continue
-    return aggregated(figures, parse_names(names), modes)
+    return aggregate_metrics(metrics, parse_names(names), modes)
 
 
-@get("/jobs/{jobid}/accumulators", summary="Counts of a job")
-async def job_accumulators(
-    jobid: JobIdText, services: RestServices, include_serialized_value: WithSerialized = False
-) -> JobAccumulators:
-    job = await _job(services, jobid)
-    counts = accumulators_of(region.current for region in job.regions)
-    return JobAccumulators(user_task_accumulators=counts)
+@get(f"{_VERTEX}/metrics", summary="Metrics of a vertex, subtask by subtask")
+async def vertex_metrics(
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices, names: MetricNames = None
+) -> list[Metric]:
+    found = await load_vertex(services, jobid, vertexid)
+    metrics = prefix_with_subtask(_metrics(found, region) for region in found.regions)
+    return select_metrics(metrics, parse_names(names))
 
 
-JOB_FIGURE_HANDLERS = (
+@get(f"{_VERTEX}/watermarks", summary="Watermark of each subtask, in milliseconds since 1970")
+async def watermarks(
+    jobid: JobIdText, vertexid: VertexIdText, services: RestServices
+) -> list[Metric]:
+    found = await load_vertex(services, jobid, vertexid)
+    known = [watermark_of(region.current.progress) for region in found.regions]
+    return [
+        Metric(id=f"{index}.currentInputWatermark", value=str(value))
+        for index, value in enumerate(known)
+        if value is not None
+    ]
+
+
+@get(f"{_VERTEX}/subtasks/metrics", summary="Metrics of the subtasks of a vertex, aggregated")
+async def subtasks_metrics(
+    jobid: JobIdText,
+    vertexid: VertexIdText,
+    services: RestServices,
+    names: MetricNames = None,
+    agg: str | None = None,
+    subtasks: str | None = None,
+) -> list[AggregatedMetric]:
+    indices, modes = parse_indices(subtasks), parse_modes(agg)
+    found = await load_vertex(services, jobid, vertexid)
+    metrics = [
+        _metrics(found, region)
+        for index, region in enumerate(found.regions)
+        if indices is None or index in indices
+    ]
+    return aggregate_metrics(metrics, parse_names(names), modes)
+
+
+@get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", summary="Metrics of one subtask")
+async def subtask_metrics(
+    jobid: JobIdText,
+    vertexid: VertexIdText,
+    subtaskindex: str,
+    services: RestServices,
+    names: MetricNames = None,
+) -> list[Metric]:
+    index = parse_count(subtaskindex, "subtaskindex")
+    found = await load_vertex(services, jobid, vertexid)
+    return select_metrics(_metrics(found, found.region(index)), parse_names(names))
+
+
+def _metrics(found: FoundVertex, region: RegionDetails) -> dict[str, str]:
+    name = found.vertex.name
+    return metrics_of_subtask(region, name, reads=is_only_source(found.job, region, name))
+
+
+METRIC_HANDLERS = (
     job_metrics,
     jobs_metrics,
-    job_accumulators,
+    vertex_metrics,
+    watermarks,
+    subtasks_metrics,
+    subtask_metrics,
 )

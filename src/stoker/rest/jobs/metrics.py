@@ -28,7 +28,7 @@ _TIME_IN = {
 """How long the job has been in a state that it is in now; 0 in any other, as with Flink."""
 
 
-def job_figures(job: JobDetails, now: Millis) -> dict[str, str]:
+def metrics_of_job(job: JobDetails, now: Millis) -> dict[str, str]:
     restarts = sum(len(region.former) for region in job.regions)
     since = job.timestamps.get(job.status, job.start)
     elapsed = max(0, now - since)
@@ -50,7 +50,7 @@ def job_figures(job: JobDetails, now: Millis) -> dict[str, str]:
     }
     if job.job_type is not JobType.STREAMING:
         return _texts(figures)
-    return _texts({**figures, **_checkpoint_figures(job), **joint_stream_figures(job.regions)})
+    return _texts({**figures, **_checkpoint_figures(job), **combine_stream_figures(job.regions)})
 
 
 def _texts(figures: Mapping[str, float | int | str | None]) -> dict[str, str]:
@@ -99,7 +99,7 @@ def _began(attempt: AttemptDetails, otherwise: Millis) -> Millis:
     return attempt.timestamps.get(ExecutionState.RUNNING, otherwise)
 
 
-def subtask_figures(region: RegionDetails, vertex: str, *, reads: bool) -> dict[str, str]:
+def metrics_of_subtask(region: RegionDetails, vertex: str, *, reads: bool) -> dict[str, str]:
     """Figures of a region, told by the vertex at its end and, for what it reads, by its source."""
     progress = region.current.progress
     writes = region.id == vertex
@@ -125,7 +125,7 @@ def subtask_figures(region: RegionDetails, vertex: str, *, reads: bool) -> dict[
     return _texts(known)
 
 
-def numbered(subtasks: Iterable[dict[str, str]]) -> dict[str, str]:
+def prefix_with_subtask(subtasks: Iterable[dict[str, str]]) -> dict[str, str]:
     """All subtasks of a vertex in one: `0.numRecordsIn`."""
     return {
         f"{index}.{name}": value
@@ -171,7 +171,7 @@ def stream_figures(progress: Progress) -> dict[str, Figure]:
     return known
 
 
-def joint_stream_figures(regions: Sequence[RegionDetails]) -> dict[str, Figure]:
+def combine_stream_figures(regions: Sequence[RegionDetails]) -> dict[str, Figure]:
     """Of a whole job: rows and state are added, the slowest batch and the last watermark count."""
     each = [stream_figures(region.current.progress) for region in regions if region.streaming]
     joint: dict[str, Figure] = {}

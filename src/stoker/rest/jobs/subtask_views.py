@@ -1,45 +1,35 @@
 """A vertex with its subtasks: each region that contains the vertex runs it as one subtask."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from stoker.api.jobs import VertexMetrics
 from stoker.api.vertices import (
-    Accumulator,
     Aggregated,
-    AttemptAccumulators,
-    SubtaskAccumulators,
     SubtaskAttempt,
-    SubtasksAccumulators,
     SubtaskTime,
     SubtaskTimes,
-    VertexAccumulators,
     VertexAnswer,
     VertexTaskManager,
     VertexTaskManagers,
 )
-from stoker.core.errors import NotFound
-from stoker.core.ids import vertex_hex_id
 from stoker.core.results import (
     AttemptDetails,
-    JobDetails,
-    PlanVertex,
     RegionDetails,
 )
 from stoker.core.states import ExecutionState
 from stoker.core.values import Millis
-from stoker.rest.jobs.aggregation import distribution
+from stoker.rest.jobs.aggregation import summarize_by_name
+from stoker.rest.jobs.lookup import FoundVertex
 from stoker.rest.jobs.vertex_views import (
     MAX_PARALLELISM,
+    combine_states,
     count_states,
     duration,
-    joint_state,
     metrics_of,
     span_of,
 )
-from stoker.rest.programs.parts import with_parts
 
 UNASSIGNED = "(unassigned)"
 _FIGURES = (
@@ -51,42 +41,6 @@ _FIGURES = (
     "accumulated-idle-time",
     "accumulated-busy-time",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundVertex:
-    """A vertex of a job, with the regions that run it: one subtask each."""
-
-    job: JobDetails
-    vertex: PlanVertex
-    regions: tuple[RegionDetails, ...]
-
-    @property
-    def id(self) -> str:
-        return vertex_hex_id(self.job.job_id, self.vertex.name)
-
-    def region(self, subtask: int) -> RegionDetails:
-        if not 0 <= subtask < len(self.regions):
-            raise NotFound(
-                f"vertex {self.id} has no subtask {subtask}; it has {len(self.regions)}, from 0 on"
-            )
-        return self.regions[subtask]
-
-    def attempt(self, subtask: int, number: int) -> AttemptDetails:
-        region = self.region(subtask)
-        for attempt in (region.current, *region.former):
-            if attempt.number == number:
-                return attempt
-        raise NotFound(f"subtask {subtask} of vertex {self.id} has no attempt {number}")
-
-
-def find_vertex(job: JobDetails, vertex_id: str) -> FoundVertex:
-    job = with_parts(job)
-    for vertex in job.plan:
-        if vertex_hex_id(job.job_id, vertex.name) == vertex_id:
-            regions = tuple(region for region in job.regions if vertex.name in region.vertices)
-            return FoundVertex(job=job, vertex=vertex, regions=regions)
-    raise NotFound(f"job {job.job_id} has no vertex {vertex_id}; GET /jobs/:id lists its vertices")
 
 
 def vertex_answer(found: FoundVertex, now: Millis) -> VertexAnswer:
@@ -138,8 +92,8 @@ def _time_in_states(attempt: AttemptDetails, now: Millis) -> dict[ExecutionState
 
 def _aggregated(subtasks: Sequence[SubtaskAttempt]) -> Aggregated:
     return Aggregated(
-        metrics=distribution(_figures(subtask.metrics) for subtask in subtasks),
-        status_duration=distribution(
+        metrics=summarize_by_name(_figures(subtask.metrics) for subtask in subtasks),
+        status_duration=summarize_by_name(
             {state.value: time for state, time in subtask.status_duration.items()}
             for subtask in subtasks
         ),
@@ -194,7 +148,7 @@ def _place(
     subtasks = [subtask_attempt(found, index, region.current, now) for index, region in held]
     return VertexTaskManager(
         endpoint=executor,
-        status=joint_state([attempt.state for attempt in attempts]),
+        status=combine_states([attempt.state for attempt in attempts]),
         start_time=start,
         end_time=end,
         duration=-1 if start < 0 else duration(start, None if end < 0 else end, now),
@@ -202,57 +156,4 @@ def _place(
         status_counts=count_states(attempt.state for attempt in attempts),
         taskmanager_id=executor,
         aggregated=_aggregated(subtasks),
-    )
-
-
-# Accumulators: what Spark counts of a region is the nearest that it has to them.
-
-
-def accumulators_of(attempts: Iterable[AttemptDetails]) -> list[Accumulator]:
-    totals: dict[str, int] = {}
-    for attempt in attempts:
-        progress = attempt.progress
-        counted = {
-            "rows_read": progress.rows_read,
-            "rows_written": progress.rows_written,
-            "bytes_read": progress.bytes_read,
-            "bytes_written": progress.bytes_written,
-        }
-        for name, value in counted.items():
-            if value is not None:
-                totals[name] = totals.get(name, 0) + value
-    return [
-        Accumulator(name=name, type="LongCounter", value=str(value))
-        for name, value in totals.items()
-    ]
-
-
-def vertex_accumulators(found: FoundVertex) -> VertexAccumulators:
-    attempts = (region.current for region in found.regions)
-    return VertexAccumulators(id=found.id, user_accumulators=accumulators_of(attempts))
-
-
-def subtasks_accumulators(found: FoundVertex) -> SubtasksAccumulators:
-    return SubtasksAccumulators(
-        id=found.id,
-        parallelism=max(1, len(found.regions)),
-        subtasks=[
-            SubtaskAccumulators(
-                subtask=index,
-                attempt=region.current.number,
-                endpoint=region.current.task_executor or UNASSIGNED,
-                user_accumulators=accumulators_of([region.current]),
-            )
-            for index, region in enumerate(found.regions)
-        ],
-    )
-
-
-def attempt_accumulators(found: FoundVertex, subtask: int, number: int) -> AttemptAccumulators:
-    attempt = found.attempt(subtask, number)
-    return AttemptAccumulators(
-        subtask=subtask,
-        attempt=number,
-        id=attempt.attempt,
-        user_accumulators=accumulators_of([attempt]),
     )

@@ -38,7 +38,7 @@ def count_states(states: Iterable[ExecutionState]) -> dict[ExecutionState, int]:
     return counts
 
 
-def joint_state(states: Sequence[ExecutionState]) -> ExecutionState:
+def combine_states(states: Sequence[ExecutionState]) -> ExecutionState:
     """One state for a vertex that is part of several regions."""
     if not states:
         return ExecutionState.CREATED
@@ -74,7 +74,7 @@ def _vertex(job: JobDetails, vertex: PlanVertex, now: Millis) -> JobVertex:
         name=vertex.name,
         max_parallelism=MAX_PARALLELISM,
         parallelism=max(1, len(regions)),
-        status=joint_state([attempt.state for attempt in attempts]),
+        status=combine_states([attempt.state for attempt in attempts]),
         start_time=start,
         end_time=end,
         duration=-1 if start < 0 else duration(start, None if end < 0 else end, now),
@@ -129,7 +129,7 @@ def _total(figures: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def reads_alone(job: JobDetails, region: RegionDetails, vertex: str) -> bool:
+def is_only_source(job: JobDetails, region: RegionDetails, vertex: str) -> bool:
     """Whether all that the region reads is read by this vertex."""
     return _only_source(region, _sources(job)) == vertex
 

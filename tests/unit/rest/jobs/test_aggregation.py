@@ -7,32 +7,35 @@ from hypothesis import strategies as st
 from stoker.core.errors import InvalidInput
 from stoker.rest.jobs.aggregation import (
     MODES,
-    aggregated,
-    distribution,
+    aggregate_metrics,
     parse_indices,
     parse_modes,
-    selected,
+    select_metrics,
+    summarize_by_name,
 )
 
 
 def test_without_names_only_names_are_told() -> None:
-    assert [each.id for each in selected({"b": "1", "a": "2"}, None)] == ["a", "b"]
-    assert [each.id for each in aggregated([{"b": "1"}, {"a": "x"}], None, MODES)] == ["a", "b"]
+    assert [each.id for each in select_metrics({"b": "1", "a": "2"}, None)] == ["a", "b"]
+    assert [each.id for each in aggregate_metrics([{"b": "1"}, {"a": "x"}], None, MODES)] == [
+        "a",
+        "b",
+    ]
 
 
 def test_unknown_names_and_values_that_are_no_numbers_are_left_out() -> None:
-    assert [each.value for each in selected({"a": "2"}, ("a", "z"))] == ["2"]
-    assert aggregated([{"a": "x"}, {"a": "nan"}], ("a", "z"), MODES) == []
+    assert [each.value for each in select_metrics({"a": "2"}, ("a", "z"))] == ["2"]
+    assert aggregate_metrics([{"a": "x"}, {"a": "nan"}], ("a", "z"), MODES) == []
 
 
 def test_figures_are_joined_in_the_modes_that_were_asked_for() -> None:
-    (joined,) = aggregated([{"a": "1"}, {"a": "3"}], ("a",), ("min", "max", "avg", "sum"))
+    (joined,) = aggregate_metrics([{"a": "1"}, {"a": "3"}], ("a",), ("min", "max", "avg", "sum"))
     assert (joined.min, joined.max, joined.avg, joined.sum) == (1.0, 3.0, 2.0, 4.0)
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1))
 def test_a_distribution_stays_within_its_bounds(values: list[int]) -> None:
-    figures = distribution({"x": value} for value in values)["x"]
+    figures = summarize_by_name({"x": value} for value in values)["x"]
     ordered = [figures[name] for name in ("min", "p25", "median", "p75", "p95", "max")]
     assert ordered == sorted(ordered)
     assert figures["sum"] == sum(values)
@@ -40,7 +43,7 @@ def test_a_distribution_stays_within_its_bounds(values: list[int]) -> None:
 
 @given(st.lists(st.floats(0, 1e9), min_size=1))
 def test_skew_is_a_percentage(values: list[float]) -> None:
-    (joined,) = aggregated([{"a": str(value)} for value in values], ("a",), ("skew",))
+    (joined,) = aggregate_metrics([{"a": str(value)} for value in values], ("a",), ("skew",))
     assert isinstance(joined.skew, float)
     assert 0 <= joined.skew <= 100
 

@@ -4,30 +4,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.states import ExecutionState
-from stoker.rest.jobs.vertex_views import count_states, joint_state
+from stoker.rest.jobs.vertex_views import combine_states, count_states
 
 states = st.lists(st.sampled_from(ExecutionState), min_size=1)
 
 
 @given(states)
 def test_a_failed_region_shows_at_the_vertex(found: list[ExecutionState]) -> None:
-    assert joint_state([*found, ExecutionState.FAILED]) is ExecutionState.FAILED
+    assert combine_states([*found, ExecutionState.FAILED]) is ExecutionState.FAILED
 
 
 @given(states)
 def test_a_vertex_is_finished_only_with_all_of_its_regions(found: list[ExecutionState]) -> None:
-    finished = joint_state(found) is ExecutionState.FINISHED
+    finished = combine_states(found) is ExecutionState.FINISHED
     assert finished == (set(found) == {ExecutionState.FINISHED})
 
 
 @given(states)
 def test_the_joint_state_does_not_depend_on_the_order(found: list[ExecutionState]) -> None:
-    assert joint_state(found) is joint_state(found[::-1])
+    assert combine_states(found) is combine_states(found[::-1])
 
 
 @given(states)
 def test_a_vertex_whose_regions_agree_is_what_they_are(found: list[ExecutionState]) -> None:
-    assert joint_state([found[0]] * 3) is found[0]
+    assert combine_states([found[0]] * 3) is found[0]
 
 
 @given(st.lists(st.sampled_from(ExecutionState)))

@@ -14,8 +14,8 @@ from stoker.core.results import (
     RegionDetails,
 )
 from stoker.core.states import ExecutionState, JobStatus
+from stoker.rest.jobs.lookup import find_vertex
 from stoker.rest.jobs.plan_views import plan_of
-from stoker.rest.jobs.subtask_views import find_vertex
 from stoker.rest.jobs.vertex_views import vertices_of
 from stoker.rest.programs.parts import with_parts
 
