@@ -7,9 +7,9 @@ from stoker.core.values import FencingToken
 from stoker.gateways.jobmaster import (
     AdmissionAnswer,
     Admitted,
+    AttemptProgress,
     AttemptReport,
     JobMasterGateway,
-    ProgressReport,
     TaskExecutorIntroduction,
 )
 from stoker.gateways.resourcemanager import (
@@ -127,7 +127,7 @@ class FakeMaster(Endpoint):
         return self.gives_back
 
     def attempts_progressed(
-        self, instance: InstanceId, reports: tuple[ProgressReport, ...]
+        self, instance: InstanceId, reports: tuple[AttemptProgress, ...]
     ) -> None: ...
 
     def renew_leases(

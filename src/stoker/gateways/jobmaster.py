@@ -53,7 +53,7 @@ class AttemptReport(Value):
     at: Millis
 
 
-class ProgressReport(Value):
+class AttemptProgress(Value):
     attempt: AttemptId
     progress: Progress
 
@@ -87,7 +87,7 @@ class JobMasterGateway(Protocol):
         ...
 
     async def attempts_progressed(
-        self, instance: InstanceId, reports: tuple[ProgressReport, ...]
+        self, instance: InstanceId, reports: tuple[AttemptProgress, ...]
     ) -> None: ...
 
     async def renew_leases(

@@ -17,9 +17,9 @@ from stoker.core.states import ExecutionState
 from stoker.gateways.jobmaster import (
     AdmissionAnswer,
     Admitted,
+    AttemptProgress,
     AttemptReport,
     JobMasterGateway,
-    ProgressReport,
     TaskExecutorIntroduction,
     job_component,
 )
@@ -208,7 +208,7 @@ class JobMaster(Endpoint):
         return tuple(given_back)
 
     def attempts_progressed(
-        self, instance: InstanceId, reports: tuple[ProgressReport, ...]
+        self, instance: InstanceId, reports: tuple[AttemptProgress, ...]
     ) -> None:
         for report in reports:
             self._job.graph.attempt_progressed(report.attempt, report.progress)

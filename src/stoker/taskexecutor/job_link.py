@@ -23,9 +23,9 @@ from stoker.core.results import AttemptOutcome
 from stoker.core.states import ExecutionState
 from stoker.core.values import FencingToken
 from stoker.gateways.jobmaster import (
+    AttemptProgress,
     AttemptReport,
     JobMasterGateway,
-    ProgressReport,
     TaskExecutorIntroduction,
 )
 from stoker.gateways.leases import LeaseOptions
@@ -242,7 +242,7 @@ class JobLink:
         reports = [(task, task.progress) for task in changed]
         await master.attempts_progressed(
             self.identity.instance,
-            tuple(ProgressReport(attempt=task.attempt, progress=seen) for task, seen in reports),
+            tuple(AttemptProgress(attempt=task.attempt, progress=seen) for task, seen in reports),
         )
         for task, seen in reports:
             task.reported_progress = seen
