@@ -9,7 +9,10 @@ from stoker.storage.contract import Storage
 
 
 async def list_savepoints(directory: str, open_storage: OpenStorage) -> list[SavepointSummary]:
-    """Directories with a manifest, newest first; an unreadable one carries the reason."""
+    """Summaries of the directories with a manifest, newest first.
+
+    The summary of one that cannot be read carries the reason.
+    """
     storage = open_storage(directory)
     names = [
         path.removesuffix(f"/{MANIFEST}")
@@ -38,7 +41,7 @@ async def _summary(storage: Storage, directory: str, name: str) -> SavepointSumm
 
 
 async def dispose(path: str, open_storage: OpenStorage, cluster_storage: Storage) -> None:
-    """Delete a directory with a manifest, unless it lies in the cluster's own storage."""
+    """Delete a savepoint; refuses a directory without a manifest or in the cluster's storage."""
     location = locate(path, open_storage)
     own = cluster_storage.url("jobs")
     if _path_of(location.url) == _path_of(own) or _path_of(location.url).startswith(

@@ -1,9 +1,9 @@
-"""Whether a job can continue from the state that another job saved, and if not, why.
+"""Whether a job can continue from the state that another job saved, and if not, the reasons.
 
 A query is identified by the name of its sink. Spark only numbers the sources and stateful operators
-of a query, so their number and order must not change: Spark would silently mix them up. What only
-Spark's planner knows is checked before the first batch, by the runner (the columns by which state
-is kept) and by Spark itself (their types).
+of a query, so their count and order must not change: Spark would silently mix them up. Two things
+are known only to Spark's planner and are checked before the first batch: the runner compares the
+columns by which state is kept, and Spark itself compares their types.
 """
 
 import re
@@ -44,10 +44,10 @@ class CompatibilityVerdict(StrEnum):
 class Finding:
     verdict: CompatibilityVerdict
     region: str
-    words: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{self.region}: {self.words}"
+        return f"{self.region}: {self.message}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def _findings(manifest: SavepointManifest, saved: JobGraph, new: JobGraph) -> It
         yield Finding(
             verdict=CompatibilityVerdict.REFUSED,
             region="the job",
-            words="it has no streaming query, and only those have state to continue from; "
+            message="it has no streaming query, and only those have state to continue from; "
             "submit it without a savepoint",
         )
         return
@@ -87,7 +87,7 @@ def _findings(manifest: SavepointManifest, saved: JobGraph, new: JobGraph) -> It
             yield Finding(
                 verdict=CompatibilityVerdict.UNCLAIMED,
                 region=query.region,
-                words="the savepoint has state of this query, and the job has no sink of that "
+                message="the savepoint has state of this query, and the job has no sink of that "
                 "name; name the sink as it was, or leave the state behind with "
                 "--allow-non-restored-state",
             )
@@ -97,7 +97,7 @@ def _findings(manifest: SavepointManifest, saved: JobGraph, new: JobGraph) -> It
         yield Finding(
             verdict=CompatibilityVerdict.NOTE,
             region=name,
-            words="the savepoint has nothing of this query: it starts from scratch",
+            message="the savepoint has no state of this query: it starts from scratch",
         )
 
 
@@ -110,14 +110,14 @@ def _query_findings(
         *_grouping_problems(query, saved, before, new, after),
         *_setting_problems(query, new),
     ]
-    for words in problems:
-        yield Finding(verdict=CompatibilityVerdict.REFUSED, region=query.region, words=words)
-    for words in _notes(saved, before, new, after):
-        yield Finding(verdict=CompatibilityVerdict.NOTE, region=query.region, words=words)
+    for message in problems:
+        yield Finding(verdict=CompatibilityVerdict.REFUSED, region=query.region, message=message)
+    for message in _notes(saved, before, new, after):
+        yield Finding(verdict=CompatibilityVerdict.NOTE, region=query.region, message=message)
     if not problems:
         at = "its beginning" if query.batch_id is None else f"batch {query.batch_id}"
         yield Finding(
-            verdict=CompatibilityVerdict.FITS, region=query.region, words=f"continues after {at}"
+            verdict=CompatibilityVerdict.FITS, region=query.region, message=f"continues after {at}"
         )
 
 
@@ -145,10 +145,10 @@ def _source_problems(
         if name not in names:
             yield (
                 f"its source {name} is new; Spark keeps positions by the order of sources, so a "
-                "query cannot gain one: write it by a sink of its own"
+                "query cannot gain one: give it a sink of its own"
             )
     if sorted(names) == sorted(new_names) and names != new_names:
-        yield f"its sources come in another order: {', '.join(names)} before; restore that order"
+        yield f"its sources are in another order; restore the previous one: {', '.join(names)}"
     kept = {source.name: source for source in old}
     for source in now:
         if source.name in kept:
@@ -159,8 +159,8 @@ def _changed_source(old: Source, now: Source) -> Iterator[str]:
     if isinstance(old.read, FormatRead) and isinstance(now.read, FormatRead):
         if old.read.format != now.read.format:
             yield (
-                f"its source {now.name} reads {now.read.format} and read {old.read.format} "
-                "before; the saved positions mean nothing to another format"
+                f"its source {now.name} reads {now.read.format} now and read {old.read.format} "
+                "before; saved positions are valid for one format only"
             )
         elif old.read.table != now.read.table:
             yield f"its source {now.name} reads another table than before ({old.read.table})"
@@ -170,7 +170,7 @@ def _mode_problems(query: SavedQuery, saved: JobGraph, new: JobGraph) -> Iterato
     old, now = _mode(saved, query.region), _mode(new, query.region)
     if old != now and query.operators:
         yield (
-            f"its output mode is {now} and was {old}; the state was kept for the previous mode: "
+            f"its output mode is {now} now and was {old}; the state was kept for that mode: "
             f"use mode {old}, or begin a query under another sink name"
         )
 
@@ -189,14 +189,14 @@ def _grouping_problems(
     for name in sorted(set(old) & set(now)):
         if old[name] != now[name]:
             yield (
-                f"{name} groups by {now[name] or 'nothing'} and grouped by "
+                f"{name} groups by {now[name] or 'nothing'} now and grouped by "
                 f"{old[name] or 'nothing'} before; the state is kept by the previous keys: keep "
                 "them, or begin a query under another sink name"
             )
 
 
 def _groupings(graph: JobGraph, region: Region) -> dict[str, str]:
-    """Grouping clauses of SQL transforms, without regard to blanks and case."""
+    """The grouping clauses of each SQL transform, in lower case and without blanks."""
     groupings: dict[str, str] = {}
     for name in region.vertices:
         vertex = graph.vertex(name)
@@ -226,15 +226,15 @@ def _notes(saved: JobGraph, before: Region, new: JobGraph, after: Region) -> Ite
     for name in after.vertices:
         vertex = new.vertex(name)
         if name not in old:
-            yield f"{name} is new in it"
-        elif _work(vertex) != _work(old[name]):
+            yield f"{name} is new in this query"
+        elif _computation_of(vertex) != _computation_of(old[name]):
             yield (
                 f"{name} has changed; the columns and types of its state are compared when it "
                 "starts, before its first batch"
             )
 
 
-def _work(vertex: Vertex) -> object:
+def _computation_of(vertex: Vertex) -> object:
     match vertex:
         case Source(read=work) | Transform(compute=work) | Sink(write=work):
             return (work.name, work.payload) if isinstance(work, PythonFunction) else work

@@ -1,7 +1,7 @@
 """What is wrong with a checkpoint, and which batch is the last good one.
 
 Pure: the caller (`examination.py`) reads the files, this module decides what they mean. A batch is
-good if every file is present and intact that a query needs to continue after it.
+good if every file that a query needs to continue after it is present and intact.
 """
 
 import struct
@@ -35,10 +35,10 @@ _CRC_MAGIC = b"crc\0"
 @dataclass(frozen=True, kw_only=True)
 class Damage:
     file: str
-    words: str
+    message: str
 
     def __str__(self) -> str:
-        return self.words if self.file in self.words else f"{self.file}: {self.words}"
+        return self.message if self.file in self.message else f"{self.file}: {self.message}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Diagnosis:
     query: str
     last_commit: int | None
     last_good: int | None
-    """None: no query could continue from any committed batch."""
+    """None if a query can continue from none of the committed batches."""
     damages: tuple[Damage, ...]
     files: tuple[str, ...]
     """Files that the last good batch needs."""
@@ -58,17 +58,17 @@ class Diagnosis:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the files of a checkpoint's directory are."""
+    """The files of a checkpoint's directory, as far as the diagnosis needs them."""
 
     paths: Sequence[str]
     contents: Mapping[str, bytes]
-    """Content of the files that `is_read` accepts."""
+    """Content of the files that `needs_content` accepts."""
     damaged: Mapping[str, str]
     """Files whose content differs from what was written, with the reason."""
     sizes: Mapping[str, int]
 
 
-def is_read(path: str) -> bool:
+def needs_content(path: str) -> bool:
     """Whether the diagnosis needs the content of the file."""
     folder, _, name = path.rpartition("/")
     if name.startswith("."):
@@ -83,12 +83,14 @@ def is_read(path: str) -> bool:
 
 def diagnose(query: str, evidence: Evidence) -> Diagnosis:
     layout = layout_of(evidence.paths)
-    damages = {path: Damage(file=path, words=words) for path, words in evidence.damaged.items()}
+    damages = {
+        path: Damage(file=path, message=message) for path, message in evidence.damaged.items()
+    }
     parts = dict(_read_contents(evidence, damages))
     if not layout.commits and not layout.offsets and not layout.has_metadata:
         foreign = Damage(
             file="",
-            words="this is not the checkpoint of a streaming query: it has neither metadata nor "
+            message="this is not the checkpoint of a streaming query: it has neither metadata nor "
             "offsets nor commits",
         )
         damages = {"": foreign}
@@ -133,7 +135,7 @@ def _read_contents(
             else:
                 parse_operator(content, path)
         except CorruptContent as error:
-            damages[path] = Damage(file=path, words=error.message)
+            damages[path] = Damage(file=path, message=error.message)
     return parts
 
 
@@ -144,21 +146,21 @@ def _problems(
     evidence: Evidence,
     damages: Mapping[str, Damage],
 ) -> list[Damage]:
-    """Why no query can continue from this cut."""
+    """The reasons why no query can continue from this cut; empty if one can."""
     # The plan of a batch that was not committed is not needed.
     needed = [path for path in cut.files if not _is_plan_of_next(path, cut)]
     found = [damages[path] for path in needed if path in damages]
-    found += [Damage(file=gap, words=gap) for gap in cut.gaps]
+    found += [Damage(file=gap, message=gap) for gap in cut.gaps]
     for snapshot in cut.snapshots:
         for name, size in parts.get(snapshot, {}).items():
             path = f"{parts_folder(snapshot)}/{name}"
             if path in damages:
                 found.append(damages[path])
             elif path not in evidence.sizes:
-                found.append(Damage(file=path, words=f"it is missing, and {snapshot} needs it"))
+                found.append(Damage(file=path, message=f"it is missing, and {snapshot} needs it"))
             elif evidence.sizes[path] != size:
-                words = f"it has {evidence.sizes[path]} bytes instead of {size}"
-                found.append(Damage(file=path, words=words))
+                message = f"it has {evidence.sizes[path]} bytes instead of {size}"
+                found.append(Damage(file=path, message=message))
     return found
 
 
@@ -193,13 +195,13 @@ def _missing_descriptions(layout: CheckpointLayout, evidence: Evidence) -> list[
     damages = []
     for number in sorted(set(layout.partitions) - described):
         path = f"state/{number}/_metadata/metadata"
-        words = (
+        message = (
             f"{path} is missing: it says which operator the state in state/{number} belongs to. "
             "Spark continues and writes it again, but does not notice if the query now has another "
             "operator there; until then the state can neither be shown nor repartitioned. "
             "Start the query unchanged, once"
         )
-        damages.append(Damage(file=path, words=words))
+        damages.append(Damage(file=path, message=message))
     return damages
 
 
@@ -213,13 +215,13 @@ def _missing_partitions(layout: CheckpointLayout, evidence: Evidence) -> list[Da
         except CorruptContent:
             continue
         there = layout.partitions.get(operator.id, frozenset())
-        # State that was repartitioned has fewer than Spark's earlier record says.
+        # After a repartition there may be fewer than Spark's earlier record says.
         last = _partitions_at(layout.last_commit, evidence)
         expected = operator.partitions if last is None else min(operator.partitions, last)
         for number in sorted(set(range(expected)) - there):
             folder = f"state/{operator.id}/{number}"
-            words = f"{folder} is missing: the state of partition {number} of {operator.name}"
-            damages.append(Damage(file=folder, words=words))
+            message = f"{folder} is missing: the state of partition {number} of {operator.name}"
+            damages.append(Damage(file=folder, message=message))
     return damages
 
 
@@ -235,7 +237,7 @@ class CrcCheck:
         self._rest = b""
 
     def feed(self, data: bytes) -> bool:
-        """False as soon as a piece differs."""
+        """Compare the next bytes; False if a piece of them differs."""
         data = self._rest + data
         whole = len(data) - len(data) % self._size
         self._rest = data[whole:]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.savepoints.copying import copy_file, for_all
-from stoker.savepoints.doctor import CrcCheck, Diagnosis, Evidence, diagnose, is_read
+from stoker.savepoints.doctor import CrcCheck, Diagnosis, Evidence, diagnose, needs_content
 from stoker.savepoints.layout import checksum_path
 from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
 from stoker.savepoints.manifest import MANIFEST
@@ -85,7 +85,7 @@ async def _diagnose(location: SavepointLocation, folder: str, names: list[str]) 
             location.parent, root, beside, content
         ):
             damaged[path] = "its content differs from what Spark wrote (wrong checksum)"
-        if is_read(path):
+        if needs_content(path):
             contents[path] = content
 
     await for_all(paths, read)

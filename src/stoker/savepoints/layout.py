@@ -28,6 +28,7 @@ _PARTITION = re.compile(r"state/(\d+)/(\d+)/")
 _OPERATOR = re.compile(r"state/(\d+)/_metadata/(?:metadata|v2/\d+)")
 
 WHOLE = frozenset({"zip", "snapshot"})
+"""Kinds of state files that hold a whole version; the others hold changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class CheckpointLayout:
     commits: Mapping[int, str] = field(default_factory=dict)
     sources: tuple[tuple[int, str], ...] = ()
     state: Mapping[str, tuple[StateFile, ...]] = field(default_factory=dict)
-    """By store."""
+    """State files by store."""
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """SST files by store and name; only a snapshot tells which are needed."""
     others: tuple[str, ...] = ()
@@ -122,8 +123,8 @@ class Cut:
 def cut_at(layout: CheckpointLayout, batch: int | None, partitions: int | None = None) -> Cut:
     """The files that a query needs to continue after this batch, except SST files of snapshots.
 
-    `partitions` is the number that the query has at this batch. State that was repartitioned into
-    fewer leaves files of the others behind, which are no longer read.
+    `partitions` is the number of partitions that the query has at this batch. A repartition into
+    fewer leaves the files of the others behind, which are no longer read.
     """
     pending = (0 if batch is None else batch + 1) in layout.offsets
     limit = (-1 if batch is None else batch) + (1 if pending else 0)
@@ -151,12 +152,12 @@ def cut_at(layout: CheckpointLayout, batch: int | None, partitions: int | None =
 
 
 def is_operator_file(path: str) -> bool:
-    """Whether the file describes a stateful operator; the file of any batch does."""
+    """Whether the file describes a stateful operator, as of any batch."""
     return _OPERATOR.fullmatch(path) is not None
 
 
 def operator_of(path: str) -> int | None:
-    """Number of the operator that such a file describes."""
+    """Number of the operator that the file describes; None for a file of another kind."""
     match = _OPERATOR.fullmatch(path)
     return int(match[1]) if match else None
 

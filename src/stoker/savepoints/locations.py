@@ -1,4 +1,4 @@
-"""Where a savepoint is: a directory in some storage, named by a URL or an absolute path."""
+"""The location of a savepoint: a directory in a storage, given by a URL or an absolute path."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

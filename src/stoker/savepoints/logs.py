@@ -97,7 +97,7 @@ def moved_operator(content: bytes, path: str, place: Callable[[str], str]) -> by
 
 
 def _inside(schema: str) -> str:
-    """The part from `state/` on: `state/0/_stateSchema/default/0_1a`."""
+    """The path from its last `state/` on, such as `state/0/_stateSchema/default/0_1a`."""
     parts = schema.split("/")
     return "/".join(parts[len(parts) - 1 - parts[::-1].index("state") :])
 

@@ -1,18 +1,14 @@
-"""The manifest of a savepoint: what the savepoint contains.
+"""The manifest of a savepoint: the list of its queries and files.
 
-It is written last. A directory without a manifest is not a savepoint.
+The manifest is written last. A directory without a manifest is not a savepoint.
 """
 
 import msgspec
 
 from stoker.api.shape import Answer
-from stoker.core.checkpoints import (
-    SavepointSummary,
-)
+from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import UnusableSavepoint
-from stoker.core.graph import (
-    JobGraph,
-)
+from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId, RegionId
 from stoker.core.values import Millis, Value, decode_json
 

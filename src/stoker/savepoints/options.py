@@ -28,8 +28,8 @@ class Retention(StrEnum):
 class SavepointOptions:
     savepoint_directory: str | None = option(
         "execution.checkpointing.savepoint-dir",
-        "Directory of savepoints that name none: an absolute path or a URL that every master "
-        "reaches.",
+        "Directory for savepoints that are requested without one: an absolute path or a URL that "
+        "every master reaches.",
         None,
     )
     retained_directory: str | None = option(
@@ -46,7 +46,7 @@ class SavepointOptions:
         Retention.NO_EXTERNALIZED_CHECKPOINTS,
     )
     history: int = option(
-        "web.checkpoints.history", "Checkpoints that the history of each job holds.", 10
+        "web.checkpoints.history", "Number of checkpoints in the history of each job.", 10
     )
     stop_limit: timedelta = option(
         "savepoint.stop.boundary-timeout",

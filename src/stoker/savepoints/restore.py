@@ -1,8 +1,8 @@
 """Start a job from a savepoint: copy its files into the job's own checkpoints.
 
 Every byte is compared with the manifest on its way. Restoring twice is harmless: the same files are
-written again, and the record comes last. Nothing is deleted first, so a former leader that is late
-cannot harm what a later one has restored.
+written again, and the record comes last. Nothing is deleted first, so a previous leader that still
+writes cannot harm what a later one has restored.
 """
 
 import re
@@ -14,9 +14,7 @@ import msgspec
 
 from stoker.core.errors import NotFound, UnusableSavepoint
 from stoker.core.failpoints import failpoint
-from stoker.core.graph import (
-    JobGraph,
-)
+from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 from stoker.core.values import Millis, Value, decode_value
 from stoker.savepoints.compatibility import Compatibility, compare
@@ -115,7 +113,7 @@ async def _restore_query(
 
 
 def _new_query_id(job_id: JobId, manifest: SavepointManifest, query: SavedQuery) -> bytes:
-    """An id of its own: Spark stops a running query with the same id, and the saved job may run."""
+    """A new query id: Spark stops a running query with the same id, and the saved job may run."""
     name = f"{job_id}/{query.region}/{manifest.savepoint_id}"
     return msgspec.json.encode({"id": str(uuid.uuid5(uuid.NAMESPACE_OID, name))})
 
@@ -142,7 +140,7 @@ def _check_same(expected: SavedFile, found: SavedFile, location: SavepointLocati
 
 
 async def verify(location: SavepointLocation, manifest: SavepointManifest) -> list[str]:
-    """What is wrong with the files, in words; empty if the savepoint can be used."""
+    """Describe each fault of the files; empty if the savepoint can be used."""
 
     async def fault_of(file: SavedFile) -> str | None:
         try:
@@ -167,7 +165,7 @@ async def saved_graph(location: SavepointLocation) -> JobGraph:
 async def check_savepoint_of(
     graph: JobGraph, open_storage: OpenStorage
 ) -> tuple[SavepointLocation, SavepointManifest, Compatibility]:
-    """The savepoint that the job starts from; refused with all reasons if it does not fit."""
+    """Read the savepoint that the job starts from; IncompatibleSavepoint has all reasons."""
     assert graph.restore is not None
     location = locate(graph.restore.path, open_storage)
     manifest = await read_manifest(location)

@@ -1,4 +1,4 @@
-"""The columns and expressions by which a query keeps its state: as saved, and as now planned.
+"""The columns and expressions by which a query keeps its state: as saved, and as planned now.
 
 Spark compares only the types of key columns, so it would read state kept by one column of numbers
 as state kept by another. Two sources tell what the state was kept by:
@@ -96,7 +96,7 @@ def changed_keys(
             yield before, now
 
 
-def words_for(keys: Keys) -> str:
+def describe_keys(keys: Keys) -> str:
     return ", ".join("an expression" if key == _COMPUTED else key for key in keys) or "nothing"
 
 
@@ -192,11 +192,14 @@ def changed_plan(before: StatePlan, now: StatePlan) -> Iterator[str]:
         old, new = before.joins[number], now.joins[number]
         if (old.left, old.right) != (new.left, new.right):
             yield (
-                f"joins {new.left} with {new.right}, and what was saved was joined by "
+                f"joins {new.left} with {new.right}, and its saved state was joined by "
                 f"{old.left} with {old.right}"
             )
         elif old.type != new.type:
-            yield f"has a join of type {new.type}, and what was saved is of one of type {old.type}"
+            yield (
+                f"has a join of type {new.type}, and its saved state is that of a join of type "
+                f"{old.type}"
+            )
 
 
 def _changed(does: str, did: str, before: tuple[str, ...], now: tuple[str, ...]) -> Iterator[str]:
@@ -204,7 +207,7 @@ def _changed(does: str, did: str, before: tuple[str, ...], now: tuple[str, ...])
     if len(before) == len(now):
         for old, new in zip(before, now, strict=True):
             if old != new:
-                yield f"{does} {new or 'nothing'}, and what was saved {did} {old or 'nothing'}"
+                yield f"{does} {new or 'nothing'}, and its saved state {did} {old or 'nothing'}"
 
 
 def _groupings(analyzed: str) -> Iterator[str]:

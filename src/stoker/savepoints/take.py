@@ -52,7 +52,7 @@ from stoker.storage.contract import Storage
 log = logging.getLogger(__name__)
 
 TRIES = 8
-"""Attempts at a cut before giving up, when Spark keeps deleting files before they are pinned."""
+"""Attempts to pin a batch before the savepoint fails, while Spark keeps deleting its files."""
 
 
 def checkpoints_folder(job_id: JobId) -> str:
@@ -69,7 +69,7 @@ def pins_folder(job_id: JobId) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SavepointHeader:
-    """What a manifest says besides its content: identity, time and versions."""
+    """The identity, time and versions that the manifest states."""
 
     savepoint_id: str
     kind: str

@@ -314,7 +314,7 @@ async def test_a_spark_master_that_only_the_program_names_and_is_not_there_is_to
     outcome = await launched.running.outcome()
     assert outcome.failure is not None
     assert outcome.failure.error == "SparkMasterAbsent", outcome.failure
-    assert "no Spark master is where the program looks for it" in outcome.failure.message
+    assert "no Spark master answers at the address that the program uses" in outcome.failure.message
     assert "All masters are unresponsive" in launched.log("stderr")
 
 

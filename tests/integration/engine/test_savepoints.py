@@ -300,7 +300,7 @@ async def test_a_function_that_keeps_state_by_another_column_is_refused_before_i
     failure = (await running.outcome()).failure
     assert failure is not None
     assert failure.error == "IncompatibleState"
-    assert "keeps its state by k, and what was saved is kept by n" in failure.message
+    assert "keeps its state by k, and its saved state is kept by n" in failure.message
     assert not failure.retriable
     assert rows_in(tmp_path / "second") == []
     await cluster.finished(second, OTHER)

@@ -14,12 +14,12 @@ from stoker.savepoints.state_keys import (
     changed_keys,
     changed_plan,
     decode_plan,
+    describe_keys,
     encode_plan,
     keys_in_schema,
     operators_in_plan,
     saved_operator,
     state_plan,
-    words_for,
 )
 
 NAMES = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), max_size=4)
@@ -126,8 +126,8 @@ def test_only_the_same_operator_by_other_columns_is_a_change():
         (grouped("k"), grouped("n"))
     ]
     (change,) = changed_keys({0: grouped("k")}, {0: grouped("k", "_groupingexpression")})
-    assert words_for(change[1].keys) == "k, an expression"
-    assert words_for(()) == "nothing"
+    assert describe_keys(change[1].keys) == "k, an expression"
+    assert describe_keys(()) == "nothing"
 
 
 STATE_INFO = (
@@ -188,22 +188,22 @@ def test_the_numbers_that_spark_gives_to_columns_do_not_matter():
         (
             plan_grouped_by("(n#7L % 3)"),
             plan_grouped_by("(n#7L % 5)"),
-            "groups by (n % 5), and what was saved was grouped by (n % 3)",
+            "groups by (n % 5), and its saved state was grouped by (n % 3)",
         ),
         (
             joined("n#1L", "m#2L", "Inner"),
             joined("k#1L", "m#2L", "Inner"),
-            "joins k with m, and what was saved was joined by n with m",
+            "joins k with m, and its saved state was joined by n with m",
         ),
         (
             joined("n#1L", "m#2L", "Inner"),
             joined("n#1L", "m#2L", "LeftOuter"),
-            "has a join of type LeftOuter, and what was saved is of one of type Inner",
+            "has a join of type LeftOuter, and its saved state is that of a join of type Inner",
         ),
         (
             processed("k"),
             processed("n"),
-            "passes rows to its processor by n, and what was saved was kept by k",
+            "passes rows to its processor by n, and its saved state was kept by k",
         ),
     ],
 )

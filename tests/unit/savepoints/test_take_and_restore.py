@@ -12,7 +12,7 @@ from stoker.core.errors import SavepointFailed, StorageUnavailable, UnusableSave
 from stoker.core.failpoints import SAVEPOINT_FAILPOINTS, armed
 from stoker.core.ids import JobId, RegionId
 from stoker.savepoints.catalog import dispose, list_savepoints
-from stoker.savepoints.doctor import Evidence, diagnose, is_read
+from stoker.savepoints.doctor import Evidence, diagnose, needs_content
 from stoker.savepoints.layout import cut_at, layout_of
 from stoker.savepoints.locations import locate, parent_and_name, read_manifest
 from stoker.savepoints.manifest import MANIFEST, decode_manifest
@@ -329,7 +329,7 @@ async def test_state_repartitioned_into_fewer_partitions_is_saved_without_the_ol
     assert not [file.path for file in manifest.files if "/state/0/4/" in file.path]
     await world.restore("out")
     restored = world.checkpoint(OTHER, "out")
-    read = {path: content for path, content in restored.items() if is_read(path)}
+    read = {path: content for path, content in restored.items() if needs_content(path)}
     evidence = Evidence(paths=list(restored), contents=read, damaged={}, sizes={})
     assert diagnose("out", evidence).damages == ()
 

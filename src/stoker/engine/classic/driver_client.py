@@ -25,19 +25,21 @@ from stoker.osproc.captured_output import LogPump
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.orphans import OWNER, owner_mark
 
-_DYING_SECONDS = 5.0
-_FOREIGN_SETTINGS = (
+_KILL_SECONDS = 5.0
+"""How long the supervisor may take to kill the driver before it is killed itself."""
+_FOREIGN_VARIABLES = (
     "SPARK_REMOTE",
     "SPARK_LOCAL_REMOTE",
     "SPARK_CONNECT_MODE_ENABLED",
     "PYSPARK_GATEWAY_PORT",
     "PYSPARK_GATEWAY_SECRET",
 )
+"""Variables of this process that would connect the driver to another Spark."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriverSetup:
-    """What all drivers of an engine have in common."""
+    """Options and directories that all drivers of an engine share."""
 
     options: EngineOptions
     classic: ClassicOptions
@@ -57,15 +59,15 @@ class DriverProcess(ChildChannel):
         self,
         process: asyncio.subprocess.Process,
         directory: Path,
-        line: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        channel: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         output: tuple[LogPump, LogPump],
     ) -> None:
-        super().__init__(*line, output)
+        super().__init__(*channel, output)
         self._process = process
         self._directory = directory
         self.spark_version = ""
         self.exited: asyncio.Task[int] = asyncio.create_task(self._wait(), name="driver")
-        """The exit code, negative for a signal, when no process of the driver is left."""
+        """Done when no process of the driver is left. The exit code is negative for a signal."""
 
     @property
     def pid(self) -> int:
@@ -96,7 +98,7 @@ class DriverProcess(ChildChannel):
             return self.exited.result()
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGUSR1)
-        await asyncio.wait([self.exited], timeout=_DYING_SECONDS)
+        await asyncio.wait([self.exited], timeout=_KILL_SECONDS)
         if not self.exited.done():
             # Driver and JVM die with the supervisor.
             with suppress(ProcessLookupError):
@@ -128,7 +130,7 @@ async def start_driver(
     command = _command(setup, theirs.fileno(), warm=warm)
     failpoint("driver.before-launch")
     with theirs:
-        line = await open_channel(ours)
+        channel = await open_channel(ours)
         process = await asyncio.create_subprocess_exec(
             *command,
             cwd=directory,
@@ -144,7 +146,7 @@ async def start_driver(
     log = setup.logs / "drivers.log"
     limit = int(setup.options.runner_log_size)
     pumps = (LogPump(process.stdout, log, limit), LogPump(process.stderr, log, limit))
-    driver = DriverProcess(process, directory, line, pumps)
+    driver = DriverProcess(process, directory, channel, pumps)
     failpoint("driver.after-launch")
     try:
         await _wait_until_ready(driver, setup)
@@ -155,31 +157,31 @@ async def start_driver(
 
 
 async def _wait_until_ready(driver: DriverProcess, setup: DriverSetup) -> None:
-    patience = setup.options.start_timeout
+    limit = setup.options.start_timeout
     try:
-        async with asyncio.timeout(patience.total_seconds()):
+        async with asyncio.timeout(limit.total_seconds()):
             answer = await driver.receive()
     except TimeoutError:
         raise Unavailable(
-            f"a Spark driver was not ready within {patience}{_words(driver)}; the machine may be "
-            "too busy: try again later, or raise taskmanager.spark.start-timeout"
+            f"a Spark driver was not ready within {limit}{_last_lines(driver)}; the machine may "
+            "be too busy: try again later, or raise taskmanager.spark.start-timeout"
         ) from None
     match answer:
         case Ready(spark_version=version):
             driver.spark_version = version
         case NotReady(reason=reason):
-            raise Unavailable(f"a Spark driver did not start: {reason}{_words(driver)}")
+            raise Unavailable(f"a Spark driver did not start: {reason}{_last_lines(driver)}")
         case _:
             code = await driver.kill()
             raise Unavailable(
                 "a Spark driver ended before it was ready: "
-                f"{ProcessExit(code=code).describe()}{_words(driver)}"
+                f"{ProcessExit(code=code).describe()}{_last_lines(driver)}"
             )
 
 
-def _words(driver: DriverProcess) -> str:
+def _last_lines(driver: DriverProcess) -> str:
     lines = [line for line in driver.last_words.splitlines() if line.strip()]
-    return f"; it said: {' | '.join(lines[-3:])}" if lines else ""
+    return f"; its last output: {' | '.join(lines[-3:])}" if lines else ""
 
 
 def _prepare(setup: DriverSetup, directory: Path, settings: Mapping[str, str]) -> ServerFiles:
@@ -205,7 +207,7 @@ def _command(setup: DriverSetup, descriptor: int, *, warm: bool) -> list[str]:
 
 
 def _environment(setup: DriverSetup, files: ServerFiles) -> dict[str, str]:
-    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_SETTINGS}
+    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN_VARIABLES}
     environment |= {
         "JAVA_HOME": str(setup.java.home),
         "SPARK_HOME": str(spark_home()),

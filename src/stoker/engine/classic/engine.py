@@ -1,4 +1,4 @@
-"""The classic engine: a driver process and a JVM for each task, spare ones kept warm."""
+"""The classic engine: a driver process with a JVM for each task, and spare drivers kept warm."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ class ClassicEngine:
         self._pool = DriverPool(setup, ids)
         self._limits = limits_of(setup.options, machine_memory())
         self._tasks: set[ClassicTask] = set()
-        self._keeping: asyncio.Task[None] | None = None
+        self._pool_task: asyncio.Task[None] | None = None
         self._spark_version = ""
         self._closed = False
 
@@ -76,7 +76,7 @@ class ClassicEngine:
             kept=classic.environments_kept,
         )
         engine = cls(setup, environments, ids=ids, wall_clock=wall_clock)
-        engine._keeping = asyncio.create_task(engine._pool.run(), name="keep-drivers")
+        engine._pool_task = asyncio.create_task(engine._pool.run(), name="keep-drivers")
         try:
             yield engine
         finally:
@@ -127,8 +127,8 @@ class ClassicEngine:
             return
         self._closed = True
         await asyncio.gather(*(task.kill() for task in self._tasks))
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.wait([self._keeping])
-            if not self._keeping.cancelled() and (error := self._keeping.exception()):
+        if self._pool_task is not None:
+            self._pool_task.cancel()
+            await asyncio.wait([self._pool_task])
+            if not self._pool_task.cancelled() and (error := self._pool_task.exception()):
                 log.error("the pool of spare drivers failed", exc_info=error)

@@ -25,7 +25,7 @@ from stoker.core.errors import StokerError
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import ArtifactKind, Program
 from stoker.core.ids import Ids
-from stoker.engine.classic.packing import forget_packed
+from stoker.engine.classic.packing import remove_packed
 from stoker.engine.contract import Task
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.parent_death import die_with_parent_command
@@ -78,7 +78,7 @@ class PythonEnvironments:
     async def _build(self, place: Path, requirements: Path | None, wheels: list[Path]) -> None:
         partial = place.with_name(f"{place.name}.{self._ids.nonce()}.partial")
         for leftover in self._root.glob(f"{place.name}.*.partial"):
-            # Left by a process that died: no one else builds while the lock is held.
+            # Left by a process that died: this process holds the lock, so no other builds.
             shutil.rmtree(leftover, ignore_errors=True)
         try:
             partial.mkdir()
@@ -135,8 +135,8 @@ class PythonEnvironments:
 def _refuse_relative_paths(requirements: bytes) -> None:
     if found := relative_paths(requirements.decode(errors="replace")):
         raise RequirementsNotInstalled(
-            f"the job's list of requirements names files that were not sent along "
-            f"({'; '.join(found)}); send wheels with --wheel, or name them by whole paths or URLs"
+            f"the job's list of requirements names files that were not sent with the job "
+            f"({'; '.join(found)}); send wheels with --wheel, or use absolute paths or URLs"
         )
 
 
@@ -193,7 +193,7 @@ def _remove_unless_locked(place: Path) -> None:
     try:
         if _try_lock(descriptor):
             shutil.rmtree(place, ignore_errors=True)
-            forget_packed(place)
+            remove_packed(place)
     finally:
         os.close(descriptor)
 
@@ -212,7 +212,7 @@ _ARCHIVES = (".whl", ".zip", ".tar.gz")
 
 
 def relative_paths(text: str) -> list[str]:
-    """Relative paths in a list of requirements, whose files are not sent along."""
+    """Relative paths in a list of requirements; their files are not sent with the job."""
     return [
         f"line {number}: {path}"
         for number, line in enumerate(text.splitlines(), 1)

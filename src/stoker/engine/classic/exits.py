@@ -29,30 +29,30 @@ def end_of(
 ) -> End:
     """Decide from the exit code, the driver's own message, and its last output.
 
-    A negative code is a signal.
+    A negative code is the number of a signal.
     """
     if cancelled:
         return End(state=ExecutionState.CANCELED)
     reported = ended.failure if ended is not None else None
-    complaint = _complaint(last_words, _JAVA_OUT_OF_MEMORY) or _complaint(
+    java_error = _error_line(last_words, _JAVA_OUT_OF_MEMORY) or _error_line(
         last_output, _JVM_LAST_LINE
     )
-    if complaint and (reported is not None or code != 0):
+    if java_error and (reported is not None or code != 0):
         return _failed(
             Failure(
                 error="OutOfMemory",
-                message=f"the program's JVM ran out of memory: {complaint}; raise it with "
+                message=f"the program's JVM ran out of memory: {java_error}; raise it with "
                 "--conf spark.driver.memory=2g",
                 stack_trace=reported.stack_trace if reported is not None else "",
             ),
             code,
         )
     if reported is not None:
-        return _failed(_by_master(reported, last_words), code)
+        return _failed(_name_absent_master(reported, last_words), code)
     if code == 0:
         return End(state=ExecutionState.FINISHED)
     if code > 0:
-        return _failed(_with_words(failure_of_exit(code), last_words), code)
+        return _failed(_with_last_lines(failure_of_exit(code), last_words), code)
     return _failed(_killed(code, last_words), code)
 
 
@@ -65,14 +65,14 @@ def _killed(code: int, last_words: str) -> Failure:
             "program's limit ran out of memory",
         )
     meaning = {
-        signal.SIGSEGV: "; compiled code in it reached for memory that is not there",
-        signal.SIGABRT: "; compiled code in it gave up",
+        signal.SIGSEGV: "; compiled code in it accessed invalid memory",
+        signal.SIGABRT: "; compiled code in it aborted",
     }.get(signal.Signals(-code), "")
     failure = Failure(error="ProgramCrashed", message=f"the program was {ending}{meaning}")
-    return _with_words(failure, last_words)
+    return _with_last_lines(failure, last_words)
 
 
-def _with_words(failure: Failure, last_words: str) -> Failure:
+def _with_last_lines(failure: Failure, last_words: str) -> Failure:
     lines = [line for line in last_words.splitlines() if line.strip()]
     return msgspec.structs.replace(failure, stack_trace="\n".join(lines[-10:]))
 
@@ -82,20 +82,20 @@ def _failed(failure: Failure, code: int) -> End:
     return End(state=ExecutionState.FAILED, failure=msgspec.structs.replace(failure, labels=labels))
 
 
-def _by_master(failure: Failure, last_words: str) -> Failure:
-    """Name a Spark master that does not exist as the cause, if the log shows it."""
+def _name_absent_master(failure: Failure, last_words: str) -> Failure:
+    """Replace the failure by its cause if the log shows that there is no Spark master."""
     if _NO_MASTER not in last_words:
         return failure
     return msgspec.structs.replace(
         failure,
         error="SparkMasterAbsent",
-        message=f"no Spark master is where the program looks for it ({_NO_MASTER}, says Spark); "
-        "start it, or correct the master that the program names",
+        message=f"no Spark master answers at the address that the program uses ({_NO_MASTER}); "
+        "start it, or correct the master in the program",
     )
 
 
-def _complaint(text: str, sign: str) -> str:
+def _error_line(text: str, marker: str) -> str:
     for line in text.splitlines():
-        if sign in line:
+        if marker in line:
             return line[line.index(_JAVA_OUT_OF_MEMORY) :].strip()
     return ""

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 
-def packed(environment: Path) -> Path:
-    """The archive beside the environment, made on first use; an environment never changes."""
+def pack(environment: Path) -> Path:
+    """Return the archive beside the environment, made on first use. Environments never change."""
     archive = _archive_of(environment)
     if archive.exists():
         return archive
@@ -17,7 +17,7 @@ def packed(environment: Path) -> Path:
     try:
         # Not compressed: it is sent to each executor only once.
         with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
-            # By bare names: Spark refuses "./" as an attempt to escape the directory.
+            # Without a leading "./", which Spark takes for an attempt to escape the directory.
             for each in sorted(environment.iterdir()):
                 tar.add(each, arcname=each.name)
         Path(aside).replace(archive)
@@ -26,7 +26,7 @@ def packed(environment: Path) -> Path:
     return archive
 
 
-def forget_packed(environment: Path) -> None:
+def remove_packed(environment: Path) -> None:
     """Remove the archive, and unfinished ones of processes that died."""
     for file in environment.parent.glob(f"{environment.name}.*tar*"):
         file.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ class DriverPool:
     async def take(
         self, configuration: Mapping[str, str], environment: Mapping[str, str]
     ) -> DriverProcess:
-        """A driver that fits the job, a spare if possible; raises StokerError."""
+        """Return a driver that fits the job, a spare if possible; raises StokerError."""
         fit = fit_of(configuration, environment)
         try:
             if fit is Fit.NOTHING:
@@ -48,7 +48,7 @@ class DriverPool:
 
     async def _take_spare(self) -> DriverProcess:
         while True:
-            spare = self._spares.pop(0) if self._spares else self._begin()
+            spare = self._spares.pop(0) if self._spares else self._start_spare()
             try:
                 driver = await asyncio.shield(spare)
             except asyncio.CancelledError:
@@ -62,27 +62,27 @@ class DriverPool:
     async def wait_until_warm(self) -> str:
         """Wait for a spare driver; returns Spark's version, or raises StokerError."""
         if not self._spares:
-            self._spares.append(self._begin())
+            self._spares.append(self._start_spare())
         driver = await asyncio.shield(self._spares[0])
         if isinstance(driver, StokerError):
             raise driver
         return driver.spark_version
 
     async def run(self) -> None:
-        """Keep the number of spares from the first use on; end them when cancelled."""
+        """Replace used spares, from the first use on; end all spares when cancelled."""
         try:
             while True:
                 await self._wanted.wait()
                 self._wanted.clear()
-                # Leave the machine to the job that took a spare for a moment.
+                # Leave the machine to the job that has just taken a spare.
                 await asyncio.sleep(self._setup.classic.replenish_delay.total_seconds())
                 self._spares = [spare for spare in self._spares if not _is_unusable(spare)]
                 while len(self._spares) < self._setup.classic.warm_drivers:
-                    self._spares.append(self._begin())
+                    self._spares.append(self._start_spare())
         finally:
             await self._end_spares()
 
-    def _begin(self) -> Spare:
+    def _start_spare(self) -> Spare:
         context = without("job", "attempt")
         return asyncio.create_task(self._start(), name="prepare-driver", context=context)
 

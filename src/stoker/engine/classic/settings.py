@@ -36,8 +36,9 @@ _FOR_A_JVM = (
     "spark.submit.",
     "spark.yarn.",
 )
-"""Settings read by spark-submit, or by the JVM when it starts."""
+"""Prefixes of settings that spark-submit reads, or the JVM when it starts."""
 _LAUNCH_VARIABLES = ("SPARK_", "PYSPARK_", "JAVA_", "HADOOP_", "YARN_", "PYTHON", "LD_", "OMP_")
+"""Prefixes of environment variables that are read when a process starts."""
 _CONNECT_ONLY = (
     "spark.app.name",
     "spark.connect.",
@@ -46,12 +47,12 @@ _CONNECT_ONLY = (
     SHUFFLE_PARTITIONS,
     "spark.sql.streaming.stateStore.",
 )
-"""Stoker's settings for its shared server. A program gets Spark's defaults instead."""
+"""Prefixes of settings for the shared server. A program gets Spark's defaults instead."""
 
 
 class Fit(Enum):
     CONTEXT = auto()
-    """A spare driver fits with the Spark context that it has."""
+    """A spare driver fits as it is, with its Spark context."""
     JVM = auto()
     """A spare driver's JVM fits; it needs a new Spark context."""
     NOTHING = auto()
@@ -59,7 +60,7 @@ class Fit(Enum):
 
 
 def fit_of(configuration: Mapping[str, str], environment: Mapping[str, str]) -> Fit:
-    """How much of a spare driver fits a job with these settings."""
+    """How much of a spare driver a job with these settings can use."""
     settings = [key for key in configuration if key.startswith("spark.")]
     master = configuration.get("spark.master", "")
     if (
@@ -78,7 +79,7 @@ def driver_properties(
     classic: ClassicOptions,
     files: ServerFiles,
     warehouse: str,
-    own: Mapping[str, str],
+    job_settings: Mapping[str, str],
 ) -> dict[str, str]:
     """All settings of a driver; the job's settings win, then those of the cluster."""
     chosen = spark_properties(options, files, cores=1)
@@ -91,7 +92,7 @@ def driver_properties(
         kept["spark.driver.memory"] = f"{max(int(classic.heap) // 1024**2, 1)}m"
     if "spark.sql.warehouse.dir" not in options.spark_properties:
         kept["spark.sql.warehouse.dir"] = warehouse
-    settings = {key: value for key, value in own.items() if key.startswith("spark.")}
+    settings = {key: value for key, value in job_settings.items() if key.startswith("spark.")}
     java_options = "spark.driver.extraJavaOptions"
     if java_options in settings:
         settings[java_options] = f"{kept.get(java_options, '')} {settings[java_options]}".strip()

@@ -1,4 +1,4 @@
-"""A task in a driver of its own, from launch until no process of it is left."""
+"""A task in a driver of its own, from launch until none of the driver's processes is left."""
 
 import asyncio
 import os
@@ -29,6 +29,7 @@ Install = Callable[[Task], Awaitable[tuple[str, ...]]]
 """Installs what the task needs; returns directories for Python's search path."""
 
 _EXTRA_SECONDS = 3.0
+"""Time beyond the grace period in which the supervisor kills the driver's processes."""
 
 
 class ClassicTask:
@@ -56,7 +57,7 @@ class ClassicTask:
         self._lease = Lease(until=task.lease_until, margin=task.lease_margin)
         self._has_task = False
         """Whether the driver has been given the task, and with it the lease."""
-        self._cancel_asked = False
+        self._is_cancelled = False
         self._progress = Progress()
         self._preparing = asyncio.create_task(self._prepare(), name=f"prepare-{task.attempt}")
         self.completion = asyncio.create_task(self._follow(), name=f"attempt-{task.attempt}")
@@ -70,7 +71,7 @@ class ClassicTask:
             self._driver.post(LeaseRenewed(until=self._lease.until))
 
     async def cancel(self) -> None:
-        self._cancel_asked = True
+        self._is_cancelled = True
         self._preparing.cancel()
         if (driver := self._driver) is not None and driver.is_alive:
             driver.ask_to_end()
@@ -80,7 +81,7 @@ class ClassicTask:
 
     async def kill(self) -> None:
         """Cancel without a grace period."""
-        self._cancel_asked = True
+        self._is_cancelled = True
         self._preparing.cancel()
         if self._driver is not None:
             await self._driver.kill()
@@ -112,15 +113,15 @@ class ClassicTask:
         prepared = self._preparing.result()
         if isinstance(prepared, Failure):
             return End(state=ExecutionState.FAILED, failure=prepared)
-        if self._cancel_asked:
+        if self._is_cancelled:
             return End(state=ExecutionState.CANCELED)
         ended = await self._run_in_time(prepared)
         code = await asyncio.shield(prepared.exited)
         now = asyncio.get_running_loop().time()
-        if code != 0 and not self._cancel_asked and self._lease.due(now) is not LeaseStep.CONTINUE:
+        if code != 0 and not self._is_cancelled and self._lease.due(now) is not LeaseStep.CONTINUE:
             return End(state=ExecutionState.CANCELED, failure=lease_expired())
-        written = prepared.last_words, prepared.last_output
-        return end_of(code, ended, *written, cancelled=self._cancel_asked)
+        output = prepared.last_words, prepared.last_output
+        return end_of(code, ended, *output, cancelled=self._is_cancelled)
 
     async def _prepare(self) -> DriverProcess | Failure:
         task = self._task
@@ -170,7 +171,7 @@ class ClassicTask:
             return Ended(state=ExecutionState.FAILED, failure=too_slow(seconds))
 
     async def _run(self, driver: DriverProcess) -> Ended | None:
-        """Follow the driver until it closes; returns its message on how the user's code ended."""
+        """Follow the driver until it closes its channel; returns how the user's code ended."""
         ended: Ended | None = None
         while (message := await driver.receive()) is not None:
             match message:

@@ -11,7 +11,10 @@ from stoker.engine.region.locations import local_path
 
 
 class OutputFiles(Protocol):
-    """Paths are in Spark's form. Folders are created with their files; absent ones are empty."""
+    """Paths are in Spark's form.
+
+    A move creates the folders of its target. A folder that does not exist counts as empty.
+    """
 
     def exists(self, path: str) -> bool: ...
 
@@ -106,7 +109,7 @@ class LocalFiles:
 
 
 class RemoteFiles:
-    """Files through fsspec. A move may be a copy and a deletion, and is then not atomic."""
+    """Files through fsspec. A move is a copy and a deletion, so it is not atomic."""
 
     def __init__(self, filesystem: Any) -> None:
         self._filesystem = filesystem
@@ -176,7 +179,7 @@ def _local(path: str) -> Path:
 
 
 def _drop_empty(folder: Path) -> None:
-    """Remove empty partition folders, from this one upwards."""
+    """Remove this partition folder if it is empty, and then its empty parents."""
     while "=" in folder.name:
         try:
             folder.rmdir()

@@ -32,7 +32,7 @@ def manifest_of(
 
 
 def differences_from(files: OutputFiles, manifest: Manifest, *, checksums: bool) -> Iterable[str]:
-    """What differs from the manifest, in words; empty if the directory is as it was written."""
+    """Describe each difference from the manifest; nothing if the directory is as it was written."""
     sizes = files.sizes(manifest.directory)
     for file in manifest.files:
         where = f"{manifest.directory}/{file.path}"

@@ -1,9 +1,9 @@
-"""The steps that move a staged output to its target, computed anew after each crash.
+"""The steps that move a staged output to its target, computed again after each crash.
 
 A crash can leave any part of the output moved. The state of the file system alone decides what is
-left to do. Two laws hold, and are tested with hypothesis: doing any part of the steps and asking
-again leads to the same result, and the result has every file of the manifest, the earlier files
-that were not replaced, and nothing else.
+left to do. Two laws hold, and are tested with hypothesis: doing any part of the steps and then
+computing the rest leads to the same result, and that result has every file of the manifest, the
+earlier files that were not replaced, and nothing else.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from stoker.core.manifests import Publication, ResultFile
 
 SUCCESS = "_SUCCESS"
-"""Spark's mark of a complete output, which some readers wait for."""
+"""Spark's marker file of a complete output, which some readers wait for. It is moved last."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,10 @@ class MissingFile(Exception):
 def steps(
     publication: Publication, *, staged: Mapping[str, int], present: Mapping[str, int]
 ) -> list[Step]:
-    """Steps left to do. `staged` and `present` give the size of each file by relative path."""
+    """The steps left to do; raises MissingFile.
+
+    `staged` and `present` give the size of each file, staged and at the target, by relative path.
+    """
     todo: list[Step] = []
     for file in _mark_last(publication.manifest.files):
         if file.path in staged and staged[file.path] == file.size:
@@ -55,7 +58,7 @@ def steps(
 def replaced_by(
     files: Iterable[ResultFile], present: Iterable[str], *, whole: bool
 ) -> tuple[str, ...]:
-    """Files that an overwrite removes: all, or those in the partitions that are written."""
+    """Files that an overwrite removes: all if `whole`, else those in the written partitions."""
     new = {file.path for file in files}
     partitions = {_folder(path) for path in new if not _is_mark(path)}
     return tuple(

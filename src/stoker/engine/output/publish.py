@@ -1,4 +1,4 @@
-"""Publish the files of a batch sink exactly once, whatever dies in between.
+"""Publish the files of a batch sink exactly once, whichever process dies in between.
 
 Spark's own commit can leave half of an output, or a second copy of it when a task is repeated. So
 an attempt writes into a staging directory of its own. A record, created once, decides that this
@@ -69,7 +69,7 @@ class Publisher:
         self._prefix = f"{_STAGED}{task.graph.job_id}-{region}-"
 
     def finish_earlier_attempt(self) -> Manifest | None:
-        """Finish publishing what an earlier attempt decided; None if none got that far."""
+        """Finish the publication that an earlier attempt decided; None if none got that far."""
         with _uninterrupted():
             decided = asyncio.run(self._decisions.read(self._task.region.id))
             if decided is None:
@@ -152,7 +152,7 @@ class Publisher:
         return replaced_by(manifest.files, present, whole=not by_partition)
 
     def _publish(self, publication: Publication) -> None:
-        """Idempotent, also after a publication that was cut off half-way."""
+        """Move the staged files; continues where a publication was cut off."""
         files = self._files
         staged = publication.manifest.directory
         target = publication.target

@@ -1,4 +1,8 @@
-"""Compile a region of the job graph to Spark DataFrames, each vertex from its inputs."""
+"""Compile a region of the job graph to Spark DataFrames, each vertex from its inputs.
+
+Nothing runs here: a DataFrame is only a plan until the region's one action. The job's functions
+are loaded before any frame is built, so that a broken one fails the task before it has an effect.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,7 +32,7 @@ _MARKER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
 
 
 def arguments_of(query: str, parameters: Mapping[str, str]) -> dict[str, str]:
-    """The job parameters that a query names as `:name`; all are strings."""
+    """The job parameters that a query refers to as `:name`; their values are strings."""
     named = set(_MARKER.findall(query))
     return {name: value for name, value in parameters.items() if name in named}
 
@@ -52,7 +56,7 @@ class RegionCompiler:
         """Temporary views in the session, by which queries read their inputs."""
 
     def load_functions(self) -> None:
-        """Load every function, so that nothing runs when one of them is broken."""
+        """Load every function of the region; raises CannotRun for one that is broken."""
         for vertex in map(self._graph.vertex, self._region.vertices):
             match vertex:
                 case (
@@ -110,11 +114,11 @@ class RegionCompiler:
     def _call(self, name: str, function: PythonFunction) -> DataFrame:
         arguments = [self._argument(name, parameter) for parameter in function.parameters]
         frame = self._functions[name](*arguments)
-        # The class is asked: `frame.isStreaming` would be a call to the server.
+        # Look at the class: reading `frame.isStreaming` would call the server.
         if not all(hasattr(type(frame), name) for name in ("isStreaming", "writeStream")):
             raise CannotRun(
                 "NotADataFrame",
-                f"the function {function.name} of {name} returned {_described(frame)}, but a "
+                f"the function {function.name} of {name} returned {_describe(frame)}, but a "
                 "Spark DataFrame is needed; return one",
             )
         return frame
@@ -130,22 +134,22 @@ class RegionCompiler:
             return dict(self._graph.parameters)
         raise CannotRun(
             "UnknownParameter",
-            f"the function of {vertex} wants {parameter}, which is neither one of its inputs "
-            f"({', '.join(inputs) or 'none'}) nor spark nor params",
+            f"the function of {vertex} has a parameter {parameter}, which is neither one of its "
+            f"inputs ({', '.join(inputs) or 'none'}) nor spark nor params",
         )
 
 
-def _described(value: object) -> str:
+def _describe(value: object) -> str:
     if value is None:
         return "None (is the return statement missing?)"
     return f"a {type(value).__module__}.{type(value).__qualname__}"
 
 
 @contextmanager
-def explained_mismatch(frame: DataFrame, name: str, *, streaming: bool) -> Iterator[None]:
+def explain_mismatch(frame: DataFrame, name: str, *, streaming: bool) -> Iterator[None]:
     """Explain Spark's refusal when the frame is a stream and the region is not, or the reverse.
 
-    Asking beforehand would cost every task a round trip.
+    Checking the frame beforehand would cost every task a round trip to the server.
     """
     try:
         yield

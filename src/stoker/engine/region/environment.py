@@ -42,7 +42,8 @@ def check_versions(environment: Environment | None) -> None:
 def _installed_version(library: str) -> str | None:
     loaded = getattr(sys.modules.get(library), "__version__", None)
     if loaded is not None:
-        # The loaded version counts, and looking it up takes longer than a small function runs.
+        # The loaded version is the one that counts. Reading metadata takes longer than a small
+        # function runs.
         return str(loaded)
     try:
         return importlib.metadata.version(library)

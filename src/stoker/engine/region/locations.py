@@ -1,4 +1,4 @@
-"""Directories of materialized results and of checkpoints."""
+"""Directories of materialized results and of checkpoints, in the forms Spark and Python read."""
 
 import re
 from dataclasses import dataclass
@@ -7,22 +7,13 @@ from urllib.parse import unquote, urlsplit
 
 from stoker.core.ids import safe_name
 
-__all__ = [
-    "SparkDirectory",
-    "checkpoint_directory",
-    "directory_below",
-    "local_path",
-    "materialized_directory",
-    "safe_name",
-]
-
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparkDirectory:
     url: str
-    """In the form that Spark reads."""
+    """URL or path in the form that Spark reads."""
     local: Path | None
     """The same directory as a path; None if it is not on this machine's file system."""
 

@@ -1,8 +1,8 @@
 """Results of materialized vertices: written by one region, read by others.
 
-A result may be read only if it is complete, and two attempts may write at the same time. So each
-attempt writes into its own directory, and a manifest, created once and after the content, decides
-which directory is the result. Nothing is moved, so this is safe on every file system.
+A result may be read only if it is complete, and two attempts may write at the same time. Therefore
+each attempt writes into its own directory, and a manifest, created once and after the content,
+decides which directory is the result. Nothing is moved, so this is safe on every file system.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from stoker.core.errors import CorruptContent, KeyExists, NotFound, StokerError
 from stoker.core.failpoints import failpoint
-from stoker.core.ids import AttemptId
+from stoker.core.ids import AttemptId, safe_name
 from stoker.core.manifests import Manifest
 from stoker.engine.output.files import OutputFiles, files_of
 from stoker.engine.output.manifest import differences_from, manifest_of
-from stoker.engine.region.locations import directory_below, materialized_directory, safe_name
+from stoker.engine.region.locations import directory_below, materialized_directory
 from stoker.ha.record import StoredRecord, decode_record, encode
 from stoker.storage.open import open_storage
 

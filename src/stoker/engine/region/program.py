@@ -50,7 +50,7 @@ def execute(script: str, arguments: Sequence[str]) -> None:
 
 
 def failure_of_error(error: BaseException) -> Failure:
-    """For an exception that the program did not catch."""
+    """The failure of a program that did not catch this exception."""
     failure = failure_of(error)
     labels = {**failure.labels, EXIT_CODE: str(UNCAUGHT_EXCEPTION)}
     return msgspec.structs.replace(failure, labels=labels)
@@ -66,6 +66,8 @@ def print_uncaught(error: BaseException, script: str) -> None:
 
 
 class ProgramFailed(StokerError):
+    """The program ended with an exit code other than 0."""
+
     def __init__(self, code: int, reason: object) -> None:
         super().__init__(failure_of_exit(code, reason).message)
         self.labels = {EXIT_CODE: str(code)}

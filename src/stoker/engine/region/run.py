@@ -39,7 +39,7 @@ from stoker.engine.region.compile import (
     DataFrame,
     RegionCompiler,
     Session,
-    explained_mismatch,
+    explain_mismatch,
     run_sql,
 )
 from stoker.engine.region.environment import check_versions, place_artifacts
@@ -48,14 +48,14 @@ from stoker.engine.region.materialize import MaterializedResults
 from stoker.engine.region.program import run_on_connect
 from stoker.engine.reuse.session_policy import SessionPolicy
 from stoker.engine.runner.pyspark_client import single_call
-from stoker.engine.streams.boundary import StartQuery, StreamRun, guarded
+from stoker.engine.streams.boundary import StartQuery, StreamRun, guard_function
 from stoker.engine.streams.checkpoint_files import choose_file_manager
 from stoker.engine.streams.control import StreamControl
 from stoker.engine.streams.saved_state import check_state_keys, keep_state_plan
 from stoker.engine.streams.sink_position import (
     check_remote_position,
     check_sink_position,
-    explained_file_system,
+    explain_no_file_system,
 )
 from stoker.engine.streams.watch import find_stream
 
@@ -126,24 +126,27 @@ class RegionExecution:
 
     @property
     def leaves_process_clean(self) -> bool:
-        """After success: whether the process may run another task."""
+        """Whether the process may run another task after the success of this one."""
         functions = self._compiler.functions if self._compiler is not None else ()
         return self._policy.leaves_process_clean(functions)
 
     def empty_session(self) -> bool:
-        """After success, in a clean process: whether the next task may have the session too."""
+        """Empty the session after success; returns whether the next task may use it.
+
+        Called only if the task leaves the process clean.
+        """
         views = self._compiler.views if self._compiler is not None else ()
         has_settings = bool(_session_settings(self._task))
         return self._policy.empty_session(self._session, views, has_settings=has_settings)
 
     def final_progress(self) -> Progress:
-        """After success: Spark does not always report the last tasks before it is done."""
+        """The progress of a successful task. Spark does not always report its last Spark tasks."""
         return msgspec.structs.replace(self.progress, tasks_done=self.progress.tasks_total)
 
     # Before anything runs
 
     def _finish_earlier_attempt(self) -> bool:
-        """Whether an earlier attempt got far enough that nothing has to be computed again."""
+        """Whether an earlier attempt has decided the result, so that nothing is computed again."""
         if self._task.region.streaming:
             return False
         end = self._task.graph.vertex(self._task.region.id)
@@ -235,13 +238,13 @@ class RegionExecution:
             with self._policy.during_write():
                 frame.write.parquet(directory)
 
-        with explained_mismatch(frame, name, streaming=False):
+        with explain_mismatch(frame, name, streaming=False):
             self._add_written(self._results.write(name, self._task.attempt, write))
 
     def _write_batch(self, sink: Sink, frame: DataFrame, compiler: RegionCompiler) -> None:
         self._policy.before_action(frame)
         self._begin_batch()
-        with explained_mismatch(frame, sink.name, streaming=False):
+        with explain_mismatch(frame, sink.name, streaming=False):
             match sink.write:
                 case PythonFunction():
                     compiler.function(sink.name)(frame)
@@ -283,8 +286,8 @@ class RegionExecution:
         checkpoint = checkpoint_directory(self._task.checkpoint_root, sink.name)
         check_sink_position(sink, checkpoint)
         with (
-            explained_file_system(checkpoint),
-            explained_mismatch(frame, sink.name, streaming=True),
+            explain_no_file_system(checkpoint),
+            explain_mismatch(frame, sink.name, streaming=True),
         ):
             is_restored = self._task.graph.restore is not None
             if is_restored:
@@ -305,7 +308,7 @@ class RegionExecution:
     def _start(self, sink: Sink, writer: Any, compiler: RegionCompiler) -> Any:
         match sink.write:
             case PythonFunction():
-                function = guarded(compiler.function(sink.name), self._control.order_file)
+                function = guard_function(compiler.function(sink.name), self._control.order_file)
                 return writer.foreachBatch(function).start()
             case FormatWrite() as write:
                 writer = writer.options(**write.options)
@@ -319,7 +322,10 @@ class RegionExecution:
     def _follow(
         self, query: Any, known: Progress | None = None, start: StartQuery | None = None
     ) -> None:
-        """Watch the query to its end. `known` is its progress so far when it was taken over."""
+        """Watch the query to its end.
+
+        `known` is the progress of a query that is taken over from a dead runner.
+        """
         self.query = query
         end = self._task.graph.vertex(self._task.region.id)
         is_guarded = isinstance(end, Sink) and isinstance(end.write, PythonFunction)
@@ -329,7 +335,7 @@ class RegionExecution:
 
 
 def _session_settings(task: RunTask) -> dict[str, str]:
-    """Settings that the task makes in its session."""
+    """Spark settings that the task makes in its session."""
     configuration = task.graph.configuration
     settings = {key: value for key, value in configuration.items() if key.startswith("spark.")}
     partitions = shuffle_partitions(configuration, task.region.vertices)
@@ -339,7 +345,7 @@ def _session_settings(task: RunTask) -> dict[str, str]:
 
 
 def _write(sink: Sink, write: FormatWrite, frame: DataFrame) -> None:
-    # Spark's noop format refuses the mode "must not exist yet".
+    # Spark's noop format does not accept errorifexists.
     mode = sink.mode or ("append" if write.format == "noop" else "errorifexists")
     # Over Spark Connect, PySpark knows this mode only by its short name.
     mode = "error" if mode == "errorifexists" else mode

@@ -14,7 +14,7 @@ class ServerConnection:
         self._channel: Any = None
 
     def open(self, url: str) -> Any:
-        """A new session; the first opens the connection, later ones use it."""
+        """Open a session; the first one opens the connection, and later ones use it."""
         session: Any
         if self._channel is None:
             session = SparkSession.builder.remote(url).create()
@@ -26,7 +26,7 @@ class ServerConnection:
         return session
 
     def release(self, session: Any) -> None:
-        """Detach an ended session: PySpark no longer hands it out, nor closes the connection."""
+        """Detach an ended session, so that PySpark neither reuses it nor closes the connection."""
         # PySpark closes a client's channel when Python collects the client.
         session.client._channel = _NoChannel()
         sessions: Any = ConnectSession

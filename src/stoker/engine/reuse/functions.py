@@ -50,7 +50,7 @@ def only_describes_a_query(function: Any) -> bool:
 
 
 def _is_module_function(function: FunctionType) -> bool:
-    """Whether it comes from a module that was imported for it and so has run code."""
+    """Whether the function comes from an imported module, whose import has run code."""
     module = sys.modules.get(function.__module__ or "")
     return isinstance(module, ModuleType) and vars(module) is function.__globals__
 
@@ -86,7 +86,10 @@ def _spark_function(name: str) -> Any:
 
 
 def _is_spark_function(value: object) -> bool:
-    """Whether it is the module `pyspark.sql.functions`, or a function of it that takes no code."""
+    """Whether the value is the module `pyspark.sql.functions` or one of its functions.
+
+    Functions that take code (UDFs) do not count.
+    """
     if isinstance(value, ModuleType):
         return value is sys.modules.get(_FUNCTIONS)
     return (

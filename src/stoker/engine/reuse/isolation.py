@@ -1,4 +1,4 @@
-"""How far a task's session is isolated from those of other jobs.
+"""How far a task's session is isolated from the sessions of other jobs.
 
 Spark can give each session its own class loader, which keeps the dependencies of two jobs apart.
 The price: Spark compiles a query once for each loader, which takes longer than a small query runs.
@@ -30,7 +30,7 @@ from stoker.engine.reuse.sql import calls_only_spark, relations_in
 class Isolation(enum.Enum):
     SHARED = "shared"
     UNDECIDED = "undecided"
-    """The job's own code has to run first; then the plan that it makes decides."""
+    """The job's own code has to run first; then the plan that the code makes decides."""
     DEDICATED = "dedicated"
 
 
@@ -60,12 +60,12 @@ _SUSPICIOUS = re.compile(
 )
 """Words of statements that bring code to Spark or call it.
 
-Harmless statements that contain such a word only lose a little time.
+A harmless statement that contains such a word only loses a little time.
 """
 
 
 def isolation_of(task: TaskDescription) -> Isolation:
-    """Decide before anything of the task runs."""
+    """Decide from the description of the task, before any of its code runs."""
     graph, region = task.graph, task.region
     if region.streaming or graph.artifacts or task.python_path:
         # A stream outlives its runner, so what it needs later counts as well.

@@ -39,7 +39,7 @@ def names_a_table(plan: Any) -> bool:
 
 
 def _nested_in(message: Any) -> Iterable[Any]:
-    """The messages nested in it, found by type: asking for a field's options is slow."""
+    """The nested messages, found by the type of the value: reading a field's options is slow."""
     for field, value in message.ListFields():
         if field.message_type is None:
             continue

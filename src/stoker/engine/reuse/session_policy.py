@@ -1,6 +1,6 @@
-"""What becomes of a task's Spark session: the one interface of reuse.
+"""Which Spark session a task runs in, and whether it is reused: the interface of this package.
 
-A task's work asks its policy before and after it touches Spark. `DedicatedSession` is the policy
+`RegionExecution` calls the policy before and after it uses Spark. `DedicatedSession` is the policy
 without reuse; `SharedSession` is the one with it.
 """
 
@@ -18,7 +18,7 @@ class SessionPolicy(Protocol):
         ...
 
     def select(self, task: TaskDescription, apply_settings: Callable[[], None]) -> None:
-        """Choose the session before anything of the task runs.
+        """Choose the session before any code of the task runs.
 
         `apply_settings` makes the task's settings in the session. It is called again if the task
         moves to another session.
@@ -26,24 +26,25 @@ class SessionPolicy(Protocol):
         ...
 
     def before_action(self, frame: Any) -> None:
-        """Called before the task's one action, which runs on this frame."""
+        """Called before the one action of the task, which runs on this frame."""
         ...
 
     def during_write(self) -> AbstractContextManager[None]:
-        """Surrounds the action if its answer carries no data."""
+        """Context of the action, if the action returns no data."""
         ...
 
     def leaves_process_clean(self, functions: Iterable[Callable[..., Any]]) -> bool:
-        """After success: whether the process may run another task.
+        """Whether the process may run another task after the success of this one.
 
-        `functions` are the job's own that have run in the process.
+        `functions` are the functions of the job that have run in the process.
         """
         ...
 
     def empty_session(self, session: Any, views: Iterable[str], *, has_settings: bool) -> bool:
-        """After success, in a clean process: whether the next task may have the session too.
+        """Drop the task's views from the session; returns whether the next task may use it.
 
-        Drops the task's views. `has_settings` tells whether the task changed settings.
+        Called after success, and only if the task leaves the process clean. `has_settings` tells
+        whether the task changed settings.
         """
         ...
 

@@ -1,9 +1,9 @@
-"""A session that shares the driver's classes with those of other jobs, until its task must not.
+"""A session that shares the driver's class loader with other jobs, as long as its task may.
 
 What a Python function of the job will do is unknown until it has run. While isolation is
 UNDECIDED, none of its calls may reach the server in the shared session: the first call that could
-bring code or change the session moves the task into a dedicated session, then goes through. If no
-such call is made, the plan of the task's one action decides.
+bring code or change the session moves the task into a dedicated session, then proceeds. If no such
+call is made, the plan of the task's one action decides.
 """
 
 import os
@@ -35,7 +35,7 @@ _CALLS_THAT_CHANGE_THE_SESSION = frozenset(
 
 
 class SharedSession:
-    """Session policy with reuse. `template` is the session that this one is a copy of."""
+    """Session policy with reuse. `template` is the id of the session that this one copies."""
 
     def __init__(self, client: Any, template: str) -> None:
         self._client = client
@@ -46,9 +46,9 @@ class SharedSession:
         self._is_undecided = False
         self._is_dedicated = False
         self._has_named_tables = False
-        """The plan of a function names a table, which the session may remember."""
+        """Whether the plan of a function names a table, which the session may remember."""
         self._stubs: dict[Any, Any] = {}
-        """The stubs of everything that calls the server, while their calls are watched."""
+        """The original stubs of the objects that call the server, while their calls are watched."""
         self._threads_before: frozenset[threading.Thread] = frozenset()
         """Threads that existed before the task's code ran."""
         self._apply_settings: Callable[[], None] = lambda: None
@@ -154,8 +154,8 @@ class _WatchedStub:
 def _before_each_new_client(act: Callable[[], None]) -> Callable[[], None]:
     """Call `act` whenever a client is made; returns the function that undoes this.
 
-    The job's code can reach its session by the URL in the environment, with a client whose calls
-    nobody watches.
+    The job's code can reach its session by the URL in the environment, through a client of its own,
+    whose calls are not watched.
     """
     original: Any = SparkConnectClient.__init__
 

@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 _REFUSED_WORDS = """
     with recursive table identifier values stream insert into overwrite update delete merge
 """
-"""Keywords that make the query something else than a plain SELECT."""
+"""Keywords that make the query something other than a plain SELECT."""
 _WORDS_BEFORE_A_BRACKET = """
     all and any as between by case cast distinct else escape exists extract filter from if in join
     like ilike rlike not on or over select some then try_cast using when where having limit offset
@@ -35,7 +35,7 @@ _NOT_SQL_FUNCTIONS = """
     arrow_udf arrow_udtf asc broadcast call_function call_udf col column desc expr lit pandas_udf
     udf udtf
 """
-"""Python functions that are no SQL functions: a user may have registered one by that name."""
+"""Python functions that are not SQL functions: a user may have registered one by that name."""
 _REFUSED = frozenset(_REFUSED_WORDS.split())
 _BEFORE_BRACKETS = frozenset(_WORDS_BEFORE_A_BRACKET.split())
 _FUNCTIONS = frozenset(filter(str.islower, pyspark.sql.functions.__all__)) - frozenset(
@@ -82,7 +82,10 @@ _END = _Token("end", "")
 
 
 def relations_in(query: str) -> frozenset[str] | None:
-    """Names in lower case, without those the query defines itself; None if unknown."""
+    """Lower-case names of the tables and views; None if unknown.
+
+    Leaves out the common table expressions that the query itself defines.
+    """
     try:
         return _Query(_tokens_of(query)).relations()
     except _Unknown:
@@ -119,7 +122,7 @@ def _is_known(called: _Token) -> bool:
 
 
 def _tokens_of(query: str) -> list[_Token]:
-    # Escapes, variables and pipes: only Spark knows how it reads these.
+    # Escapes, variables and pipes: how Spark reads these is not imitated here.
     if any(sign in query for sign in ("\\", "$", "|>", "``")):
         raise _Unknown
     tokens: list[_Token] = []

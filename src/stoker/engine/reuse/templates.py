@@ -1,4 +1,4 @@
-"""Template sessions: every other session starts as a copy of one.
+"""Template sessions, of which every other session starts as a copy.
 
 How far a session is isolated is fixed before its client can make a call, unless the session is a
 copy of one with other settings. Each scheduler pool of Spark has two templates: copies of the first
@@ -24,7 +24,7 @@ def dedicated_template(template: str) -> str:
 
 
 def make_templates(client: Any, template: str, scheduler_pool: str) -> None:
-    """Create both templates of a pool; harmless if they exist."""
+    """Create both templates of a scheduler pool; does nothing if they exist."""
     for session, has_own_loader in ((template, "false"), (dedicated_template(template), "true")):
         request = base_pb2.ConfigRequest(session_id=session, client_type=client._builder.userAgent)
         request.user_context.user_id = client._user_id
@@ -38,7 +38,7 @@ def make_templates(client: Any, template: str, scheduler_pool: str) -> None:
         client._stub.Config(request, metadata=client._builder.metadata())
 
 
-def begin_as_copy(client: Any, template: str) -> None:
+def start_as_copy(client: Any, template: str) -> None:
     """Create this client's session, before its first call, as a copy of the template."""
     request = base_pb2.CloneSessionRequest(
         session_id=template,
@@ -60,4 +60,4 @@ def restart_as_copy(client: Any, template: str) -> None:
     client._stub.ReleaseSession(request, metadata=client._builder.metadata())
     # The server would refuse requests that still name the released session.
     client._server_session_id = None
-    begin_as_copy(client, template)
+    start_as_copy(client, template)

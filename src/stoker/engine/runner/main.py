@@ -57,7 +57,7 @@ from stoker.engine.region.run import RegionExecution
 from stoker.engine.reuse.connection import ServerConnection
 from stoker.engine.reuse.session_policy import DedicatedSession
 from stoker.engine.reuse.shared_session import SharedSession
-from stoker.engine.reuse.templates import begin_as_copy, make_templates
+from stoker.engine.reuse.templates import make_templates, start_as_copy
 from stoker.engine.runner.janitor import (
     end_all_work,
     has_active_tasks,
@@ -126,7 +126,7 @@ def _set_up(session: Any, prepare: Prepare) -> None:
     if prepare.is_template_new:
         make_templates(session.client, prepare.template, prepare.scheduler_pool)
     if prepare.template:
-        begin_as_copy(session.client, prepare.template)
+        start_as_copy(session.client, prepare.template)
     elif prepare.scheduler_pool:
         session.conf.set("spark.scheduler.pool", prepare.scheduler_pool)
     if prepare.warm:

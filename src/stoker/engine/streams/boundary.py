@@ -5,8 +5,8 @@ has no call for this: `stop()` interrupts the running batch.
 
 A `foreachBatch` function is therefore wrapped: once a stop is ordered, it fails before it has any
 effect, and its batch runs again later. With other sinks the query is stopped while it is idle, or
-right after a commit. A batch that has begun by then was already planned and is repeated exactly so;
-a sink that knows batches by number, as the file sink does, takes it once.
+right after a commit. A batch that has begun by then is already planned, so it is repeated with the
+same rows, and a sink that recognizes batches by number, as the file sink does, writes it once.
 """
 
 import time
@@ -28,7 +28,7 @@ StartQuery = Callable[[], Any]
 ForeachBatch = Callable[[Any, int], None]
 
 
-def guarded(function: ForeachBatch, order_file: Path) -> ForeachBatch:
+def guard_function(function: ForeachBatch, order_file: Path) -> ForeachBatch:
     """Wrap the function so that no batch begins while the file exists."""
     # Pickled by value for a worker that may lack this module, so it must be self-contained.
     path, mark = str(order_file), MARK
@@ -62,7 +62,7 @@ class StreamRun:
         self.query: Any = None
 
     def follow(self, query: Any, known: Progress | None = None) -> None:
-        """Return when the stream is over; raise its failure."""
+        """Follow the stream to its end; raises its failure."""
         self.query = query
         while True:
             self._watch(known)
@@ -77,7 +77,9 @@ class StreamRun:
 
     def _restart(self) -> Progress:
         if self._start is None:
-            raise StreamLost("the stream was stopped for a savepoint; a new attempt continues it")
+            raise StreamLost(
+                "the stream was stopped for a savepoint; the next attempt continues it"
+            )
         self.query = self._start()
         before = self._last
         return Progress(

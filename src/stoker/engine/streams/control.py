@@ -1,7 +1,8 @@
 """Orders from the task executor to stop a stream at a batch boundary, and the answers.
 
-They are small files in the attempt's directory. Three processes on this machine read them: the
-runner, a runner that takes over from it, and the Python worker that runs `foreachBatch` functions.
+Orders and answers are small files in the attempt's directory. Three processes on this machine read
+them: the runner, a runner that takes over from it, and the Python worker that runs `foreachBatch`
+functions.
 """
 
 from pathlib import Path
@@ -30,7 +31,7 @@ class SuspendOrder(Value):
 
 
 class Boundary(Value):
-    """The answer to an order."""
+    """The runner's answer to an order."""
 
     order_id: str
     reached: bool
@@ -40,6 +41,8 @@ class Boundary(Value):
 
 
 class Decision(Value):
+    """The end of the wait at a boundary: sent when the savepoint is complete, or has failed."""
+
     order_id: str
     finish: bool
     """Whether the task is over; otherwise the stream continues."""
@@ -78,7 +81,7 @@ class StreamControl:
         self._write(_ANSWER, boundary)
 
     def clear_order(self) -> None:
-        """The order is over: `foreachBatch` functions run again."""
+        """Remove the order, so that `foreachBatch` functions run again."""
         self.order_file.unlink(missing_ok=True)
 
     def _write(self, name: str, value: Value) -> None:

@@ -1,9 +1,9 @@
 """Whether a query that starts from a savepoint keeps its state by the same columns as before.
 
-Spark compares only the types of such columns: counts by one column of numbers would silently
+Spark compares only the types of these columns: counts by one column of numbers would silently
 become counts by another. The runner checks this, because only Spark knows what a Python function
-groups by. Spark's files do not tell everything, so a query also writes the plan of its state beside
-its checkpoint when it first starts; a later restore compares with that.
+groups by. Spark's files do not hold everything that is needed, so a query also writes the plan of
+its state beside its checkpoint when it first starts, and a restored query is compared with it.
 """
 
 from contextlib import suppress
@@ -25,17 +25,20 @@ from stoker.savepoints.state_keys import (
     changed_keys,
     changed_plan,
     decode_plan,
+    describe_keys,
     encode_plan,
     keys_in_schema,
     operators_in_plan,
     saved_operator,
     state_plan,
-    words_for,
 )
 
 
 def check_state_keys(sink: str, frame: DataFrame, checkpoint: SparkDirectory) -> None:
-    """Refuse other key columns. Does nothing for a checkpoint on another file system."""
+    """Raise CannotRun if the key columns have changed.
+
+    Does nothing for a checkpoint on another file system.
+    """
     if checkpoint.local is None:
         return
     saved = saved_operators(checkpoint.local)
@@ -44,8 +47,8 @@ def check_state_keys(sink: str, frame: DataFrame, checkpoint: SparkDirectory) ->
     for before, now in changed_keys(saved, operators_in_plan(frame._explain_string())):
         raise CannotRun(
             "IncompatibleState",
-            f"{sink} keeps its state by {words_for(now.keys)}, and what was saved is kept by "
-            f"{words_for(before.keys)}: Spark would take the one for the other; group by the "
+            f"{sink} keeps its state by {describe_keys(now.keys)}, and its saved state is kept by "
+            f"{describe_keys(before.keys)}: Spark would silently mix them up; group by the "
             "same columns under the same names, or begin a query under another sink name",
         )
 
@@ -84,7 +87,7 @@ def keep_state_plan(
         for words in changed_plan(before, now):
             raise CannotRun(
                 "IncompatibleState",
-                f"{sink} {words}: Spark would take the one for the other without a word; keep it "
+                f"{sink} {words}: Spark would silently mix them up; keep the query "
                 "as it was, or begin a query under another sink name",
             )
     if now != before:
@@ -99,7 +102,7 @@ def _read(path: Path) -> StatePlan | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Atomic. An error is ignored: Spark cannot write there either, and reports that itself."""
+    """Errors are ignored: Spark cannot write there either, and reports that itself."""
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(

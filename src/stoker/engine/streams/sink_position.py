@@ -39,18 +39,18 @@ _INTERVAL = 10
 """Batches per compaction: Spark's default. It keeps any interval that fits the log."""
 
 
-def last_number(folder: Path) -> int:
-    return last_of(path.name for path in folder.glob("[0-9]*"))
+def last_batch_in(folder: Path) -> int:
+    return last_batch(path.name for path in folder.glob("[0-9]*"))
 
 
-def last_of(names: Iterable[str]) -> int:
-    """The highest number of a batch among the files of a log; -1 when there is none."""
+def last_batch(names: Iterable[str]) -> int:
+    """The highest batch number among the file names of a log; -1 if there is none."""
     numbers = [name.removesuffix(_COMPACT) for name in names]
     return max((int(number) for number in numbers if number.isdecimal()), default=-1)
 
 
-def begin_log(target: Path, committed: int) -> None:
-    """Make a log, atomically, in which all batches up to this one wrote nothing."""
+def create_empty_log(target: Path, committed: int) -> None:
+    """Create a log, atomically, in which all batches up to `committed` wrote nothing."""
     target.mkdir(parents=True, exist_ok=True)
     compacted = (committed + 1) // _INTERVAL * _INTERVAL - 1
     unfinished = Path(tempfile.mkdtemp(prefix=".stoker-log-", dir=target))
@@ -65,13 +65,13 @@ def begin_log(target: Path, committed: int) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def fill_log(log: Path, committed: int) -> None:
-    """Extend a log as if the batches up to this one had written nothing.
+def extend_log(log: Path, committed: int) -> None:
+    """Extend a log as if the missing batches up to `committed` had written nothing.
 
     Repartitioning the state takes one batch of the query, which no sink sees.
     """
     interval = _interval_of(log)
-    for number in range(last_number(log) + 1, committed + 1):
+    for number in range(last_batch_in(log) + 1, committed + 1):
         if (number + 1) % interval == 0:
             _write_batch(log / f"{number}{_COMPACT}", b"\n".join([_EMPTY, *_entries(log)]))
         else:
@@ -93,9 +93,9 @@ def _interval_of(log: Path) -> int:
 
 def _entries(log: Path) -> list[bytes]:
     """The entries of all batches: from the last compacted file and those after it."""
-    compacted = last_of(path.name for path in log.glob(f"[0-9]*{_COMPACT}"))
+    compacted = last_batch(path.name for path in log.glob(f"[0-9]*{_COMPACT}"))
     paths = [log / f"{compacted}{_COMPACT}"] if compacted >= 0 else []
-    paths += [log / str(number) for number in range(compacted + 1, last_number(log) + 1)]
+    paths += [log / str(number) for number in range(compacted + 1, last_batch_in(log) + 1)]
     return [line for path in paths for line in path.read_bytes().splitlines()[1:]]
 
 
@@ -108,24 +108,24 @@ FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"
 
 
 def check_sink_position(sink: Sink, checkpoint: SparkDirectory) -> None:
-    """Checks sinks whose output and checkpoint are both on this machine's file system."""
+    """Check a sink whose output and checkpoint are both on this machine's file system."""
     if not isinstance(sink.write, FormatWrite) or sink.write.path is None:
         return
     target = local_path(sink.write.path)
     if target is None or checkpoint.local is None:
         return
-    written = last_number(target / LOG)
-    committed = last_number(checkpoint.local / "commits")
+    written = last_batch_in(target / LOG)
+    committed = last_batch_in(checkpoint.local / "commits")
     if written < committed and sink.write.format in FILE_FORMATS:
         # If this cannot be written, Spark cannot write either and reports that itself.
         with contextlib.suppress(OSError):
             if written < 0:
-                begin_log(target, committed)
+                create_empty_log(target, committed)
             else:
-                fill_log(target / LOG, committed)
-    # One more batch may be there: planned and written, but not committed. Without its plan it would
-    # be planned anew, might contain more rows, and Spark would consider these written.
-    if written > max(committed, last_number(checkpoint.local / "offsets")):
+                extend_log(target / LOG, committed)
+    # One more batch may be there: planned and written, but not committed. Without its plan Spark
+    # would plan it again, perhaps with more rows, and would take these for written.
+    if written > max(committed, last_batch_in(checkpoint.local / "offsets")):
         raise _sink_is_ahead(sink.name, sink.write.path, f"up to {written}", committed)
 
 
@@ -134,7 +134,7 @@ def _sink_is_ahead(sink: str, path: str, batches: str, committed: int) -> Cannot
     return CannotRun(
         "SinkIsAhead",
         f"{path} has the batches {batches} of an earlier run, and {sink} {known}: Spark would "
-        "leave out what it takes for written already; write into another directory, or start "
+        "skip batches that it takes for written; write into another directory, or start "
         "from the savepoint or checkpoint that belongs to it",
     )
 
@@ -143,7 +143,7 @@ _NO_FILE_SYSTEM = re.compile(r"No (?:Abstract)?FileSystem (?:for|configured for)
 
 
 def check_remote_position(session: Any, sink: Sink, checkpoint: SparkDirectory) -> None:
-    """Checks sinks of a restored job in a store that only Spark reaches."""
+    """Check a sink of a restored job whose output or checkpoint only Spark can reach."""
     write = sink.write
     if not isinstance(write, FormatWrite) or write.path is None:
         return
@@ -151,21 +151,21 @@ def check_remote_position(session: Any, sink: Sink, checkpoint: SparkDirectory) 
         return
     if local_path(write.path) is not None and checkpoint.local is not None:
         return
-    committed = _last_of(session, checkpoint, "commits")
+    committed = _last_batch_at(session, checkpoint, "commits")
     if committed < 0:
         return
     log = f"{write.path.rstrip('/')}/{LOG}"
     if not _exists(session, f"{log}/{pattern_above(committed - 1)}"):
         raise CannotRun(
             "SinkHasNoLog",
-            f"{write.path} has no log of the batches up to {committed}, with which {sink.name} "
-            "goes on: Spark would fail when it compacts the log, or when the output is read, and "
-            "Stoker can begin one in a directory of this machine only; write into the directory "
+            f"{write.path} has no log of the batches up to {committed}, after which {sink.name} "
+            "continues: Spark would fail when it compacts the log, or when the output is read, and "
+            "Stoker can create a log only in a directory of this machine; write into the directory "
             "that the saved job wrote into, or into one that is mounted here, or with a function "
-            "(foreachBatch) that knows batches by their number",
+            "(foreachBatch) that recognizes batches by their number",
         )
     # One more batch may be there: planned and written, but not committed.
-    planned = max(committed, _last_of(session, checkpoint, "offsets"))
+    planned = max(committed, _last_batch_at(session, checkpoint, "offsets"))
     if _exists(session, f"{log}/{pattern_above(planned)}"):
         raise _sink_is_ahead(sink.name, write.path, f"beyond {planned}", committed)
 
@@ -184,14 +184,14 @@ def pattern_above(number: int) -> str:
     return "{" + ",".join([*alike, *(f"{each}.compact" for each in alike), f"{longer}*"]) + "}"
 
 
-def _last_of(session: Any, checkpoint: SparkDirectory, name: str) -> int:
+def _last_batch_at(session: Any, checkpoint: SparkDirectory, name: str) -> int:
     if checkpoint.local is not None:
-        return last_number(checkpoint.local / name)
+        return last_batch_in(checkpoint.local / name)
     try:
         files = _files(session, f"{checkpoint.url}/{name}")
     except _PathNotFound:
         return -1
-    return last_of(urlsplit(file).path.rpartition("/")[2] for file in files)
+    return last_batch(urlsplit(file).path.rpartition("/")[2] for file in files)
 
 
 def _exists(session: Any, path: str) -> bool:
@@ -208,7 +208,7 @@ class _PathNotFound(Exception):
 
 
 def _files(session: Any, path: str) -> list[str]:
-    """Names of the files; none is read."""
+    """Paths of the files; raises _PathNotFound. No content is read."""
     try:
         return list(session.read.format("binaryFile").load(path).inputFiles())
     except AnalysisException as error:
@@ -218,7 +218,7 @@ def _files(session: Any, path: str) -> list[str]:
 
 
 @contextmanager
-def explained_file_system(checkpoint: SparkDirectory) -> Iterator[None]:
+def explain_no_file_system(checkpoint: SparkDirectory) -> Iterator[None]:
     """Explain Spark's refusal when it cannot reach the cluster's storage at all."""
     try:
         yield

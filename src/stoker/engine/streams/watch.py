@@ -1,7 +1,7 @@
 """Follow a streaming query to its end, and report its progress.
 
-A hundred streams may run on one machine, and every question to Spark costs it CPU. So the end of a
-query is awaited in one long call, and a stream without news is polled less and less often.
+A hundred streams may run on one machine, and every call to Spark costs it CPU. Therefore the end of
+a query is awaited in long calls, and a stream without news is polled less and less often.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _WAIT_SECONDS = 60
 
 
 class StreamLost(Exception):
-    """The query of a runner that died was over before another runner could watch it."""
+    """The runner of a query died, and the query ended before another runner could watch it."""
 
 
 def find_stream(session: Any, known: Progress) -> Any:
@@ -34,15 +34,15 @@ def find_stream(session: Any, known: Progress) -> Any:
 
 
 def _nothing() -> None:
-    """Nothing to do between two polls."""
+    """The default for `between_polls`."""
 
 
 def watch_stream(
-    query: Any, known: Progress | None = None, between: Callable[[], None] = _nothing
+    query: Any, known: Progress | None = None, between_polls: Callable[[], None] = _nothing
 ) -> Iterator[Progress]:
     """Yield progress after each committed batch; ends with the query, raises its failure.
 
-    `between` is called every half second, costs next to nothing, and may stop the query.
+    `between_polls` is called every half second, so it must be cheap. It may stop the query.
     """
     first = Progress(query_id=str(query.id), run_id=str(query.runId), rows_read=0)
     seen = _ProgressCounter(known or first)
@@ -52,7 +52,7 @@ def watch_stream(
     ended = _end_of(query)
     steps, pause = 0, 1
     while True:
-        between()
+        between_polls()
         if wait([ended], _STEP_SECONDS).done:
             break
         steps += 1
@@ -68,7 +68,7 @@ def watch_stream(
 
 
 def _end_of(query: Any) -> "Future[None]":
-    """Done when the query has ended; carries its failure, if any."""
+    """A future that is done when the query has ended; it carries the failure of the query."""
     waiting = ThreadPoolExecutor(1, "end-of-stream")
     try:
         return waiting.submit(_wait_for_end, query)
@@ -77,13 +77,13 @@ def _end_of(query: Any) -> "Future[None]":
 
 
 def _wait_for_end(query: Any) -> None:
-    # Not one endless call: the process may no longer be interested when the query ends.
+    # Not one endless call: after the death of this process it would go on at the server.
     while not query.awaitTermination(_WAIT_SECONDS):
         pass
 
 
 def _latest(query: Any, seen: int) -> list[Any]:
-    """The last report, or all that Spark has if some were missed."""
+    """The last report, or all that Spark still has if reports were missed."""
     latest = query.lastProgress
     if latest is None:
         return []

@@ -19,7 +19,7 @@ from pyspark.sql.connect.proto import base_pb2
 from pyspark.sql.connect.session import SparkSession
 
 from stoker.engine.reuse.plans import runs_inside_spark
-from stoker.engine.reuse.templates import begin_as_copy
+from stoker.engine.reuse.templates import start_as_copy
 from stoker.engine.runner.pyspark_client import single_call, skip_compression_question
 
 _TIMES = 12
@@ -50,7 +50,7 @@ def prewarm_spark() -> list[str]:
 def _play_task(session: Any) -> None:
     client = session.client
     skip_compression_question(client)
-    begin_as_copy(client, str(uuid.uuid4()))
+    start_as_copy(client, str(uuid.uuid4()))
     frame = session.range(10)
     runs_inside_spark(frame._plan.to_proto(client))
     with single_call(client):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.engine.streams.boundary import MARK, guarded
+from stoker.engine.streams.boundary import MARK, guard_function
 from stoker.engine.streams.control import Boundary, Decision, StreamControl, SuspendOrder
 
 ORDER = SuspendOrder(order_id="one", limit_seconds=1, hold_seconds=2)
@@ -36,7 +36,7 @@ def test_answers_and_decisions_belong_to_their_order(tmp_path: Path):
 def test_a_guarded_function_lets_no_batch_begin_while_a_stop_is_ordered(tmp_path: Path):
     control = StreamControl(tmp_path)
     seen: list[int] = []
-    function = guarded(lambda _frame, batch_id: seen.append(batch_id), control.order_file)
+    function = guard_function(lambda _frame, batch_id: seen.append(batch_id), control.order_file)
     function(None, 0)
     control.suspend(ORDER)
     with pytest.raises(RuntimeError, match=MARK):

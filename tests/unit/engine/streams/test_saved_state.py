@@ -33,7 +33,7 @@ def keep(root: Path, frame: Any, *, is_restored: bool = False) -> None:
 def test_a_restored_query_with_another_grouping_is_refused(tmp_path: Path):
     keep(tmp_path, Frame("(n#1 % 3)"))
     keep(tmp_path, Frame("(n#2 % 3)"), is_restored=True)
-    with pytest.raises(CannotRun, match=r"out groups by \(n % 5\), and what was saved") as refused:
+    with pytest.raises(CannotRun, match=r"out groups by \(n % 5\), and its saved state") as refused:
         keep(tmp_path, Frame("(n#1 % 5)"), is_restored=True)
     assert refused.value.error == "IncompatibleState"
     # The refused one has left no trace.

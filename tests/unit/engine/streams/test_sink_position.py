@@ -16,8 +16,8 @@ from stoker.engine.region.locations import SparkDirectory
 from stoker.engine.streams.sink_position import (
     check_remote_position,
     check_sink_position,
-    explained_file_system,
-    fill_log,
+    explain_no_file_system,
+    extend_log,
     pattern_above,
 )
 
@@ -125,7 +125,7 @@ def test_a_crash_while_filling_the_log_is_completed_by_the_next_attempt(tmp_path
             raise RuntimeError("dead")
 
     with armed("sink-log.before-a-batch", die_at_the_second), pytest.raises(RuntimeError):
-        fill_log(log, 10)
+        extend_log(log, 10)
     assert not (log / "9.compact").exists()
     check_local(tmp_path)
     assert (log / "9.compact").exists()
@@ -287,14 +287,23 @@ MISSING = 'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem fo
 
 def test_an_unreachable_store_is_reported_with_the_missing_driver():
     ways_out = r"spark\.hadoop\.fs\.s3\.impl.*storageDir"
-    with pytest.raises(CannotRun, match=ways_out) as refused, explained_file_system(CHECKPOINT):
+    with (
+        pytest.raises(CannotRun, match=ways_out) as refused,
+        explain_no_file_system(CHECKPOINT),
+    ):
         raise SparkRuntimeException(MISSING)
     assert refused.value.error == "NoSuchFileSystem"
 
 
 def test_other_errors_are_raised_unchanged():
-    with pytest.raises(SparkRuntimeException, match="no disk"), explained_file_system(CHECKPOINT):
+    with (
+        pytest.raises(SparkRuntimeException, match="no disk"),
+        explain_no_file_system(CHECKPOINT),
+    ):
         raise SparkRuntimeException("no disk")
     local = SparkDirectory(url="file:///c", local=Path("/c"))
-    with pytest.raises(SparkRuntimeException, match="No FileSystem"), explained_file_system(local):
+    with (
+        pytest.raises(SparkRuntimeException, match="No FileSystem"),
+        explain_no_file_system(local),
+    ):
         raise SparkRuntimeException(MISSING)

@@ -31,7 +31,7 @@ from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.classic.driver.progress import current_progress
 from stoker.engine.classic.driver.warm_spark import WarmSpark
-from stoker.engine.classic.packing import packed
+from stoker.engine.classic.packing import pack
 from stoker.engine.classic.settings import Fit, fit_of, stream_settings
 from stoker.engine.failures import failure_of
 from stoker.engine.lease import LeaseStep, LeaseThreads
@@ -135,7 +135,7 @@ class Driver:
         names = []
         for number, place in enumerate(self._task.python_path):
             names.append(f"stoker-environment-{number}")
-            self._spark.add_archive(packed(Path(place)), names[-1])
+            self._spark.add_archive(pack(Path(place)), names[-1])
         return names
 
     def _execute(self, script: str, program: Program) -> int:
