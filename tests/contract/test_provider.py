@@ -1,4 +1,4 @@
-"""The contract of providers, on every implementation (RM-18, RM-19, SM-13)."""
+"""The contract of providers, on every implementation."""
 
 import asyncio
 import os
@@ -74,6 +74,7 @@ def is_there(pid: int) -> bool:
 async def test_a_provider_never_exceeds_its_limit_and_raises_a_conflict(
     kind: str, tmp_path: Path
 ) -> None:
+    """Shows SM-13."""
     async with opened(kind, tmp_path) as provider:
         started = [await provider.start() for _ in range(provider.limit)]
         assert provider.alive() == tuple(started)
@@ -118,6 +119,7 @@ async def test_a_stopped_executor_is_gone_reported_once_and_makes_room(tmp_path:
 
 
 async def test_a_death_is_reported_with_its_reason(tmp_path: Path) -> None:
+    """Shows RM-18."""
     async with local(tmp_path) as provider:
         victim = await provider.start()
         os.kill(pid_of(provider, victim), signal.SIGKILL)
@@ -129,6 +131,7 @@ async def test_a_death_is_reported_with_its_reason(tmp_path: Path) -> None:
 
 
 async def test_a_failed_start_is_reported_with_the_output_of_the_process(tmp_path: Path) -> None:
+    """Shows RM-19."""
     command = [sys.executable, "-c", "raise SystemExit('no Java here')"]
     async with local(tmp_path, command) as provider:
         await provider.start()

@@ -126,7 +126,7 @@ async def test_every_question_is_answered(kind: str) -> None:
 
 
 async def test_jobs_in_quarantine_are_shown_retried_and_dropped(kind: str) -> None:
-    """RUN-12 as this design has it"""
+    """RUN-12"""
     master = Master()
     master.dispatcher.put_into_quarantine(BROKEN)
     async with master.serving() as url, client(kind, url) as stoker:

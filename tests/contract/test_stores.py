@@ -250,7 +250,7 @@ async def test_a_job_whose_content_is_damaged_is_quarantined_and_harms_no_other(
 
 
 async def test_a_former_leader_changes_nothing(stores: Stores):
-    # Design invariant 4; STORE-05 in our form
+    # Design invariant 4; STORE-05
     graph = graph_of(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     await stores.results.create_dirty(*ending(graph.job_id))
@@ -276,7 +276,7 @@ async def test_a_former_leader_changes_nothing(stores: Stores):
 
 
 async def test_a_result_is_dirty_first_and_clean_later(stores: Stores):
-    # STORE-13, STORE-15, STORE-16, STORE-17 as this design has it: clean results are kept
+    # STORE-13, STORE-15, STORE-16, STORE-17: clean results are kept
     job_id, other = stores.ids.job(), stores.ids.job()
     assert await stores.results.all() == []
     await stores.results.create_dirty(*ending(job_id))

@@ -147,7 +147,7 @@ def test_a_new_leader_waits_for_an_unavailable_storage_instead_of_taking_it_for_
 def test_an_unreadable_graph_harms_no_other_job_and_runs_once_it_is_readable(
     tmp_path: Path,
 ) -> None:
-    """RUN-12 as this design has it, design invariant 7"""
+    """RUN-12 design invariant 7"""
 
     async def story(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=60, restart=AGAIN_AND_AGAIN))
@@ -199,7 +199,7 @@ def test_a_damaged_cancellation_record_still_cancels_the_job_and_stops_no_leader
 
 
 def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
-    """It goes to quarantine, and others continue (DISP-10, DISP-11 as this design has it)."""
+    """It goes to quarantine, and others continue (DISP-10, DISP-11)."""
 
     async def story(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=30))
@@ -231,7 +231,7 @@ def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
 def test_a_job_with_damaged_records_is_retried_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the job master finds an outcome that cannot be read (DISP-10 as this design has it)."""
+    """Only the job master finds an outcome that cannot be read (DISP-10)."""
     reads: list[float] = []
     read = OutcomeStore.read
 
@@ -262,7 +262,7 @@ def test_a_job_with_damaged_records_is_retried_less_and_less_often(
 def test_a_job_master_that_keeps_breaking_is_restarted_less_and_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JMR-12, DISP-11 as this design has it"""
+    """JMR-12, DISP-11"""
     starts: list[float] = []
 
     async def break_always(live: object, *rest: object) -> None:
@@ -285,7 +285,7 @@ def test_a_job_master_that_keeps_breaking_is_restarted_less_and_less_often(
 def test_a_job_master_that_breaks_on_a_bug_harms_only_its_own_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DISP-11 as this design has it, design invariant 7"""
+    """DISP-11 design invariant 7"""
     broken: set[str] = set()
     serve = resource_manager_link._stay_registered
 

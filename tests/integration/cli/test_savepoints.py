@@ -1,4 +1,4 @@
-"""Savepoints of a real streaming job, from trigger to the job that goes on. CKPT-12, CKPT-15."""
+"""Savepoints of a real streaming job, from trigger to the job that goes on."""
 
 import json
 import os
@@ -45,6 +45,7 @@ def test_a_job_continues_from_its_savepoint_without_loss_or_repetition(
     leftovers: list[str],
     eventually: Eventually,
 ):
+    """Shows CKPT-12 and CKPT-15."""
     stream.write(7)
     first = stoker.submit(job_file)
     leftovers.append(first)

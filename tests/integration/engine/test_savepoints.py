@@ -1,4 +1,4 @@
-"""Savepoints of real queries while they commit and Spark purges: every row once. CKPT-04, CKPT-06.
+"""Savepoints of real queries while they commit and Spark purges: every row once.
 
 With STOKER_SAVEPOINTS=long there is more data, and a query with a state of its own.
 """
@@ -120,7 +120,7 @@ class Cluster:
 async def test_old_output_up_to_the_savepoint_and_new_output_are_the_whole(
     bench: Bench, tmp_path: Path, name: str
 ) -> None:
-    """The savepoint is taken while batches commit; the job that it was taken of goes on."""
+    """The savepoint is taken while batches commit; its job continues (CKPT-06)."""
     cluster = Cluster(bench, tmp_path)
     inputs = tmp_path / "in"
     files = FEW_FILES if name == "totals" else FILES

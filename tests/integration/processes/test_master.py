@@ -59,7 +59,7 @@ async def records_of(folder: Path) -> EmbeddedCoordinator:
 
 
 async def test_a_master_that_is_up_has_all_its_services_and_leads(tmp_path: Path) -> None:
-    """ENTRY-01, LEAD-16 as this design has it: alone on one machine it leads at once."""
+    """ENTRY-01, LEAD-16: alone on one machine it leads at once."""
     async with asyncio.timeout(PATIENCE), running_master(configured(tmp_path)) as one:
         address = json.loads((tmp_path / "work" / "one" / "master.json").read_text())
         assert address["rest_url"] == one.rest_url

@@ -311,7 +311,7 @@ async def test_a_job_that_is_only_cleaned_up_shows_its_recorded_end_at_once() ->
 
 @virtual
 async def test_a_job_without_a_recorded_end_is_left_to_the_next_leader() -> None:
-    """Outcome records let the next leader decide the same (CLEAN-04 as this design has it)."""
+    """Outcome records let the next leader decide the same (CLEAN-04)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()

@@ -81,7 +81,7 @@ async def world() -> AsyncIterator[World]:
 
 
 async def test_files_of_a_crashed_submission_are_removed_after_a_day(world: World) -> None:
-    """By age, whatever the job (STORE-10, CLEAN-03, DISP-24 as this design has it)."""
+    """By age, whatever the job (STORE-10, CLEAN-03, DISP-24)."""
     graph = await world.accept()
     wanted = dict(world.storage.files)
     crashed = world.ids.job()

@@ -1,4 +1,4 @@
-"""Both sides of heartbeats, on virtual time (HB-01 to HB-06, X-HB-01, X-HB-02)."""
+"""Both sides of heartbeats, on virtual time."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -12,7 +12,7 @@ from stoker.processes.directories import coordinator_url
 
 
 def test_without_a_word_the_coordinator_is_embedded_below_the_storage(tmp_path: Path) -> None:
-    """ENTRY-11, LEAD-16 as this design has it"""
+    """ENTRY-11, LEAD-16"""
     assert coordinator_url(ClusterOptions(storage=str(tmp_path))) == (
         f"embedded://{tmp_path}/coordinator"
     )

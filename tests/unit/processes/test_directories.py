@@ -43,7 +43,7 @@ def test_the_directory_of_a_fixed_id_stays_for_its_next_life(tmp_path: Path, fai
 
 
 def test_of_an_id_that_never_comes_again_only_logs_stay(tmp_path: Path) -> None:
-    """ENTRY-07 as this design has it"""
+    """ENTRY-07"""
     options = ProcessOptions(working_dir=tmp_path)
     with directories_for(NAME, options, is_permanent=False) as directories:
         use(directories)

@@ -61,5 +61,5 @@ def test_the_last_column_names_the_tests_of_today() -> None:
 
 
 def test_citations_are_found_in_tests_files_and_ranges() -> None:
-    found = list(script.find_ids("(RUN-07, X-RPC-03), HB-01 to HB-03, but RUN-071 is none"))
-    assert found == ["RUN-07", "X-RPC-03", "HB-01", "HB-02", "HB-03"]
+    found = list(script.find_ids("(ABC-07, X-XYZ-03), QED-01 to QED-03, but ABC-071 is none"))
+    assert found == ["ABC-07", "X-XYZ-03", "QED-01", "QED-02", "QED-03"]

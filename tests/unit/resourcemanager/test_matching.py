@@ -1,4 +1,4 @@
-"""Matching of slots to jobs: priority, fairness, all or nothing (SM-01, SM-08)."""
+"""Matching of slots to jobs: priority, fairness, all or nothing."""
 
 from collections import Counter
 from datetime import timedelta
@@ -138,6 +138,7 @@ SLOTS = st.lists(
 def test_the_matching_rules_hold_for_any_needs(
     needs: list[Need], slots: list[FreeSlot], now: float, placement: Placement
 ) -> None:
+    """Shows SM-01."""
     matches = matched(needs, slots, now=now, placement=placement)
     by_job = {need.job_id: need for need in needs}
     taken = [(each.slot.instance, each.slot.index) for each in matches]
@@ -153,6 +154,7 @@ def test_the_matching_rules_hold_for_any_needs(
 def test_no_usable_slot_stays_free_unless_it_is_reserved(
     needs: list[Need], slots: list[FreeSlot], now: float
 ) -> None:
+    """Shows SM-08."""
     matches = matched(needs, slots, now=now)
     left = len(slots) - len(matches)
     got = given_to(matches)

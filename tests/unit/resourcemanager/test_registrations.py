@@ -1,4 +1,4 @@
-"""The leaders of jobs that the resource manager knows (RM-14, RM-15)."""
+"""The leaders of jobs that the resource manager knows."""
 
 from datetime import timedelta
 
@@ -16,6 +16,7 @@ def leaders() -> JobLeaders:
 
 
 def test_the_newest_registration_leads() -> None:
+    """Shows RM-15."""
     known = leaders()
     known.set_leader(JOB, ONE)
     known.set_leader(JOB, TWO)
@@ -24,6 +25,7 @@ def test_the_newest_registration_leads() -> None:
 
 
 def test_a_job_without_a_master_expires_after_the_timeout() -> None:
+    """Shows RM-14."""
     known = leaders()
     known.set_leader(JOB, ONE)
     known.leader_lost(JOB, 10)

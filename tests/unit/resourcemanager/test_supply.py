@@ -1,4 +1,4 @@
-"""The resource manager with a provider: starts, losses, releases (RM-17 to RM-20, SM-11)."""
+"""The resource manager with a provider: starts, losses, releases."""
 
 import asyncio
 from datetime import timedelta
@@ -58,6 +58,7 @@ async def need(stage: Stage, slots: int, **more: object) -> None:
 
 
 def test_missing_executors_are_started_up_to_the_limit() -> None:
+    """Shows RM-18 and SM-13."""
     provider = FakeProvider(limit=2)
 
     async def story(stage: Stage) -> None:
@@ -90,6 +91,7 @@ def test_a_started_executor_that_registers_gets_the_slot_requests() -> None:
 
 
 def test_an_executor_that_dies_before_it_registers_is_replaced_while_needed() -> None:
+    """Shows RM-18."""
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:
@@ -106,6 +108,7 @@ def test_an_executor_that_dies_before_it_registers_is_replaced_while_needed() ->
 
 
 def test_a_failed_start_is_retried_after_a_pause() -> None:
+    """Shows RM-19."""
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:
@@ -120,6 +123,7 @@ def test_a_failed_start_is_retried_after_a_pause() -> None:
 
 
 def test_an_executor_that_does_not_register_in_time_is_stopped_and_replaced() -> None:
+    """Shows RM-20."""
     provider = FakeProvider()
 
     async def story(stage: Stage) -> None:
@@ -167,6 +171,8 @@ def test_a_registered_executor_that_dies_is_removed_at_once() -> None:
 
 
 def test_only_idle_executors_that_were_started_on_demand_are_released() -> None:
+    """Shows SM-11."""
+
     async def story(stage: Stage) -> None:
         await stage.gateway.register_task_executor(stage.registration(on_demand=True))
         await asyncio.sleep(29)

@@ -115,6 +115,7 @@ class PurgingStorage(MemoryStorage):
 @settings(deadline=None)
 @given(st.integers(0, 60))
 async def test_commits_and_purges_during_a_savepoint_leave_a_complete_one_or_none(turns: int):
+    """Shows CKPT-06."""
     world = World()
     storage = world.storage = PurgingStorage()
     query = storage.query = FakeQuery(storage, "out")

@@ -1,4 +1,4 @@
-"""What must not be shown is not shown, wherever it might be (REST-16)."""
+"""What must not be shown is not shown, wherever it might be."""
 
 import msgspec
 import pytest
@@ -60,6 +60,7 @@ def master() -> Master:
     ],
 )
 async def test_secrets_are_never_shown(master: Master, path: str, job_id: str) -> None:
+    """Shows REST-16."""
     async with master.in_process() as http:
         answer = await http.get(path.format(job=job_id))
     assert answer.status_code == 200

@@ -221,7 +221,7 @@ def test_an_attempt_that_its_master_does_not_know_is_cancelled(tmp_path: Path) -
 def test_an_attempt_survives_the_loss_of_its_master_and_is_reported_to_the_next(
     tmp_path: Path,
 ) -> None:
-    """Shows TM-12, as this design has it, and TM-13."""
+    """Shows TM-12 and TM-13."""
 
     async def story(stage: Stage) -> None:
         async with stage.master_running():

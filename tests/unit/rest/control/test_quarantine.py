@@ -1,4 +1,4 @@
-"""Jobs that cannot be loaded, as REST shows them (RUN-12 as this design has it)."""
+"""Jobs that cannot be loaded, as REST shows them (RUN-12)."""
 
 import jsonschema
 

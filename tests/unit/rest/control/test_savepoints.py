@@ -126,6 +126,18 @@ async def test_a_lost_master_fails_the_operation_instead_of_leaving_it_open() ->
     await with_master(NotFound("unknown here"), story)
 
 
+async def test_the_outcome_of_an_operation_is_known_when_another_master_leads() -> None:
+    """Shows OPS-06."""
+    master = Master()
+    Saving(master, DONE)
+    async with master.in_process() as http:
+        await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")
+        path = f"/jobs/{RUNNING}/savepoints/{TRIGGER}"
+        before = await outcome(http, path)
+        Saving(master, NotFound("the next leader has taken no savepoint"))
+        assert await outcome(http, path) == before == {"location": "/saved/one"}
+
+
 async def test_what_is_refused_is_refused_at_once() -> None:
     async def story(http: httpx.AsyncClient, saving: Saving) -> None:
         answer = await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")

@@ -1,4 +1,4 @@
-"""Operations that go on after their request was answered (OPS-01 to OPS-07)."""
+"""Operations that go on after their request was answered."""
 
 import asyncio
 from datetime import timedelta
