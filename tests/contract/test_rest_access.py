@@ -41,11 +41,11 @@ def holding(role: Role, options: ClientOptions = QUICK) -> ClientOptions:
 async def test_a_token_opens_what_its_role_allows(kind: str, tokens: TokenFile) -> None:
     async with Master(tokens=tokens).serving() as url:
         async with client(kind, url) as nobody:
-            with pytest.raises(AccessDenied, match="wants a token"):
+            with pytest.raises(AccessDenied, match="requires a token"):
                 await nobody.jobs()
         async with client(kind, url, holding(Role.READ)) as reader:
             assert await reader.status(RUNNING) is JobStatus.RUNNING
-            with pytest.raises(AccessDenied, match="is for read"):
+            with pytest.raises(AccessDenied, match="has the role read"):
                 await reader.cancel(RUNNING)
         async with client(kind, url, holding(Role.OPERATE)) as operator:
             await operator.cancel(RUNNING)

@@ -1,4 +1,4 @@
-"""The REST API as an ASGI app."""
+"""The REST API as an ASGI app: all handlers, one router, and the middleware around it."""
 
 import asyncio
 from functools import cache
@@ -16,7 +16,7 @@ from stoker.rest.flink.application_handlers import APPLICATION_HANDLERS
 from stoker.rest.flink.dashboard_handlers import DASHBOARD_HANDLERS
 from stoker.rest.flink.resource_requirements import RESOURCE_HANDLERS
 from stoker.rest.http.asgi import Response
-from stoker.rest.http.middleware import Border
+from stoker.rest.http.middleware import RestMiddleware
 from stoker.rest.http.routing import Router, get
 from stoker.rest.jobs.checkpoint_handlers import CHECKPOINT_HANDLERS
 from stoker.rest.jobs.job_handlers import JOB_HANDLERS
@@ -51,26 +51,26 @@ HANDLERS = (
 )
 
 
-def build_app(services: RestServices) -> Border:
-    return Border(router(), services)
+def build_app(services: RestServices) -> RestMiddleware:
+    return RestMiddleware(router(), services)
 
 
 @cache
 def router() -> Router:
-    """One for all servers of a process: a request brings the services of the server it reached."""
+    """One router for all servers of a process: each request carries the services of its server."""
     return Router((*HANDLERS, *PAGE_HANDLERS, _openapi))
 
 
 @get("/openapi.json")
 async def _openapi(services: RestServices) -> Response:
-    # Made once, and that takes long: not in the turn in which leases are renewed.
+    # Generated once, in a thread, since it takes long and this loop also renews leases.
     document = await asyncio.to_thread(_document, services.version)
     return Response(document)
 
 
 @cache
 def _document(version: str) -> bytes:
-    # The generator is large, and few ever ask for what it makes.
+    # The generator is large, and few processes ever need it.
     from stoker.rest.openapi.document import openapi_document  # noqa: PLC0415
 
     return openapi_document(HANDLERS, version)

@@ -10,7 +10,7 @@ from stoker.rpc.service import RpcService
 
 
 class DispatcherFinder:
-    """The gateway to the leading dispatcher, kept for as long as it leads."""
+    """Returns the gateway to the leading dispatcher, and reuses it as long as that one leads."""
 
     def __init__(self, rpc: RpcService, retrieval: LeaderRetrieval, *, timeout: timedelta) -> None:
         self._rpc = rpc

@@ -1,4 +1,4 @@
-"""Serving the REST API inside a running event loop."""
+"""Serves the REST API inside a running event loop."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from socket import AF_INET6, socket
 import uvicorn
 
 from stoker.aio.scope import TaskScope
-from stoker.rest.http.middleware import Border
+from stoker.rest.http.middleware import RestMiddleware
 from stoker.rest.options import RestOptions
 from stoker.rest.ports import bind_first_free, parse_ports
 from stoker.security.binding import check_binding
@@ -23,17 +23,17 @@ _KEEP_ALIVE_SECONDS = 30
 
 @asynccontextmanager
 async def serving(
-    app: Border,
+    app: RestMiddleware,
     options: RestOptions,
     *,
     authenticated: bool = False,
     tls: TlsMaterial | None = None,
     asks_for_certificates: bool = False,
 ) -> AsyncIterator[str]:
-    """Answer requests while the context is open; yields the base URL.
+    """Answers requests while the context is open; yields the base URL.
 
-    At exit nothing new is accepted, those who wait for a change of a job are told to ask again,
-    and other requests in progress have `shutdown_timeout` to end.
+    At exit the server accepts no new connections, answers waiting requests with 503, and gives all
+    other requests in progress `shutdown_timeout` to end.
     """
     check_binding(options.bind_address, "rest.bind-address", authenticated=authenticated)
     listener = bind_first_free(
@@ -52,7 +52,7 @@ async def serving(
             app.release_waiting()
             server.should_exit = True
             await task
-            # Those that were given up are cancelled, and still say so to their clients.
+            # Requests that exceed the timeout are cancelled, and still send an answer.
             await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
 
 
@@ -64,10 +64,10 @@ def _url(listener: socket, options: RestOptions, scheme: str) -> str:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn as a guest: it leaves signals, logging and the loop to its host."""
+    """A uvicorn server that leaves signals, logging and the event loop to this process."""
 
     def __init__(
-        self, app: Border, options: RestOptions, tls: TlsMaterial | None, mutual: bool
+        self, app: RestMiddleware, options: RestOptions, tls: TlsMaterial | None, mutual: bool
     ) -> None:
         super().__init__(
             uvicorn.Config(

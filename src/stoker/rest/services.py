@@ -11,7 +11,7 @@ from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.ids import BlobKey, Ids, JobId
 from stoker.gateways.inspection import InspectionGateway
 from stoker.rest.http.asgi import Scope
-from stoker.rest.job_list.snapshots import FindDispatcher, JobLooks, Look
+from stoker.rest.job_list.snapshots import FindDispatcher, JobListSnapshot, SharedSnapshots
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
 from stoker.rest.requests.operations import Operations
@@ -21,25 +21,25 @@ from stoker.security.tokens import TokenFile
 from stoker.storage.open import open_place
 
 FindProcess = Callable[[str], Awaitable[InspectionGateway]]
-"""What tells about the process that has an endpoint at this address."""
+"""Finds the inspection endpoint of the process at an address."""
 
 
 class JobBlobs(Protocol):
-    """Where the files of a submitted job go: the part of the BlobServer that is needed here.
+    """Stores the files of a submitted job; implemented by the BlobServer.
 
-    A file is durable when the call returns; the same content again is harmless.
+    A file is durable when the call returns. To store the same content again is harmless.
     """
 
     async def adopt(self, job_id: JobId, source: Path, *, sha256: str, size: int) -> BlobKey:
-        """Takes a file over that was hashed when it was received; it may be gone afterwards."""
+        """Takes over a file that is hashed already; `source` may be gone afterwards."""
         ...
 
     async def put_file(self, job_id: JobId, source: Path, *, sha256: str) -> BlobKey:
-        """Copies a file of another process, whose hash is checked."""
+        """Copies a file of another process and checks its hash."""
         ...
 
     async def delete_job(self, job_id: JobId) -> None:
-        """Forget all files of a job that was refused."""
+        """Deletes all files of a job that was refused."""
         ...
 
 
@@ -48,39 +48,39 @@ class RestServices:
     dispatcher: FindDispatcher
     blobs: JobBlobs
     leads: Callable[[], bool]
-    """Whether this master leads, and so answers by itself."""
+    """Whether this master leads and so answers requests itself."""
     leader_url: Callable[[], str | None]
-    """Base URL of the leader's REST server, where requests go while this master does not lead."""
+    """Base URL of the leader's REST server, to which a standby forwards requests."""
     options: RestOptions
     version: str
     clock: WallClock = system_wall_clock
     tokens: TokenFile | None = None
-    """Who may call; None lets everybody in who reaches this master."""
+    """Tokens that may call; None admits every caller that reaches this master."""
     trust: ssl.SSLContext | None = None
-    """How this master calls another one over TLS."""
+    """TLS context for calls to another master."""
     ids: Ids = field(default_factory=Ids)
     configuration: Mapping[str, str] = field(default_factory=dict)
-    """Of this process, without secrets."""
+    """Configuration of this process, without secrets."""
     inspection: InspectionGateway | None = None
-    """Tells about this process."""
+    """Inspection of this process."""
     process_at: FindProcess | None = None
     programs: ProgramStore | None = None
     savepoints: SavepointOptions = SavepointOptions()
-    """As the jobs' masters have them."""
+    """The same options as in the job masters."""
     open_storage: OpenStorage = open_place
-    """Where savepoints are."""
-    looks: JobLooks = field(default_factory=JobLooks)
+    """Opens the storage of savepoints."""
+    snapshots: SharedSnapshots = field(default_factory=SharedSnapshots)
     operations: Operations = field(default_factory=lambda: Operations(timedelta(minutes=5)))
 
-    async def look(self) -> Look:
-        """At the jobs as they are now; NoLeader when nobody knows them."""
-        return await self.looks.look(self.dispatcher, self.clock)
+    async def job_list_snapshot(self) -> JobListSnapshot:
+        """The jobs at a moment after this call; raises NoLeader when no dispatcher leads."""
+        return await self.snapshots.take(self.dispatcher, self.clock)
 
 
 SERVICES = "stoker.services"
-"""Where a request's ASGI scope has them."""
+"""Key of the services in the ASGI scope of a request."""
 
 
-def services_in(scope: Scope) -> RestServices:
-    """Of the server that a request has reached."""
+def services_of(scope: Scope) -> RestServices:
+    """The services of the server that received the request."""
     return cast("RestServices", scope[SERVICES])

@@ -40,5 +40,5 @@ def test_leader_and_standby_answer_those_who_hold_a_token(tmp_path: Path) -> Non
         assert [url.partition(":")[0] for url in urls] == ["https", "https"]
         for url in urls:
             assert BlockingClient(url, quick(known)).jobs() == []
-            with pytest.raises(AccessDenied, match="wants a token"):
+            with pytest.raises(AccessDenied, match="requires a token"):
                 BlockingClient(url, quick(replace(known, token=None))).jobs()

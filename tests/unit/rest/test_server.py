@@ -91,7 +91,7 @@ async def test_one_who_waits_for_a_change_does_not_hold_up_the_end_of_the_server
             await master.dispatcher.asked_to_wait.wait()
         answer = await waiting
     assert answer.status_code == 503
-    assert "ask again" in answer.json()["errors"][0]
+    assert "try again" in answer.json()["errors"][0]
 
 
 async def test_a_connection_is_kept_until_a_client_wants_it_closed() -> None:

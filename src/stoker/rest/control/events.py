@@ -43,7 +43,7 @@ async def cluster_events(services: RestServices) -> AsyncGenerator[bytes, None]:
     while True:
         try:
             dispatcher = await services.dispatcher()
-            jobs = (await services.look()).jobs
+            jobs = (await services.job_list_snapshot()).jobs
             overview = await dispatcher.cluster_overview()
         except StokerError:
             return
@@ -52,7 +52,7 @@ async def cluster_events(services: RestServices) -> AsyncGenerator[bytes, None]:
             cluster = overview
             pieces.append(event("cluster", _cluster(overview)))
         pieces += _job_events(jobs, known)
-        known = {job.job_id: job for job in jobs.all()}
+        known = {job.job_id: job for job in jobs.all_jobs()}
         if loop.time() - told >= KEEP_ALIVE_SECONDS and not pieces:
             pieces.append(_ALIVE)
         if pieces:
@@ -65,8 +65,8 @@ def _job_events(jobs: JobList, known: dict[JobId, JobSummary] | None) -> list[by
     if known is None:
         # At the beginning those that live: the list of jobs tells of the others.
         return [event("job", _job(job)) for job in jobs.live.values()]
-    pieces = [event("job", _job(job)) for job in changes(known, jobs.all())]
-    gone = known.keys() - {job.job_id for job in jobs.all()}
+    pieces = [event("job", _job(job)) for job in changes(known, jobs.all_jobs())]
+    gone = known.keys() - {job.job_id for job in jobs.all_jobs()}
     return pieces + [event("removed", {"jid": job_id}) for job_id in sorted(gone)]
 
 

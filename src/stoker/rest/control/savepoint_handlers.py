@@ -18,7 +18,7 @@ from stoker.rest.requests.body import read_json
 from stoker.rest.requests.operations import (
     OperationKey,
     TriggerId,
-    chosen_trigger_id,
+    choose_trigger_id,
     parse_trigger_id,
 )
 from stoker.rest.requests.parameters import JobIdText, parse_job_id
@@ -101,7 +101,7 @@ async def dispose_savepoint(request: Request, services: RestServices) -> Trigger
     path = _text(given, "savepoint-path")
     if path is None:
         raise InvalidInput("savepoint-path is missing: which savepoint is to go?")
-    trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
+    trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
 
     async def work() -> dict[str, Any]:
         dispatcher = await services.dispatcher()
@@ -121,7 +121,7 @@ async def disposal_status(triggerid: str, services: RestServices) -> OperationAn
 async def _trigger(
     job_id: JobId, wanted: SavepointRequest, given: Mapping[str, Any], services: RestServices
 ) -> Triggered:
-    trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
+    trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
     key = OperationKey(kind=SAVEPOINT, trigger_id=trigger_id, job_id=job_id)
     # What is refused is refused at once, and leaves no operation behind.
     dispatcher = await services.dispatcher()

@@ -14,15 +14,15 @@ from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get, post
 from stoker.rest.openapi.bodies import TEXT, TRIGGER_ID, WHOLE_NUMBER, json_object, submission
 from stoker.rest.requests.body import read_json
-from stoker.rest.requests.operations import chosen_trigger_id, parse_trigger_id
+from stoker.rest.requests.operations import choose_trigger_id, parse_trigger_id
 from stoker.rest.requests.parameters import JobIdText, parse_count, parse_job_id
 from stoker.rest.requests.submission import (
     decode_graph,
-    draining,
-    refused_leaves_nothing,
+    delete_files_if_refused,
+    drain_after_error,
     store_files,
 )
-from stoker.rest.requests.uploads import received_upload
+from stoker.rest.requests.uploads import receive_upload
 from stoker.rest.services import RestServices
 
 _MOST_SECONDS = 20.0
@@ -41,11 +41,11 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
     """The body is that of a submission; everything else stands in the query."""
     job_id = parse_job_id(jobid)
     given = request.query
-    trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
+    trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
     window = _seconds(given, "window-seconds", _WINDOW_SECONDS)
     dispatcher = await services.dispatcher()
-    async with draining(request) as chunks:
-        async with received_upload(
+    async with drain_after_error(request) as chunks:
+        async with receive_upload(
             chunks,
             request.headers.get("content-type", ""),
             request.content_length,
@@ -53,7 +53,7 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
         ) as upload:
             graph = decode_graph(upload.graph, None)
             graph = await store_files(graph, upload, services.blobs)
-        async with refused_leaves_nothing(graph, dispatcher, services.blobs):
+        async with delete_files_if_refused(graph, dispatcher, services.blobs):
             await dispatcher.trigger_replacement(
                 ReplacementRequest(
                     job_id=job_id,
@@ -77,7 +77,7 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
 async def rescale(jobid: JobIdText, request: Request, services: RestServices) -> Triggered:
     job_id = parse_job_id(jobid)
     given = {**await read_json(request), **request.query}
-    trigger_id = chosen_trigger_id(_text(given, "triggerId"), services.ids)
+    trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
     dispatcher = await services.dispatcher()
     await dispatcher.trigger_replacement(
         ReplacementRequest(

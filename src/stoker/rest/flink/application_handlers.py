@@ -22,8 +22,8 @@ async def _job(services: RestServices, application_id: JobId) -> JobDetails:
 
 @get("/applications/overview", summary="All applications: one for every job")
 async def overview_of_applications(services: RestServices) -> Applications:
-    look = await services.look()
-    return views.applications(look.jobs.all(), services.clock())
+    snapshot = await services.job_list_snapshot()
+    return views.applications(snapshot.jobs.all_jobs(), services.clock())
 
 
 @get(_APPLICATION, summary="One application with its job")

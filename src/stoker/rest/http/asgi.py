@@ -1,4 +1,4 @@
-"""Requests and responses over ASGI: the little that handlers need of a web framework."""
+"""Requests and responses over ASGI, as far as handlers need them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping, Sequence
@@ -30,7 +30,7 @@ class Request:
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """By names in lower case."""
+        """Names are in lower case."""
         return {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in self._scope["headers"]
@@ -48,12 +48,12 @@ class Request:
         return int(text) if text and text.isascii() and text.isdigit() else None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, without a limit: the reader sets one."""
+        """The body as it arrives; the caller has to limit its size."""
         more = True
         while more:
             message = await self.receive()
             if message["type"] != "http.request":
-                raise InvalidInput("the client went away in the middle of its request")
+                raise InvalidInput("the client disconnected during its request")
             more = message.get("more_body", False)
             yield message.get("body", b"")
 
@@ -77,9 +77,9 @@ def _body_too_large() -> TooLarge:
 
 
 class Response:
-    """A whole body, in one piece or in several.
+    """A response with a complete body, in one piece or in several.
 
-    A body of megabytes stays in pieces: responses share them, and joining them would copy it.
+    A body of megabytes stays in pieces that responses share, since joining them would copy it.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Response:
         media_type: str | None = JSON,
         headers: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Without a media type there is no body."""
+        """A response without a media type has no body."""
         self._pieces = (body,) if isinstance(body, bytes) else body
         self._status = status
         self._headers = [(name.lower().encode(), value.encode()) for name, value in headers]
@@ -105,13 +105,13 @@ class Response:
         )
         for piece in self._pieces[:-1]:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-            # Other requests get a turn before megabytes have been handed to the kernel.
+            # Lets other tasks run between the pieces of a body of megabytes.
             await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": self._pieces[-1], "more_body": False})
 
 
 class Stream:
-    """A body that is produced while it is sent, until it ends or the client goes away."""
+    """A response whose body is produced while it is sent, to its end or the client's disconnect."""
 
     def __init__(self, chunks: AsyncGenerator[bytes, None], *, media_type: str) -> None:
         self._chunks = chunks

@@ -1,22 +1,23 @@
-"""Answers are compressed for clients that say they can read it."""
+"""Compression of responses for clients that accept gzip."""
 
 import asyncio
 import zlib
 
 from stoker.rest.http.asgi import Message, Send
 
-MINIMUM = 1024
-MAXIMUM = 1024 * 1024
-"""Larger ones would take more of the processor than their way takes time: pages are for them."""
-_IN_THE_LOOP = 64 * 1024
+MIN_BYTES = 1024
+MAX_BYTES = 1024 * 1024
+"""To compress a larger response takes longer than to send it; clients can ask for pages instead."""
+_MAX_INLINE_BYTES = 64 * 1024
+"""A larger body is compressed in a thread."""
 _LEVEL = 1
-"""Answers repeat themselves so much that more effort gains little."""
+"""Responses are so repetitive that higher levels gain little."""
 _GZIP = 16 + zlib.MAX_WBITS
 _TYPES = (b"application/json", b"text/html", b"text/plain", b"text/css", b"text/javascript")
 
 
 def accepts_gzip(header: bytes | None) -> bool:
-    """`gzip;q=0` refuses it."""
+    """Whether the header accepts gzip; `gzip;q=0` does not."""
     for part in (header or b"").lower().split(b","):
         name, _, quality = part.partition(b";")
         if name.strip() in (b"gzip", b"*"):
@@ -25,24 +26,24 @@ def accepts_gzip(header: bytes | None) -> bool:
 
 
 class Compressor:
-    """Of one server: a large body that several are answered with is compressed once."""
+    """Compresses a large body that several responses share once."""
 
     def __init__(self) -> None:
         self._body = b""
         self._packed: asyncio.Future[bytes] | None = None
 
     async def compressed(self, body: bytes) -> bytes:
-        if len(body) < _IN_THE_LOOP:
+        if len(body) < _MAX_INLINE_BYTES:
             return _compress(body)
         if self._packed is None or body is not self._body:
             self._body = body
             self._packed = asyncio.ensure_future(asyncio.to_thread(_compress, body))
-        # One who gives up does not give up for the others.
+        # A request that is cancelled does not cancel the compression for the others.
         return await asyncio.shield(self._packed)
 
 
-class Compressing:
-    """Sends whole answers compressed; those that come in pieces go as they are."""
+class CompressingSend:
+    """A `send` that compresses responses of one piece; those of several pass unchanged."""
 
     def __init__(self, send: Send, compressor: Compressor) -> None:
         self._send = send
@@ -56,7 +57,7 @@ class Compressing:
         if message["type"] == "http.response.body" and self._start is not None:
             start, self._start = self._start, None
             body = message["body"]
-            if not message["more_body"] and MINIMUM <= len(body) <= MAXIMUM:
+            if not message["more_body"] and MIN_BYTES <= len(body) <= MAX_BYTES:
                 body = await self._compressor.compressed(body)
                 kept = [each for each in start["headers"] if each[0] != b"content-length"]
                 start["headers"] = [

@@ -1,4 +1,4 @@
-"""From an error to the answer that a client gets."""
+"""Translates errors to HTTP responses."""
 
 import logging
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from stoker.rest.http.asgi import Send
 log = logging.getLogger(__name__)
 
 RETRY_AFTER_SECONDS = 1
-"""A new leader is usually there by then."""
+"""A new leader is usually elected by then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,9 @@ class ErrorAnswer:
 
 
 def not_found(method: str, path: str) -> ErrorAnswer:
-    """A wrong method is answered like an unknown path, as Flink does."""
+    """Also the answer to a wrong method, as in Flink."""
     return ErrorAnswer(
-        status=404, messages=[f"Not found: {method} {path}; /openapi.json lists what there is"]
+        status=404, messages=[f"Not found: {method} {path}; /openapi.json lists all operations"]
     )
 
 
@@ -41,8 +41,8 @@ def unavailable(reason: str) -> ErrorAnswer:
 
 
 def answer_to(error: StokerError) -> ErrorAnswer | None:
-    """None for what nobody foresaw, which is told by an error id only."""
-    # A call to a leader that has just been replaced: the next attempt finds the new one.
+    """None for an unforeseen error, of which the client gets only an id."""
+    # Fenced: the call reached a leader that has just been replaced; the next one finds the new one.
     if isinstance(error, Fenced) or error.status == 503:
         return unavailable(error.message)
     if isinstance(error, RemoteError):
@@ -57,7 +57,7 @@ def any_error_answer(error: Exception, method: str, path: str, ids: Ids) -> Erro
         return foreseen
     error_id = ids.nonce()[:12]
     log.error("error %s in %s %s", error_id, method, path, exc_info=error)
-    message = f"internal error {error_id}; the master's log tells more under this id"
+    message = f"internal error {error_id}; the master's log has the details under this id"
     return ErrorAnswer(status=500, messages=[message])
 
 

@@ -1,4 +1,13 @@
-"""A standby answers by asking the leader."""
+"""Forwards requests from a standby to the leader.
+
+A client may know any master, and the leader changes, so a standby passes each request on as it is,
+streamed in both directions. A request may take long (a large file, a long poll), but a client must
+not wait for a leader that is frozen or gone. Therefore a forwarded request has no timeout of its
+own until its response begins: a pulse of the leader ends it when the leader stops answering.
+
+Once the first byte of the response has passed, a failure can only break the connection; before
+that, the client gets 503 and can try again.
+"""
 
 import asyncio
 import ssl
@@ -13,8 +22,8 @@ from stoker.rest.http.leader_pulse import LeaderPulse
 from stoker.rest.http.middleware import FORWARDED
 
 _CONNECT_SECONDS = 2.0
-_BETWEEN_CHUNKS_SECONDS = 30.0
-_OF_ONE_CONNECTION = frozenset(
+_CHUNK_TIMEOUT_SECONDS = 30.0
+_HOP_BY_HOP_HEADERS = frozenset(
     {
         b"connection",
         b"keep-alive",
@@ -27,12 +36,10 @@ _OF_ONE_CONNECTION = frozenset(
         b"upgrade",
     }
 )
-_MADE_ANEW = frozenset({b"host", b"origin", b"expect"})
+_REPLACED_HEADERS = frozenset({b"host", b"origin", b"expect"})
 
 
 class Forwarder:
-    """Large files and long polls take their time; only a leader that is silent is given up."""
-
     def __init__(
         self, leader_url: Callable[[], str | None], trust: ssl.SSLContext | None = None
     ) -> None:
@@ -49,7 +56,7 @@ class Forwarder:
         await self._client.aclose()
 
     async def forward(self, leader_url: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """RecipientUnreachable while nothing has been answered; later the connection breaks."""
+        """Raises RecipientUnreachable only before the response begins."""
         request = self._client.build_request(
             scope["method"],
             _url(leader_url, scope),
@@ -62,50 +69,50 @@ class Forwarder:
                 {
                     "type": "http.response.start",
                     "status": response.status_code,
-                    "headers": _without(response.headers.raw, _OF_ONE_CONNECTION),
+                    "headers": _without(response.headers.raw, _HOP_BY_HOP_HEADERS),
                 }
             )
             chunks = response.aiter_raw()
-            while (chunk := await _next(chunks)) is not None:
+            while (chunk := await _next_chunk(chunks)) is not None:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _answer(self, leader_url: str, request: httpx.Request) -> httpx.Response:
-        async with self._pulse_of(leader_url).felt() as silence:
+        async with self._pulse_for(leader_url).watch() as silence:
             answer = asyncio.create_task(self._client.send(request, stream=True), name="forwarded")
             try:
                 await asyncio.wait({answer, silence}, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                await _give_up(answer)
+                await _abandon(answer)
                 raise
             if not answer.done():
-                await _give_up(answer)
+                await _abandon(answer)
                 raise _unreachable(leader_url, silence.result())
             try:
                 return answer.result()
             except httpx.TransportError as error:
                 raise _unreachable(leader_url, f"does not answer: {error!r}") from error
 
-    def _pulse_of(self, leader_url: str) -> LeaderPulse:
+    def _pulse_for(self, leader_url: str) -> LeaderPulse:
         if self._pulse is None or self._pulse.url != leader_url:
             self._pulse = LeaderPulse(leader_url, self._client, self._leader_url)
         return self._pulse
 
 
 def _unreachable(leader_url: str, reason: str) -> RecipientUnreachable:
-    return RecipientUnreachable(f"the leading master at {leader_url} {reason}; ask again")
+    return RecipientUnreachable(f"the leading master at {leader_url} {reason}; try again")
 
 
-async def _give_up(answer: "asyncio.Task[httpx.Response]") -> None:
-    """Nothing is left of a request that nobody waits for."""
+async def _abandon(answer: "asyncio.Task[httpx.Response]") -> None:
+    """Cancels a request and releases its connection."""
     answer.cancel()
     await asyncio.wait({answer})
     if not answer.cancelled() and answer.exception() is None:
         await answer.result().aclose()
 
 
-async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
-    async with asyncio.timeout(_BETWEEN_CHUNKS_SECONDS):
+async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes | None:
+    async with asyncio.timeout(_CHUNK_TIMEOUT_SECONDS):
         return await anext(chunks, None)
 
 
@@ -116,7 +123,7 @@ def _url(leader_url: str, scope: Scope) -> httpx.URL:
 
 
 def _request_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
-    kept = _without(scope["headers"], _OF_ONE_CONNECTION | _MADE_ANEW)
+    kept = _without(scope["headers"], _HOP_BY_HOP_HEADERS | _REPLACED_HEADERS)
     client = scope["client"]
     return [*kept, (FORWARDED, (client[0] if client else "unknown").encode())]
 
@@ -136,7 +143,7 @@ async def _body(receive: Receive) -> AsyncIterator[bytes]:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise RecipientUnreachable("the client went away in the middle of its request")
+            raise RecipientUnreachable("the client disconnected during its request")
         yield message["body"]
         if not message["more_body"]:
             return

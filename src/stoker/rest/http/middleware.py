@@ -1,4 +1,19 @@
-"""What happens to every request before it is routed."""
+"""The middleware around the router: every request passes these checks before it is routed.
+
+A master is reachable by browsers, by other users of its machine and by clients of any version, and
+a standby is as good an address as the leader. So a request is checked before anything is read from
+its body, and it is answered by the leader wherever it arrives.
+
+The order matters:
+1. Preflight requests of allowed web pages are answered; browsers send them without a token.
+2. The request must come from a page that may use this server, within the caller's rate, with a
+   token whose role allows it, and from a client of a version that works with this one.
+3. An upload must fit in size and find a free place; only then is its body received.
+4. A standby forwards to the leader. A forwarded request is never forwarded again.
+
+Invariant: every response, also a refusal, carries the security headers and the server's version,
+and a request that is cancelled because the server closes still gets an answer that says so.
+"""
 
 import asyncio
 import contextlib
@@ -8,11 +23,11 @@ from typing import TYPE_CHECKING
 
 from stoker.api.versions import CLIENT_HEADER, SERVER_HEADER, explain_refused_client, version_header
 from stoker.core.errors import Unavailable
-from stoker.rest.http.access import Access, RateLimit, Uploads
+from stoker.rest.http.access import Access, RateLimit, UploadLimit
 from stoker.rest.http.asgi import ASGIApp, Message, Receive, Scope, Send
-from stoker.rest.http.compression import Compressing, Compressor, accepts_gzip
+from stoker.rest.http.compression import CompressingSend, Compressor, accepts_gzip
 from stoker.rest.http.errors import ErrorAnswer, answer_to, send_error, unavailable
-from stoker.rest.http.origin import access_headers, is_allowed, preflight_headers, refusal
+from stoker.rest.http.origin import cors_headers, find_origin_refusal, is_allowed, preflight_headers
 from stoker.rest.requests.uploads import request_too_large
 from stoker.rest.services import SERVICES, RestServices
 from stoker.web.pages import PAGES
@@ -22,17 +37,19 @@ if TYPE_CHECKING:
 
 PREFIX = "/v1"
 OPEN_PATHS = frozenset({"/openapi.json", *PAGES})
-"""Of the API and not of the cluster: a browser must be able to load them without a token."""
+"""Describe the API, not the cluster: a browser must be able to load them without a token."""
 LOCAL_PATHS = frozenset({"/config", *OPEN_PATHS})
-"""Answered by every master, whether it leads or not."""
+"""Answered by every master, leader or standby."""
 UPLOAD_PATHS = re.compile(r"/jobs|/jars/upload|/jobs/[^/]+/upgrade")
 FORWARDED = b"x-stoker-forwarded"
-"""Marks a forwarded request, which is never forwarded again: two standbys must not play ball."""
+"""Marks a forwarded request; prevents a forwarding loop between standbys. The value is the address
+of the original client."""
 _PREPARE_AFTER_SECONDS = 1.0
-"""One that leads by then may never need to forward."""
-_CLIENT = CLIENT_HEADER.lower().encode()
+"""A master that leads by then may never need to forward."""
+_CLIENT_HEADER = CLIENT_HEADER.lower().encode()
 _LINGER_SECONDS = 10.0
-_CLOSING = "this master is closing; ask again"
+"""How long a refused upload is read on, so that its client sees the answer."""
+_CLOSING = "this master is shutting down; try again"
 
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -43,8 +60,8 @@ SECURITY_HEADERS = (
 )
 
 
-class Border:
-    """An ASGI app around another: prefix, foreign pages, forwarding, security headers."""
+class RestMiddleware:
+    """An ASGI app around the router."""
 
     def __init__(self, app: ASGIApp, services: RestServices) -> None:
         self._app = app
@@ -56,11 +73,11 @@ class Border:
         self._headers = (*SECURITY_HEADERS, version)
         self._access = Access(services.tokens, services.clock)
         self._rate = RateLimit(services.options.max_requests_per_second)
-        self._uploads = Uploads(services.options.max_concurrent_uploads)
+        self._uploads = UploadLimit(services.options.max_concurrent_uploads)
         self._compressor = Compressor()
 
     def release_waiting(self) -> None:
-        """Answer those who wait for a change, now and from now on: the server is about to close."""
+        """Answers long polls and event streams with 503, now and from now on: the server closes."""
         self._closing = True
         for task in self._waiting:
             if task is not None:
@@ -69,7 +86,7 @@ class Border:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
         if kind == "http":
-            await self._http(scope, receive, _Answering(send, self._headers))
+            await self._http(scope, receive, _ResponseSend(send, self._headers))
             return
         await self._app(scope, receive, send)
         if kind == "lifespan":
@@ -77,9 +94,9 @@ class Border:
             if self._forwarder is not None:
                 await self._forwarder.close()
 
-    async def _http(self, scope: Scope, receive: Receive, send: "_Answering") -> None:
-        asked = scope["query_string"]
-        waits = b"wait=" in asked or b"follow=" in asked or scope["path"].endswith("/events")
+    async def _http(self, scope: Scope, receive: Receive, send: "_ResponseSend") -> None:
+        query = scope["query_string"]
+        waits = b"wait=" in query or b"follow=" in query or scope["path"].endswith("/events")
         if waits and self._closing:
             await send_error(unavailable(_CLOSING), send)
             return
@@ -89,7 +106,7 @@ class Border:
         try:
             await self._route(scope, receive, send)
         except asyncio.CancelledError:
-            # Only a server that closes cancels requests; a client that asks again finds another.
+            # Only a closing server cancels requests; at the next try the client finds another.
             if send.started:
                 raise
             await send_error(unavailable(_CLOSING), send)
@@ -100,20 +117,20 @@ class Border:
         headers = dict(scope["headers"])
         path = _without_prefix(scope["path"])
         origin = _text(headers.get(b"origin"))
-        send = _with_headers(send, access_headers(origin, self._services.options))
+        send = _with_headers(send, cors_headers(origin, self._services.options))
         if accepts_gzip(headers.get(b"accept-encoding")):
-            send = Compressing(send, self._compressor)
-        # A browser asks beforehand without its token; the answer tells nothing of the cluster.
+            send = CompressingSend(send, self._compressor)
+        # Preflight requests have no token; the answer reveals nothing about the cluster.
         if scope["method"] == "OPTIONS" and origin and is_allowed(origin, self._services.options):
             await _answer_preflight(headers.get(b"access-control-request-headers"), send)
             return
-        refused = self._refused(scope, headers, path)
-        if refused is not None:
-            await send_error(refused, send)
+        refusal = self._find_refusal(scope, headers, path)
+        if refusal is not None:
+            await send_error(refusal, send)
         elif _is_upload(headers):
             await self._upload(scope, headers, path, receive, send)
         else:
-            await self._admitted(scope, headers, path, receive, send)
+            await self._serve_or_forward(scope, headers, path, receive, send)
 
     async def _upload(
         self,
@@ -123,21 +140,21 @@ class Border:
         receive: Receive,
         send: Send,
     ) -> None:
-        if _declared(headers) > self._services.options.max_content_length:
+        if _declared_length(headers) > self._services.options.max_content_length:
             refusal = answer_to(request_too_large(self._services.options))
             assert refusal is not None
-            await _answer_before_the_end(refusal, receive, send)
+            await _refuse_during_upload(refusal, receive, send)
             return
         refused = self._uploads.begin()
         if refused is not None:
             await send_error(refused, send)
             return
         try:
-            await self._admitted(scope, headers, path, receive, send)
+            await self._serve_or_forward(scope, headers, path, receive, send)
         finally:
             self._uploads.end()
 
-    async def _admitted(
+    async def _serve_or_forward(
         self,
         scope: Scope,
         headers: dict[bytes, bytes],
@@ -149,14 +166,16 @@ class Border:
             reached = {**scope, "path": path, SERVICES: self._services}
             await self._app(reached, receive, send)
         else:
-            await self._ask_leader(scope, headers, receive, send)
+            await self._forward_to_leader(scope, headers, receive, send)
 
-    def _refused(self, scope: Scope, headers: dict[bytes, bytes], path: str) -> ErrorAnswer | None:
-        foreign = refusal(
+    def _find_refusal(
+        self, scope: Scope, headers: dict[bytes, bytes], path: str
+    ) -> ErrorAnswer | None:
+        foreign_page = find_origin_refusal(
             _text(headers.get(b"host")), _text(headers.get(b"origin")), self._services.options
         )
-        if foreign is not None:
-            return ErrorAnswer(status=403, messages=[foreign])
+        if foreign_page is not None:
+            return ErrorAnswer(status=403, messages=[foreign_page])
         too_often = self._rate.refusal(_caller(scope, headers), asyncio.get_running_loop().time())
         if too_often is not None:
             return too_often
@@ -166,18 +185,18 @@ class Border:
             if unknown is not None:
                 return unknown
         if _is_upload(headers) and not UPLOAD_PATHS.fullmatch(path):
-            return ErrorAnswer(status=400, messages=[f"{path} takes no files"])
-        too_old = explain_refused_client(_text(headers.get(_CLIENT)), self._services.version)
+            return ErrorAnswer(status=400, messages=[f"{path} accepts no files"])
+        too_old = explain_refused_client(_text(headers.get(_CLIENT_HEADER)), self._services.version)
         if too_old is not None:
             return ErrorAnswer(status=400, messages=[too_old])
         return None
 
-    async def _ask_leader(
+    async def _forward_to_leader(
         self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send
     ) -> None:
         url = self._services.leader_url()
         if url is None or FORWARDED in headers:
-            await send_error(unavailable("no master leads at the moment; ask again"), send)
+            await send_error(unavailable("no master leads at the moment; try again"), send)
             return
         try:
             await self._open_forwarder().forward(url, scope, receive, send)
@@ -185,12 +204,15 @@ class Border:
             await send_error(unavailable(error.message), send)
 
     async def prepare_to_forward(self) -> None:
-        """A standby is asked to forward in the very moment in which the leader goes: too late to
-        load the HTTP client, which takes half a second."""
+        """Loads the HTTP client of a standby in advance.
+
+        The first request to forward often comes just when the leader has died, and to load the
+        client takes half a second.
+        """
         await asyncio.sleep(_PREPARE_AFTER_SECONDS)
         if self._forwarder is None and not self._services.leads():
-            made = await asyncio.to_thread(self._make_forwarder)
-            self._forwarder = self._forwarder or made
+            forwarder = await asyncio.to_thread(self._make_forwarder)
+            self._forwarder = self._forwarder or forwarder
 
     def _open_forwarder(self) -> "Forwarder":
         if self._forwarder is None:
@@ -198,7 +220,7 @@ class Border:
         return self._forwarder
 
     def _make_forwarder(self) -> "Forwarder":
-        # The HTTP client is large, and a master that leads from its first moment never needs it.
+        # The HTTP client is large, and a master that leads from the start never needs it.
         from stoker.rest.http.forwarding import Forwarder  # noqa: PLC0415
 
         return Forwarder(self._services.leader_url, self._services.trust)
@@ -210,8 +232,8 @@ def _without_prefix(path: str) -> str:
     return path
 
 
-def _declared(headers: dict[bytes, bytes]) -> int:
-    """How long the request says it is; 0 for one that comes in chunks."""
+def _declared_length(headers: dict[bytes, bytes]) -> int:
+    """The declared length of the body; 0 for a body that comes in chunks."""
     text = headers.get(b"content-length", b"")
     return int(text[:20]) if text.isdigit() else 0
 
@@ -221,19 +243,19 @@ def _is_upload(headers: dict[bytes, bytes]) -> bool:
 
 
 def _caller(scope: Scope, headers: dict[bytes, bytes]) -> str:
-    """A standby passes the requests of many on, and says of whom."""
+    """Key of the rate limit: a standby forwards the requests of many clients and names each."""
     client = scope["client"]
     address = client[0] if client else "unknown"
-    behind = _text(headers.get(FORWARDED))
-    return address if behind is None else f"{behind} through {address}"
+    original = _text(headers.get(FORWARDED))
+    return address if original is None else f"{original} through {address}"
 
 
 def _text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-class _Answering:
-    """Sends, adds the headers of every answer, and knows whether the answer has begun."""
+class _ResponseSend:
+    """A `send` that adds the headers of every response and knows whether the response has begun."""
 
     def __init__(self, send: Send, headers: Sequence[tuple[bytes, bytes]]) -> None:
         self._send = send
@@ -253,22 +275,22 @@ def _with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
     if not headers:
         return send
 
-    async def sending(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], *headers]
         await send(message)
 
-    return sending
+    return send_with_headers
 
 
-async def _answer_preflight(asked: bytes | None, send: Send) -> None:
-    headers = [*preflight_headers(asked), (b"content-length", b"0")]
+async def _answer_preflight(requested_headers: bytes | None, send: Send) -> None:
+    headers = [*preflight_headers(requested_headers), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _answer_before_the_end(answer: ErrorAnswer, receive: Receive, send: Send) -> None:
-    """At once; then read on for a while: who is cut off while it sends may not see the answer."""
+async def _refuse_during_upload(answer: ErrorAnswer, receive: Receive, send: Send) -> None:
+    """Answers at once, then reads on: a client cut off while it sends may miss the answer."""
     await send_error(answer, send, more=True)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):

@@ -1,4 +1,9 @@
-"""Keeping foreign web pages from using a server on the visitor's own machine."""
+"""Keeps foreign web pages from using a server on the visitor's own machine.
+
+A page of another site can post a form to a server on loopback; then the Origin of the request
+differs from its Host. Or the site lets its own name resolve to the loopback address; then the Host
+is a name that this server does not have. Both are refused.
+"""
 
 import functools
 import ipaddress
@@ -10,37 +15,33 @@ from stoker.security.binding import is_loopback
 METHODS = "GET, POST, PUT, PATCH, DELETE"
 
 
-def refusal(host: str | None, origin: str | None, options: RestOptions) -> str | None:
-    """Why a request must not be served, or None.
-
-    A page of another site can post a form to a server on loopback (its Origin differs), or let
-    its own name point there (the Host is a name that we do not have).
-    """
+def find_origin_refusal(host: str | None, origin: str | None, options: RestOptions) -> str | None:
+    """The reason why a request must not be served, or None."""
     if (
         host is not None
         and is_loopback(options.bind_address)
-        and not _is_ours(host, options.address, options.bind_address)
+        and not _is_own_name(host, options.address, options.bind_address)
     ):
         return (
             f"this server is not known as {host}; "
-            "if it is meant to be, set rest.address to that name"
+            "if that is one of its names, set rest.address to it"
         )
     if origin is None or _netloc(origin) == host or is_allowed(origin, options):
         return None
     return (
-        f"requests of web pages from {origin} are not served; if they are meant to be, set "
+        f"requests from web pages of {origin} are refused; to allow them, set "
         "web.access-control-allow-origin"
     )
 
 
 def is_allowed(origin: str, options: RestOptions) -> bool:
-    """Whether pages of this other origin may use the server."""
+    """Whether web pages of this foreign origin may use the server."""
     allowed = [each.strip() for each in options.allow_origin.split(",")]
     return "*" in allowed or origin in allowed
 
 
-def access_headers(origin: str | None, options: RestOptions) -> list[tuple[bytes, bytes]]:
-    """What a browser needs to hand an answer to a page of another origin."""
+def cors_headers(origin: str | None, options: RestOptions) -> list[tuple[bytes, bytes]]:
+    """Headers without which a browser hides the answer from a page of another origin."""
     if origin is None or not is_allowed(origin, options):
         return []
     anyone = "*" in options.allow_origin
@@ -49,17 +50,17 @@ def access_headers(origin: str | None, options: RestOptions) -> list[tuple[bytes
     return headers if anyone else [*headers, (b"vary", b"origin")]
 
 
-def preflight_headers(asked: bytes | None) -> list[tuple[bytes, bytes]]:
+def preflight_headers(requested_headers: bytes | None) -> list[tuple[bytes, bytes]]:
     return [
         (b"access-control-allow-methods", METHODS.encode()),
-        (b"access-control-allow-headers", asked or b"content-type"),
+        (b"access-control-allow-headers", requested_headers or b"content-type"),
         (b"access-control-max-age", b"600"),
     ]
 
 
 @functools.lru_cache(maxsize=64)
-def _is_ours(host: str, address: str | None, bind_address: str) -> bool:
-    """Remembered: callers mostly call it by the same name."""
+def _is_own_name(host: str, address: str | None, bind_address: str) -> bool:
+    """Cached, since callers mostly use the same name."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:

@@ -1,18 +1,24 @@
-"""Routes of the REST API: from method and path to a handler, from its annotations to arguments.
+"""Routes of the REST API: a method and a path lead to a handler, its annotations to its arguments.
 
-A handler is an async function whose annotations are the whole description of its operation:
+Clients ask for the state of jobs all the time, on the event loop that also renews leases and
+heartbeats, so the way from a request to its handler has to be short; and an API of a hundred
+operations needs one description of each, from which both the parsing and the OpenAPI document
+follow. So a handler is an async function whose annotations describe its operation completely:
 
     @get("/jobs/{jobid}/exceptions", summary="Failures of a job, newest first")
     async def exceptions(jobid: JobIdText, services: RestServices, limit: Limit = 20) -> Exceptions
 
-A parameter that the path names is taken from there; `RestServices` and `Request` are passed as they
-are; a parameter with a `HeaderParameter` comes from a header, and all others from the query.
-msgspec converts the text and encodes the answer. The OpenAPI document is made of the same
-annotations.
+A parameter that the path names comes from the path; `RestServices` and `Request` are passed as
+they are; a parameter with a `HeaderParameter` comes from a header, and all others from the query.
+msgspec converts the texts and encodes the answer.
 
 The table is compiled once into a tree of path segments, so the time to find a handler does not grow
-with the number of routes. A fixed segment wins over a parameter. A method that a path does not have
-is answered with 404, as Flink does.
+with the number of routes. A fixed segment wins over a parameter, whatever the order of the table.
+
+Invariant: there is one way from a request to its handler. Two handlers for one method and path are
+an error at start-up, and every exception of a handler becomes a response here. A method that a path
+does not have is answered with 404, as in Flink. docs/decisions/rest-router.md says why this is no
+web framework.
 """
 
 import inspect
@@ -35,34 +41,34 @@ from stoker.rest.http.asgi import (
     parse_query_string,
 )
 from stoker.rest.http.errors import any_error_answer, not_found, send_error
-from stoker.rest.services import RestServices, services_in
+from stoker.rest.services import RestServices, services_of
 
 Handler = Callable[..., Awaitable[Any]]
 
 _CACHED_QUERY_BYTES = 200
-"""Longest query whose arguments are cached: the clients that ask often ask the same question."""
+"""Longest query whose arguments are cached: frequent requests mostly have the same query."""
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, kw_only=True)
 class _TextParameter:
     name: str | None = None
-    """Name in the request; None: the name of the argument."""
+    """Name in the request; None for the name of the argument."""
     description: str | None = None
     ge: float | None = None
     le: float | None = None
 
 
 class PathParameter(_TextParameter):
-    """What is known of a parameter in the path, as `Annotated[str, PathParameter(...)]`."""
+    """Describes a parameter of the path, as in `Annotated[str, PathParameter(...)]`."""
 
 
 class QueryParameter(_TextParameter):
-    """What is known of a parameter in the query, as `Annotated[int, QueryParameter(...)]`."""
+    """Describes a parameter of the query, as in `Annotated[int, QueryParameter(...)]`."""
 
 
 class HeaderParameter(_TextParameter):
-    """Takes an argument from a header, as `Annotated[str | None, HeaderParameter(...)]`."""
+    """Takes an argument from a header, as in `Annotated[str | None, HeaderParameter(...)]`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +93,7 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Route:
-    """A handler, the paths and methods that lead to it, and what its document says."""
+    """A handler, the methods and paths that lead to it, and its part of the OpenAPI document."""
 
     handler: Handler
     methods: tuple[str, ...]
@@ -96,11 +102,11 @@ class Route:
     summary: str = ""
     media_type: str = JSON
     answer: Any = None
-    """Type of the body where the handler encodes it itself; None: the return annotation."""
+    """Type of the response body if the handler encodes it; None for the return annotation."""
     body: Any = None
-    """What the document says of the request's body: a type, or a description of OpenAPI."""
+    """The request body in the document: a type, or an OpenAPI description."""
     other_statuses: Mapping[int, str] = field(default_factory=dict)
-    """Other answers than errors that every operation may have, with their meaning."""
+    """Further statuses of this operation, with their meanings; common errors need no entry."""
 
     @cached_property
     def answer_type(self) -> Any:
@@ -108,7 +114,7 @@ class Route:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those that come as text, in the order of the handler."""
+        """The parameters that come as text, in the order of the handler's arguments."""
         return tuple(each for each in self._arguments.values() if isinstance(each, Parameter))
 
     @cached_property
@@ -121,8 +127,8 @@ class Route:
         }
 
     @cached_property
-    def _context(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The arguments that take the services, and those that take the request."""
+    def _context_arguments(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the arguments for the services, and of those for the request."""
         kinds = self._arguments.items()
         return (
             tuple(name for name, kind in kinds if kind is RestServices),
@@ -134,7 +140,7 @@ class Route:
         return tuple(each for each in self.parameters if each.place == "header")
 
     def path_arguments(self, path: str) -> tuple[str, ...]:
-        """Argument of each parameter in this path, empty for one that the handler does not take."""
+        """The argument of each parameter in this path; empty if the handler has none for it."""
         known = {each.name: each.argument for each in self.parameters if each.place == "path"}
         return tuple(known.get(name, "") for name in path_parameters(path))
 
@@ -146,7 +152,7 @@ class Route:
             arguments = {**_cached_query_arguments(self, query), **in_path}
         else:
             arguments = {**self.query_arguments(query), **in_path}
-        takes_services, takes_request = self._context
+        takes_services, takes_request = self._context_arguments
         for name in takes_services:
             arguments[name] = services
         if takes_request or self._headers:
@@ -203,7 +209,7 @@ def _argument(name: str, hint: Any, default: Any, in_path: set[str]) -> Paramete
 
 
 def _bounded(hint: Any, bounds: msgspec.Meta) -> Any:
-    """With the bounds at the number: msgspec takes none for a union."""
+    """Puts the bounds at the number, since msgspec accepts none for a union."""
     members = get_args(hint)
     return Annotated[members[0], bounds] | None if members else Annotated[hint, bounds]
 
@@ -246,20 +252,20 @@ delete = partial(route, ("DELETE",))
 
 
 class _Node:
-    """What is known of a path up to one of its segments."""
+    """A path up to one of its segments."""
 
     def __init__(self) -> None:
         self.fixed: dict[str, _Node] = {}
         self.parameter: _Node | None = None
         self.routes: dict[str, tuple[Route, Sequence[str]]] = {}
-        """By method: the route, and the argument of each parameter on the way."""
+        """By method: the route, and the argument of each parameter in the path."""
 
 
 class Router:
-    """An ASGI app. Expects the services of the server that a request reached in its scope."""
+    """An ASGI app. Expects the services of the receiving server in the scope of each request."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        """ValueError for two routes with one method and path."""
+        """Raises ValueError for two routes with the same method and path."""
         self._root = _Node()
         for each in routes:
             for path in each.paths:
@@ -279,23 +285,23 @@ class Router:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await _live(receive, send)
+            await _serve_lifespan(receive, send)
             return
         method, path = scope["method"], scope["path"]
         values: list[str] = []
-        node = _find(self._root, [part for part in path.split("/") if part], 0, values) or _NOWHERE
+        node = _find(self._root, [part for part in path.split("/") if part], 0, values) or _NO_ROUTE
         if method not in node.routes:
             if method == "OPTIONS" and node.routes:
-                await _allowed(node.routes).send(receive, send)
+                await _allowed_methods(node.routes).send(receive, send)
             else:
                 await send_error(not_found(method, path), send)
             return
         route, names = node.routes[method]
         in_path = {name: text for name, text in zip(names, values, strict=True) if name}
-        services = services_in(scope)
+        services = services_of(scope)
         try:
             response = await route.respond(scope, receive, in_path, services)
-        # One of the three borders at which everything is caught: what was not foreseen is logged.
+        # One of three places that catch every exception; unforeseen ones are logged.
         except Exception as error:
             await send_error(any_error_answer(error, method, path, services.ids), send)
         else:
@@ -303,7 +309,7 @@ class Router:
 
 
 def _find(node: _Node, segments: list[str], at: int, values: list[str]) -> _Node | None:
-    """The node of a path, and the values of its parameters; a fixed segment is tried first."""
+    """The node of a path, if any; appends its parameters to `values`. Prefers fixed segments."""
     if at == len(segments):
         return node if node.routes else None
     segment = segments[at]
@@ -319,16 +325,16 @@ def _find(node: _Node, segments: list[str], at: int, values: list[str]) -> _Node
     return found
 
 
-_NOWHERE = _Node()
+_NO_ROUTE = _Node()
 
 
-def _allowed(methods: Iterable[str]) -> Response:
+def _allowed_methods(methods: Iterable[str]) -> Response:
     allowed = ", ".join(sorted({*methods, "OPTIONS"}))
     return Response(b"", status=204, media_type=None, headers=[("Allow", allowed)])
 
 
-async def _live(receive: Receive, send: Send) -> None:
-    """The lifespan of the server: there is nothing to start or to stop here."""
+async def _serve_lifespan(receive: Receive, send: Send) -> None:
+    """Answers the lifespan events of the server; the router has nothing to start or stop."""
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

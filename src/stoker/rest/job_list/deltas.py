@@ -1,4 +1,13 @@
-"""The list of all jobs as the REST server keeps it: brought up to date by differences."""
+"""All jobs as the REST server knows them, brought up to date by deltas.
+
+To ask the dispatcher for ten thousand jobs costs it, the wire and this process more than all other
+requests together, although between two requests only a few jobs change. So the server keeps the
+list, and each fetch brings what has changed since.
+
+Invariant: after `apply`, `all_jobs()` and the encoded rows hold the same jobs in the same order
+(newest first) as a fetch of everything would, except for durations, which depend on the moment.
+A delta of another leader is always complete, since its revisions count from a start of their own.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -10,7 +19,7 @@ from stoker.core.results import (
     JobSummary,
 )
 from stoker.core.values import Millis
-from stoker.rest.job_list.rows import ListedJob, ListedJobs, listed, place_of
+from stoker.rest.job_list.rows import JobRow, JobRows, make_row, newest_first
 
 if TYPE_CHECKING:
     from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
@@ -23,89 +32,89 @@ class JobList:
     live_revision: int = -1
     live: dict[JobId, JobSummary] = field(default_factory=dict)
     _ended: dict[JobId, JobSummary] = field(default_factory=dict)
-    _listed: dict[JobId, ListedJob] = field(default_factory=dict)
+    _rows: dict[JobId, JobRow] = field(default_factory=dict)
     _all: list[JobSummary] = field(default_factory=list)
-    """Those that are listed, in their order."""
-    _order: ListedJobs = field(default_factory=ListedJobs)
-    """The same ones, in the same order."""
+    """All jobs, newest first."""
+    _ordered_rows: JobRows = field(default_factory=JobRows)
+    """The rows of the same jobs in the same order."""
 
-    async def ask(self, dispatcher: "DispatcherGateway") -> "JobsSince":
-        """What there is to apply."""
+    async def fetch_delta(self, dispatcher: "DispatcherGateway") -> "JobsSince":
         return await dispatcher.jobs_since(self.leader, self.revision, self.live_revision)
 
-    def apply(self, news: "JobsSince") -> None:
-        if news.leader == self.leader and self._is_older(news):
-            # The answer to an earlier question came later.
+    def apply(self, delta: "JobsSince") -> None:
+        if delta.leader == self.leader and self._is_outdated(delta):
+            # The answer to an earlier request arrived after that to a later one.
             return
-        changed = self._apply_live(news)
-        if news.whole:
-            self._ended = {job.job_id: job for job in news.ended}
-            self._list_all()
+        changed = self._apply_live_jobs(delta)
+        if delta.whole:
+            self._ended = {job.job_id: job for job in delta.ended}
+            self._rebuild()
         else:
-            self._ended.update({job.job_id: job for job in news.ended})
-            for job_id in news.removed:
+            self._ended.update({job.job_id: job for job in delta.ended})
+            for job_id in delta.removed:
                 self._ended.pop(job_id, None)
-            self._list_again({*changed, *news.removed, *(job.job_id for job in news.ended)})
-        self.leader, self.revision = news.leader, news.revision
-        self.live_revision = news.live_revision
+            self._update_rows({*changed, *delta.removed, *(job.job_id for job in delta.ended)})
+        self.leader, self.revision = delta.leader, delta.revision
+        self.live_revision = delta.live_revision
 
-    def _is_older(self, news: "JobsSince") -> bool:
-        return news.revision < self.revision or news.live_revision < self.live_revision
+    def _is_outdated(self, delta: "JobsSince") -> bool:
+        return delta.revision < self.revision or delta.live_revision < self.live_revision
 
-    def _apply_live(self, news: "JobsSince") -> set[JobId]:
-        """Those that came, changed or went."""
-        told = {job.job_id: job for job in news.live}
-        if not news.live_whole:
-            self.live.update(told)
-            for job_id in news.live_gone:
+    def _apply_live_jobs(self, delta: "JobsSince") -> set[JobId]:
+        """Returns the jobs that were added, changed or removed."""
+        received = {job.job_id: job for job in delta.live}
+        if not delta.live_whole:
+            self.live.update(received)
+            for job_id in delta.live_gone:
                 self.live.pop(job_id, None)
-            return told.keys() | set(news.live_gone)
-        before, self.live = self.live, told
-        changed = {job_id for job_id, job in told.items() if before.get(job_id) != job}
-        return changed | (before.keys() - told.keys())
+            return received.keys() | set(delta.live_gone)
+        before, self.live = self.live, received
+        changed = {job_id for job_id, job in received.items() if before.get(job_id) != job}
+        return changed | (before.keys() - received.keys())
 
-    def _list_all(self) -> None:
-        """A job that is about to leave may be among both: the live one counts."""
-        self._all = sorted((self._ended | self.live).values(), key=place_of)
-        kept = [self._kept(job) for job in self._all]
-        self._order = ListedJobs(kept)
-        self._listed = {job.summary.job_id: job for job in kept}
+    def _rebuild(self) -> None:
+        """A job that is just ending may be in both dictionaries: the live entry counts."""
+        self._all = sorted((self._ended | self.live).values(), key=newest_first)
+        rows = [self._reuse_or_make_row(job) for job in self._all]
+        self._ordered_rows = JobRows(rows)
+        self._rows = {row.summary.job_id: row for row in rows}
 
-    def _kept(self, job: JobSummary) -> ListedJob:
-        known = self._listed.get(job.job_id)
-        return known if known is not None and known.summary == job else listed(job)
+    def _reuse_or_make_row(self, job: JobSummary) -> JobRow:
+        known = self._rows.get(job.job_id)
+        return known if known is not None and known.summary == job else make_row(job)
 
-    def _list_again(self, job_ids: Iterable[JobId]) -> None:
-        """Only these have changed: to go through all of them takes longer than all else."""
+    def _update_rows(self, job_ids: Iterable[JobId]) -> None:
+        """Touches only these jobs: a pass over all of them would take longer than all else."""
         for job_id in job_ids:
-            before = self._listed.pop(job_id, None)
+            before = self._rows.pop(job_id, None)
             if before is not None:
-                del self._all[self._place(before.summary)]
-                self._order.remove(before)
+                del self._all[self._position(before.summary)]
+                self._ordered_rows.remove(before)
             job = self.live.get(job_id) or self._ended.get(job_id)
             if job is not None:
-                now = self._listed[job_id] = listed(job)
-                self._all.insert(self._place(job), job)
-                self._order.add(now)
+                row = self._rows[job_id] = make_row(job)
+                self._all.insert(self._position(job), job)
+                self._ordered_rows.add(row)
 
-    def _place(self, job: JobSummary) -> int:
-        return bisect_left(self._all, place_of(job), key=place_of)
+    def _position(self, job: JobSummary) -> int:
+        return bisect_left(self._all, newest_first(job), key=newest_first)
 
-    def all(self) -> Sequence[JobSummary]:
-        """Newest first, each once, as it is until the next update."""
+    def all_jobs(self) -> Sequence[JobSummary]:
+        """Each job once, newest first. Valid until the next `apply`."""
         return self._all
 
-    def living(self) -> Sequence[JobSummary]:
-        """Newest first: few of thousands, for those who ask for no others."""
-        return sorted(self.live.values(), key=place_of)
+    def live_jobs(self) -> Sequence[JobSummary]:
+        """Newest first. Usually few of thousands, so a query for these does not filter them all."""
+        return sorted(self.live.values(), key=newest_first)
 
-    def encoded(self, jobs: Iterable[JobSummary], now: Millis) -> bytes:
-        """Of some that are in the list."""
-        return b"[%b]" % b",".join([self._listed[job.job_id].encoded(now) for job in jobs])
+    def encode(self, jobs: Iterable[JobSummary], now: Millis) -> bytes:
+        """A JSON array of jobs that are in the list."""
+        return b"[%b]" % b",".join([self._rows[job.job_id].encode(now) for job in jobs])
 
-    def pieces(self, now: Millis) -> list[bytes]:
-        """As `encoded(all())`, for a list of thousands that is asked for many times a second.
+    def encode_all(self, now: Millis) -> list[bytes]:
+        """The same array for all jobs, as pieces for `json_array`.
 
-        Every copy of megabytes is felt: whoever sends them shares them.
+        A list of thousands has megabytes and is requested many times a second, so responses share
+        the pieces instead of copying them.
         """
-        return self._order.pieces(now)
+        return self._ordered_rows.pieces(now)

@@ -1,4 +1,4 @@
-"""Which jobs of the list are wanted, in which order: parsed from a query, decided purely."""
+"""Queries of the job list: parsing, filtering, sorting and paging."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,20 +31,20 @@ class JobQuery:
     states: frozenset[JobStatus] | None = None
     types: frozenset[JobType] | None = None
     name: str | None = None
-    """Part of the name, in any case, or the beginning of the id."""
+    """Part of the job's name in upper or lower case, or the beginning of its id."""
     sort: str = "start-time"
     descending: bool = True
     offset: int = 0
     limit: int | None = None
 
     @property
-    def is_plain(self) -> bool:
-        """Nothing was asked for: the whole list, newest first, as Flink's API has it."""
+    def is_default(self) -> bool:
+        """Whether no parameter is given: the whole list, newest first, as in Flink's API."""
         return self == JobQuery()
 
     @property
-    def wants_living_alone(self) -> bool:
-        """No job that is over has one of the states that are asked for."""
+    def wants_only_live(self) -> bool:
+        """Whether no ended job can match, since none of the wanted states is terminal."""
         return self.states is not None and not any(state.globally_terminal for state in self.states)
 
 
@@ -83,18 +83,20 @@ def _members(text: str | None, kind: Any, parameter: str) -> Any:
         return frozenset(kind(part.strip().upper()) for part in text.split(","))
     except ValueError:
         known = ", ".join(kind)
-        raise InvalidInput(f"{parameter} must be of {known}, found {text!r}") from None
+        raise InvalidInput(
+            f"{parameter} must be one or more of {known} with commas between them, found {text!r}"
+        ) from None
 
 
-def chosen(
+def select_page(
     jobs: Sequence[JobSummary], query: JobQuery, now: Millis
 ) -> tuple[list[JobSummary], int]:
-    """One page of what was asked for, and how many there are in all. `jobs`: newest first."""
+    """The jobs of one page and the number of all that match; `jobs` are newest first."""
     unfiltered = query.states is None and query.types is None and query.name is None
     found = jobs if unfiltered else [job for job in jobs if _matches(job, query)]
     if not (query.sort == "start-time" and query.descending):
         order = _ORDERS[query.sort]
-        # Stable: what is equal stays newest first.
+        # The sort is stable: equal jobs stay newest first.
         found = sorted(found, key=lambda job: order(job, now), reverse=query.descending)
     end = None if query.limit is None else query.offset + query.limit
     return list(found[query.offset : end]), len(found)

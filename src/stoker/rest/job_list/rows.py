@@ -1,7 +1,15 @@
-"""What is said of each job in the list, in order, and ready to be sent.
+"""Rows of the job list: encoded once, ordered, in blocks that are ready to be sent.
 
-Of jobs that have ended nothing changes any more, and in a long list they are nearly all: blocks of
-them are put together once and sent as they are, by every answer.
+A list of ten thousand jobs has four megabytes. To encode it for each request takes processor time
+from the event loop that renews leases and heartbeats, and even joining ready rows copies megabytes.
+But nearly all jobs of a long list have ended and never change again.
+
+So each row is encoded when its job changes, rows stand in blocks of at most `MAX_BLOCK_ROWS`, and
+in each block the consecutive ended jobs are joined once into one piece that all responses share.
+Only live jobs are written anew, since their duration grows.
+
+Invariant: the pieces of all blocks, in order, are all rows, newest first, each with a comma before
+it. A change costs one block, not the list.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,154 +25,156 @@ from stoker.core.results import (
 from stoker.core.values import Millis
 from stoker.rest.jobs.job_views import job_overview
 
-MOST_IN_A_BLOCK = 1000
-"""A few hundred kilobytes: worth a call to the kernel, and soon made again when one of them
-changes."""
-LEAST_TOGETHER = 50
-"""So many jobs that have ended, one after the other, are worth a piece of their own."""
+MAX_BLOCK_ROWS = 1000
+"""A few hundred kilobytes: large enough for a system call, small enough to be rebuilt when one of
+its jobs changes."""
+MIN_ENDED_RUN = 50
+"""So many consecutive ended jobs are worth a piece of their own."""
 _encode = msgspec.json.Encoder().encode
 _DURATION = b'"duration":'
-"""As a key: inside of a text its quotes would have a backslash before them."""
+"""As a key: within a JSON string the quotes would be escaped."""
 
 
 @dataclass(frozen=True)
-class ListedJob:
-    """A job and what is said of it: of one that lives, all but how long that has been."""
+class JobRow:
+    """A job and its encoded row; the row of a live job has a gap where its duration goes."""
 
     summary: JobSummary
     head: bytes
     tail: bytes | None = None
+    """What follows the duration; None for an ended job, whose row is complete."""
 
-    def encoded(self, now: Millis) -> bytes:
+    def encode(self, now: Millis) -> bytes:
         if self.tail is None:
             return self.head
         return b"%b%d%b" % (self.head, max(0, now - self.summary.start), self.tail)
 
 
-def listed(job: JobSummary) -> ListedJob:
+def make_row(job: JobSummary) -> JobRow:
     encoded = _encode(job_overview(job, job.start))
     if job.end is not None:
-        return ListedJob(job, encoded)
+        return JobRow(job, encoded)
     head, key, tail = encoded.partition(_DURATION)
-    return ListedJob(job, head + key, tail.removeprefix(b"0"))
+    return JobRow(job, head + key, tail.removeprefix(b"0"))
 
 
-def place_of(job: JobSummary) -> tuple[int, str]:
-    """Newest first."""
+def newest_first(job: JobSummary) -> tuple[int, str]:
+    """Sort key of the list."""
     return (-job.start, job.job_id)
 
 
-def _place_of_listed(job: ListedJob) -> tuple[int, str]:
-    return place_of(job.summary)
+def _row_key(row: JobRow) -> tuple[int, str]:
+    return newest_first(row.summary)
 
 
 class _Block:
-    """Some that follow each other, never none."""
+    """Consecutive rows, at least one."""
 
-    def __init__(self, jobs: list[ListedJob], least: int) -> None:
-        self.jobs = jobs
-        self._least = least
+    def __init__(self, rows: list[JobRow], min_ended_run: int) -> None:
+        self.rows = rows
+        self._min_ended_run = min_ended_run
         self._runs: list[_Run] = []
-        self._changed = True
+        self._is_stale = True
 
     @property
-    def first(self) -> tuple[int, str]:
-        return place_of(self.jobs[0].summary)
+    def first_key(self) -> tuple[int, str]:
+        return _row_key(self.rows[0])
 
-    def add(self, job: ListedJob) -> None:
-        place = bisect_left(self.jobs, _place_of_listed(job), key=_place_of_listed)
-        self.jobs.insert(place, job)
-        self._changed = True
+    def add(self, row: JobRow) -> None:
+        self.rows.insert(bisect_left(self.rows, _row_key(row), key=_row_key), row)
+        self._is_stale = True
 
-    def remove(self, job: ListedJob) -> None:
-        del self.jobs[bisect_left(self.jobs, _place_of_listed(job), key=_place_of_listed)]
-        self._changed = True
+    def remove(self, row: JobRow) -> None:
+        del self.rows[bisect_left(self.rows, _row_key(row), key=_row_key)]
+        self._is_stale = True
 
     def split(self) -> "list[_Block]":
-        middle = len(self.jobs) // 2
-        return [_Block(jobs, self._least) for jobs in (self.jobs[:middle], self.jobs[middle:])]
+        middle = len(self.rows) // 2
+        halves = (self.rows[:middle], self.rows[middle:])
+        return [_Block(rows, self._min_ended_run) for rows in halves]
 
     def pieces(self, now: Millis) -> list[bytes]:
-        if self._changed:
-            self._runs = self._runs_now()
-            self._changed = False
-        return [run.piece or _piece(run.jobs, now) for run in self._runs]
+        if self._is_stale:
+            self._runs = self._find_runs()
+            self._is_stale = False
+        return [run.piece or _join(run.rows, now) for run in self._runs]
 
-    def _runs_now(self) -> "list[_Run]":
-        """Those that have ended by themselves, where enough of them follow each other."""
+    def _find_runs(self) -> "list[_Run]":
+        """Ended jobs form a run of their own where enough of them are consecutive."""
         runs: list[_Run] = []
-        for has_ended, group in groupby(self.jobs, key=_has_ended):
-            jobs = list(group)
-            if has_ended and len(jobs) >= min(self._least, len(self.jobs)):
-                runs.append(_Run(jobs, self._kept_piece(jobs) or _piece(jobs, 0)))
+        for has_ended, group in groupby(self.rows, key=_has_ended):
+            rows = list(group)
+            if has_ended and len(rows) >= min(self._min_ended_run, len(self.rows)):
+                runs.append(_Run(rows, self._reusable_piece(rows) or _join(rows, 0)))
             elif runs and runs[-1].piece is None:
-                runs[-1].jobs.extend(jobs)
+                runs[-1].rows.extend(rows)
             else:
-                runs.append(_Run(jobs))
+                runs.append(_Run(rows))
         return runs
 
-    def _kept_piece(self, jobs: list[ListedJob]) -> bytes | None:
-        # Where nothing has happened they are the same objects, which is seen at once.
-        return next((run.piece for run in self._runs if run.piece and run.jobs == jobs), None)
+    def _reusable_piece(self, rows: list[JobRow]) -> bytes | None:
+        # Unchanged rows are the same objects, so the comparison is fast.
+        return next((run.piece for run in self._runs if run.piece and run.rows == rows), None)
 
 
 @dataclass(frozen=True)
 class _Run:
-    jobs: list[ListedJob]
+    rows: list[JobRow]
     piece: bytes | None = None
-    """Of those that have all ended."""
+    """The joined rows when all of these jobs have ended, else None."""
 
 
-def _has_ended(job: ListedJob) -> bool:
-    return job.tail is None
+def _has_ended(row: JobRow) -> bool:
+    return row.tail is None
 
 
-def _piece(jobs: list[ListedJob], now: Millis) -> bytes:
+def _join(rows: list[JobRow], now: Millis) -> bytes:
     """The rows, each with a comma before it."""
-    each = [job.head if job.tail is None else job.encoded(now) for job in jobs]
-    return b"," + b",".join(each)
+    encoded = [row.head if row.tail is None else row.encode(now) for row in rows]
+    return b"," + b",".join(encoded)
 
 
-class ListedJobs:
-    """Newest first, in blocks."""
+class JobRows:
+    """All rows, newest first, in blocks."""
 
     def __init__(
         self,
-        jobs: Iterable[ListedJob] = (),
-        most: int = MOST_IN_A_BLOCK,
-        least: int = LEAST_TOGETHER,
+        rows: Iterable[JobRow] = (),
+        max_block_rows: int = MAX_BLOCK_ROWS,
+        min_ended_run: int = MIN_ENDED_RUN,
     ) -> None:
-        """`jobs` are in their order."""
-        self._most = most
-        self._least = least
-        ordered = list(jobs)
+        """`rows` must be sorted, newest first."""
+        self._max_block_rows = max_block_rows
+        self._min_ended_run = min_ended_run
+        ordered = list(rows)
         self._blocks = [
-            _Block(ordered[begin : begin + most], least) for begin in range(0, len(ordered), most)
+            _Block(ordered[begin : begin + max_block_rows], min_ended_run)
+            for begin in range(0, len(ordered), max_block_rows)
         ]
 
-    def __iter__(self) -> Iterator[ListedJob]:
-        return (job for block in self._blocks for job in block.jobs)
+    def __iter__(self) -> Iterator[JobRow]:
+        return (row for block in self._blocks for row in block.rows)
 
-    def add(self, job: ListedJob) -> None:
+    def add(self, row: JobRow) -> None:
         if not self._blocks:
-            self._blocks = [_Block([job], self._least)]
+            self._blocks = [_Block([row], self._min_ended_run)]
             return
-        place = self._block_of(job)
-        block = self._blocks[place]
-        block.add(job)
-        if len(block.jobs) > self._most:
-            self._blocks[place : place + 1] = block.split()
+        index = self._block_index(row)
+        block = self._blocks[index]
+        block.add(row)
+        if len(block.rows) > self._max_block_rows:
+            self._blocks[index : index + 1] = block.split()
 
-    def remove(self, job: ListedJob) -> None:
-        """One that is there."""
-        place = self._block_of(job)
-        self._blocks[place].remove(job)
-        if not self._blocks[place].jobs:
-            del self._blocks[place]
+    def remove(self, row: JobRow) -> None:
+        """The row must be present."""
+        index = self._block_index(row)
+        self._blocks[index].remove(row)
+        if not self._blocks[index].rows:
+            del self._blocks[index]
 
-    def _block_of(self, job: ListedJob) -> int:
-        """The last one that does not begin after it, or the first of all."""
-        after = bisect_right(self._blocks, _place_of_listed(job), key=lambda block: block.first)
+    def _block_index(self, row: JobRow) -> int:
+        """The last block that does not begin after the row, or the first of all."""
+        after = bisect_right(self._blocks, _row_key(row), key=lambda block: block.first_key)
         return max(0, after - 1)
 
     def pieces(self, now: Millis) -> list[bytes]:
@@ -172,7 +182,7 @@ class ListedJobs:
 
 
 def json_array(pieces: Sequence[bytes], before: bytes, after: bytes) -> tuple[bytes, ...]:
-    """Of all of them, in pieces that nobody has to put together."""
+    """The rows as a JSON array between two texts, without joining the pieces."""
     if not pieces:
         return (before + b"[]" + after,)
     first, *others = pieces

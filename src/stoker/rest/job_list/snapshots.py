@@ -1,4 +1,22 @@
-"""Looks at the list of jobs, each shared by all who ask at the same time."""
+"""Snapshots of the job list, shared by concurrent requests.
+
+Dashboards and scripts ask for all jobs every few seconds, and the response may have megabytes.
+Made separately for each request, it took the processor from those who submit jobs: with a thousand
+live jobs and 50 requests a second, a master accepted three jobs a second. So a snapshot asks the
+dispatcher once, by a delta, and makes each response body once; the cost of a list does not grow
+with the number of clients that ask at the same time.
+
+Invariant: no request is answered from a snapshot that began before the request arrived. A job that
+was accepted, by whomever, is in every list that is requested afterwards, and a client that has
+just submitted needs no exception.
+
+Order: a request that arrives while a snapshot is in progress waits for the next one, together with
+all that arrive until then. That next one begins after a pause in proportion to what the last one
+cost, so that lists take at most a twentieth of the time from everything else in this process.
+
+Price: a request may wait up to `MAX_PAUSE_SECONDS` longer under load, and one copy of the list and
+its encoded rows stays in memory. docs/decisions/job-list-snapshots.md has the figures.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,59 +29,58 @@ from stoker.core.values import Millis
 from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest.http import compression
 from stoker.rest.job_list.deltas import JobList
-from stoker.rest.job_list.query import JobQuery, chosen
+from stoker.rest.job_list.query import JobQuery, select_page
 from stoker.rest.job_list.rows import json_array
 from stoker.rest.jobs.job_views import job_ids
 
 FindDispatcher = Callable[[], Awaitable[DispatcherGateway]]
-"""The leading dispatcher; NoLeader, at once, when none is known."""
+"""Finds the leading dispatcher; raises NoLeader at once when none is known."""
 
-REST_FACTOR = 20
-"""After a look comes a pause of so many times what it took: however many ask, the list takes no
-more than about a twentieth of the time from those who hand in jobs."""
-LONGEST_PAUSE_SECONDS = 0.05
-LONG = compression.MAXIMUM
-"""What is shorter may be compressed, and is sent at once."""
+PAUSE_FACTOR = 20
+"""The pause after a snapshot is so many times the processor time that the snapshot took."""
+MAX_PAUSE_SECONDS = 0.05
+MAX_JOINED_BYTES = compression.MAX_BYTES
+"""A body of up to this size is one piece, so that it can be compressed."""
 _AROUND = (b'{"jobs":', b"}")
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass
-class Pace:
-    """How soon the next look may begin, by what the last one took."""
+class Throttle:
+    """Limits how soon the next snapshot may begin, by what the last one cost."""
 
-    begun: float = -LONGEST_PAUSE_SECONDS
-    spent: float = 0.0
+    began_at: float = -MAX_PAUSE_SECONDS
+    spent_seconds: float = 0.0
 
     def begin(self, now: float) -> None:
-        self.begun, self.spent = now, 0.0
+        self.began_at, self.spent_seconds = now, 0.0
 
     def spend(self, seconds: float) -> None:
-        self.spent += seconds
+        self.spent_seconds += seconds
 
     @property
-    def earliest(self) -> float:
-        return self.begun + min(LONGEST_PAUSE_SECONDS, self.spent * REST_FACTOR)
+    def next_start(self) -> float:
+        return self.began_at + min(MAX_PAUSE_SECONDS, self.spent_seconds * PAUSE_FACTOR)
 
 
-class Look:
-    """What was there at one moment; every answer that it gives is made once."""
+class JobListSnapshot:
+    """The jobs at one moment. Each response body is made once, at its first use."""
 
-    def __init__(self, jobs: JobList, now: Millis, pace: Pace) -> None:
+    def __init__(self, jobs: JobList, now: Millis, throttle: Throttle) -> None:
         self.jobs = jobs
         self._now = now
-        self._pace = pace
+        self._throttle = throttle
         self._bodies: dict[JobQuery | str, tuple[bytes, ...]] = {}
 
     def body(self, query: JobQuery) -> tuple[bytes, ...]:
-        """In one piece unless it is long; the pieces are shared by all answers."""
-        return self._once(query, lambda: self._made(query))
+        """The list in JSON; a long one in several pieces, which all responses share."""
+        return self._make_once(query, lambda: self._encode_list(query))
 
-    def ids(self) -> tuple[bytes, ...]:
-        """The body that tells nothing but ids and states."""
-        return self._once("ids", lambda: (_encode(job_ids(self.jobs.all())),))
+    def ids_body(self) -> tuple[bytes, ...]:
+        """The body that has only the id and the state of each job."""
+        return self._make_once("ids", lambda: (_encode(job_ids(self.jobs.all_jobs())),))
 
-    def _once(
+    def _make_once(
         self, key: JobQuery | str, make: Callable[[], tuple[bytes, ...]]
     ) -> tuple[bytes, ...]:
         found = self._bodies.get(key)
@@ -71,59 +88,56 @@ class Look:
             loop = asyncio.get_running_loop()
             begin = loop.time()
             found = self._bodies[key] = make()
-            self._pace.spend(loop.time() - begin)
+            self._throttle.spend(loop.time() - begin)
         return found
 
-    def _made(self, query: JobQuery) -> tuple[bytes, ...]:
-        if query.is_plain:
-            pieces = json_array(self.jobs.pieces(self._now), *_AROUND)
-            return pieces if sum(map(len, pieces)) > LONG else (b"".join(pieces),)
-        jobs = self.jobs.living() if query.wants_living_alone else self.jobs.all()
-        page, total = chosen(jobs, query, self._now)
-        return (b'{"jobs":%b,"total":%d}' % (self.jobs.encoded(page, self._now), total),)
+    def _encode_list(self, query: JobQuery) -> tuple[bytes, ...]:
+        if query.is_default:
+            pieces = json_array(self.jobs.encode_all(self._now), *_AROUND)
+            return pieces if sum(map(len, pieces)) > MAX_JOINED_BYTES else (b"".join(pieces),)
+        jobs = self.jobs.live_jobs() if query.wants_only_live else self.jobs.all_jobs()
+        page, total = select_page(jobs, query, self._now)
+        return (b'{"jobs":%b,"total":%d}' % (self.jobs.encode(page, self._now), total),)
 
 
-class JobLooks:
-    """Nobody is shown what was there before they asked: a job that was accepted, by whomever, is
-    in every list that is asked for afterwards.
+class SharedSnapshots:
+    """Takes one snapshot at a time for all requests that wait for it."""
 
-    Who asks after a look has begun waits for the next one, together with all who come until then.
-    The first one after a while does not wait.
-    """
-
-    def __init__(self, pace: Pace | None = None) -> None:
+    def __init__(self, throttle: Throttle | None = None) -> None:
         self._jobs = JobList()
-        self._pace = pace or Pace()
-        self._next: asyncio.Task[Look] | None = None
-        self._begun = 0
-        self._latest = 0
-        """The last one that was applied: what an earlier one brings after it is older, also when
-        another leader has said it."""
+        self._throttle = throttle or Throttle()
+        self._next: asyncio.Task[JobListSnapshot] | None = None
+        """The snapshot that has not begun yet, if requests wait for it."""
+        self._last_begun = 0
+        self._last_applied = 0
+        """Deltas of earlier snapshots are dropped, also when another leader sent them."""
 
-    async def look(self, dispatcher: FindDispatcher, clock: WallClock) -> Look:
+    async def take(self, find_dispatcher: FindDispatcher, clock: WallClock) -> JobListSnapshot:
+        """A snapshot that begins after this call; the first one after a quiet time at once."""
         if self._next is None:
-            self._next = asyncio.create_task(self._look(dispatcher, clock), name="job-list")
-            self._next.add_done_callback(_seen)
-        # One who gives up does not give up for the others.
+            self._next = asyncio.create_task(self._take(find_dispatcher, clock), name="job-list")
+            self._next.add_done_callback(_retrieve_failure)
+        # A request that is cancelled does not cancel the snapshot of the others.
         return await asyncio.shield(self._next)
 
-    async def _look(self, dispatcher: FindDispatcher, clock: WallClock) -> Look:
+    async def _take(self, find_dispatcher: FindDispatcher, clock: WallClock) -> JobListSnapshot:
         loop = asyncio.get_running_loop()
-        if (pause := self._pace.earliest - loop.time()) > 0:
+        if (pause := self._throttle.next_start - loop.time()) > 0:
             await asyncio.sleep(pause)
+        # Requests that arrive from here on wait for another snapshot.
         self._next = None
-        self._pace.begin(loop.time())
-        self._begun = number = self._begun + 1
-        news = await self._jobs.ask(await dispatcher())
+        self._throttle.begin(loop.time())
+        self._last_begun = number = self._last_begun + 1
+        delta = await self._jobs.fetch_delta(await find_dispatcher())
         begin = loop.time()
-        if number > self._latest:
-            self._latest = number
-            self._jobs.apply(news)
-        self._pace.spend(loop.time() - begin)
-        return Look(self._jobs, clock(), self._pace)
+        if number > self._last_applied:
+            self._last_applied = number
+            self._jobs.apply(delta)
+        self._throttle.spend(loop.time() - begin)
+        return JobListSnapshot(self._jobs, clock(), self._throttle)
 
 
-def _seen(look: "asyncio.Task[Look]") -> None:
-    """A failure that nobody waits for any more is nobody's."""
-    if not look.cancelled():
-        look.exception()
+def _retrieve_failure(snapshot: "asyncio.Task[JobListSnapshot]") -> None:
+    """Prevents asyncio's warning about a failure that no request waits for any more."""
+    if not snapshot.cancelled():
+        snapshot.exception()

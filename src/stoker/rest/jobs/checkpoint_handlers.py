@@ -27,7 +27,7 @@ from stoker.rest.jobs.checkpoint_views import (
 from stoker.rest.jobs.lookup import find_vertex, load_job
 from stoker.rest.openapi.bodies import TRIGGER_ID, json_object
 from stoker.rest.requests.body import read_json
-from stoker.rest.requests.operations import OperationKey, chosen_trigger_id, parse_trigger_id
+from stoker.rest.requests.operations import OperationKey, choose_trigger_id, parse_trigger_id
 from stoker.rest.requests.parameters import (
     JobIdText,
     parse_count,
@@ -91,7 +91,7 @@ async def trigger_checkpoint(
         raise InvalidInput(f"triggerId must be a text, found {chosen!r}")
     dispatcher = await services.dispatcher()
     job = await dispatcher.job_details(job_id)
-    trigger_id = chosen_trigger_id(chosen, services.ids)
+    trigger_id = choose_trigger_id(chosen, services.ids)
     key = OperationKey(kind=CHECKPOINT, trigger_id=trigger_id, job_id=job_id)
     services.operations.trigger(key, lambda: _next_checkpoint(services, job))
     return Triggered(request_id=trigger_id)

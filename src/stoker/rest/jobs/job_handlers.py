@@ -49,7 +49,7 @@ LabelFilter = Annotated[str | None, QueryParameter(name="failureLabelFilter")]
 
 @get("/jobs", summary="Ids and states of all jobs", answer=JobIds)
 async def list_jobs(services: RestServices) -> Response:
-    return Response((await services.look()).ids())
+    return Response((await services.job_list_snapshot()).ids_body())
 
 
 @get(
@@ -69,7 +69,7 @@ async def overview_of_jobs(
     query = parse_query(
         state=states, type_=job_type, name=name, sort=sort, offset=offset, limit=limit
     )
-    return Response((await services.look()).body(query))
+    return Response((await services.job_list_snapshot()).body(query))
 
 
 @get("/jobs/{jobid}", summary="One job with its vertices and its plan")

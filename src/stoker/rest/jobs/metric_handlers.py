@@ -47,7 +47,7 @@ async def jobs_metrics(
     wanted = [parse_job_id(each) for each in parse_names(jobs) or ()]
     dispatcher = await services.dispatcher()
     if not wanted:
-        wanted = list((await services.look()).jobs.live)
+        wanted = list((await services.job_list_snapshot()).jobs.live)
     metrics = []
     for job_id in wanted:
         try:

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the routes and of the structs that they answer with."""
+"""Generates the OpenAPI document from the routes and the structs of requests and responses."""
 
 import inspect
 from collections.abc import Iterable, Sequence
@@ -19,29 +19,29 @@ _ERROR_SCHEMA = {
     "properties": {"errors": {"type": "array", "items": {"type": "string"}}},
 }
 _ERRORS = {
-    "400": "The request cannot be understood",
-    "401": "The cluster wants a token, and the request has none that is valid",
-    "403": "The token's role, the host or the web page that asks is not allowed to",
-    "404": "There is no such thing",
-    "409": "The job's state does not allow it",
+    "400": "The request is malformed",
+    "401": "The cluster requires a token, and the request has no valid one",
+    "403": "The token's role, the host or the origin does not allow the request",
+    "404": "Not found",
+    "409": "The state of the job does not allow it",
     "413": "The request is too large",
-    "429": "Too many requests or uploads; ask again",
-    "503": "No master leads at the moment; ask again",
+    "429": "Too many requests or uploads; try again",
+    "503": "No master leads at the moment; try again",
 }
 _HEADERS = {
-    "401": {"WWW-Authenticate": "Which scheme is wanted: Bearer"},
-    "429": {RETRY_AFTER: "Seconds after which asking again makes sense"},
-    "503": {RETRY_AFTER: "Seconds after which asking again makes sense"},
+    "401": {"WWW-Authenticate": "The required scheme: Bearer"},
+    "429": {RETRY_AFTER: "Seconds to wait before the next try"},
+    "503": {RETRY_AFTER: "Seconds to wait before the next try"},
 }
-_SUCCESS = {200: "The answer", 202: "The request is accepted; its work goes on"}
+_SUCCESS = {200: "The answer", 202: "Accepted; the operation continues after the response"}
 _PER_ANSWER = (b"content-security-policy", b"cache-control")
-"""Pages and files have their own."""
+"""Pages and files have values of their own."""
 _BEARER = "token"
-_OPEN = "Without a token: a cluster that has none lets everybody in who reaches it."
+_OPEN = "Not needed in a cluster without tokens, which admits every caller that reaches it."
 
 
 def openapi_document(routes: Sequence[Route], version: str) -> bytes:
-    """Costs some time and memory, so it is made when somebody asks for it."""
+    """Takes some time and memory, so callers generate it on demand and keep it."""
     schemas = _Schemas(routes)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -72,7 +72,7 @@ def openapi_document(routes: Sequence[Route], version: str) -> bytes:
 
 
 class _Schemas:
-    """The schema of each type that a route answers with or reads as its body."""
+    """The schema of each type of a response or request body."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         answers = [_answer_type(route) for route in routes]
@@ -89,7 +89,7 @@ class _Schemas:
 
 
 def _answer_type(route: Route) -> Any:
-    """None for what is no JSON, or is not described."""
+    """None for a response that is no JSON or has no described type."""
     kind = route.answer_type
     return None if kind in (Response, Stream) else kind
 

@@ -26,8 +26,8 @@ from stoker.rest.openapi.bodies import FILE, multipart
 from stoker.rest.programs.runs import ProgramArguments, compiled
 from stoker.rest.programs.store import ProgramStore, StoredProgram, program_name
 from stoker.rest.requests.body import read_body
-from stoker.rest.requests.submission import draining, hand_over
-from stoker.rest.requests.uploads import received_file
+from stoker.rest.requests.submission import drain_after_error, submit_graph
+from stoker.rest.requests.uploads import receive_file
 from stoker.rest.services import RestServices
 
 _PROGRAM = "/jars/{jarid}"
@@ -71,8 +71,8 @@ def _view(program: StoredProgram) -> ProgramAnswer:
 async def upload_program(request: Request, services: RestServices) -> ProgramUploaded:
     programs = _programs(services)
     async with (
-        draining(request) as chunks,
-        received_file(
+        drain_after_error(request) as chunks,
+        receive_file(
             chunks,
             request.headers.get("content-type", ""),
             request.content_length,
@@ -164,7 +164,7 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
         graph = msgspec.structs.replace(
             found.graph, artifacts=tuple(stored), restore=arguments.restore
         )
-    return (await hand_over(graph, dispatcher, services)).job_id
+    return (await submit_graph(graph, dispatcher, services)).job_id
 
 
 @route(

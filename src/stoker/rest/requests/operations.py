@@ -55,7 +55,7 @@ def parse_trigger_id(text: str) -> TriggerId:
     return TriggerId(lowered)
 
 
-def chosen_trigger_id(text: str | None, ids: Ids) -> TriggerId:
+def choose_trigger_id(text: str | None, ids: Ids) -> TriggerId:
     """The client's own id, by which a repeated request is the same one; or a new one."""
     return parse_trigger_id(text) if text else TriggerId(ids.nonce())
 
@@ -75,7 +75,7 @@ class Operations:
         if key in self._operations:
             return
         if self._closing:
-            raise Unavailable("this master is closing; ask again")
+            raise Unavailable("this master is shutting down; try again")
         task = asyncio.create_task(_outcome(work), name=f"{key.kind} {key.trigger_id}")
         operation = _Operation(task)
         task.add_done_callback(lambda _: self._ended(operation))

@@ -24,7 +24,7 @@ from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import HeaderParameter, post
 from stoker.rest.openapi.bodies import submission
 from stoker.rest.requests.artifacts import match_artifacts
-from stoker.rest.requests.uploads import Upload, received_upload
+from stoker.rest.requests.uploads import Upload, receive_upload
 from stoker.rest.services import JobBlobs, RestServices
 
 _DRAIN_SECONDS = 10
@@ -43,10 +43,10 @@ IdempotencyKey = Annotated[
 async def submit(
     request: Request, services: RestServices, idempotency_key: IdempotencyKey = None
 ) -> JobSubmitted:
-    async with draining(request) as chunks:
+    async with drain_after_error(request) as chunks:
         # Before anything is read: without a leader there is no point in receiving files.
         dispatcher = await services.dispatcher()
-        async with received_upload(
+        async with receive_upload(
             chunks,
             request.headers.get("content-type", ""),
             request.content_length,
@@ -54,7 +54,7 @@ async def submit(
         ) as upload:
             graph = decode_graph(upload.graph, idempotency_key)
             graph = await store_files(graph, upload, services.blobs)
-        submitted = await hand_over(graph, dispatcher, services)
+        submitted = await submit_graph(graph, dispatcher, services)
         return JobSubmitted(
             job_url=f"/jobs/{submitted.job_id}",
             job_id=submitted.job_id,
@@ -63,7 +63,7 @@ async def submit(
 
 
 @asynccontextmanager
-async def draining(
+async def drain_after_error(
     request: Request,
 ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
     """The body in pieces; after an error the rest of it is read, so that the answer is seen."""
@@ -108,15 +108,15 @@ async def store_files(graph: JobGraph, upload: Upload, blobs: JobBlobs) -> JobGr
     return msgspec.structs.replace(graph, artifacts=tuple(stored))
 
 
-async def hand_over(
+async def submit_graph(
     graph: JobGraph, dispatcher: DispatcherGateway, services: RestServices
 ) -> Submitted:
-    async with refused_leaves_nothing(graph, dispatcher, services.blobs):
+    async with delete_files_if_refused(graph, dispatcher, services.blobs):
         return await dispatcher.submit_job(graph)
 
 
 @asynccontextmanager
-async def refused_leaves_nothing(
+async def delete_files_if_refused(
     graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs
 ) -> AsyncIterator[None]:
     """Files of a refused job go at once, unless another job has that id.

@@ -46,7 +46,7 @@ class Upload:
 
 
 @asynccontextmanager
-async def received_upload(
+async def receive_upload(
     chunks: AsyncGenerator[bytes, None],
     content_type: str,
     content_length: int | None,
@@ -59,7 +59,7 @@ async def received_upload(
 
 
 @asynccontextmanager
-async def received_file(
+async def receive_file(
     chunks: AsyncGenerator[bytes, None],
     content_type: str,
     content_length: int | None,

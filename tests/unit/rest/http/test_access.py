@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stoker.client import calls
 from stoker.core.ids import JobId
-from stoker.rest.http.access import Access, Bucket, RateLimit, Uploads, taken
+from stoker.rest.http.access import Access, Bucket, RateLimit, UploadLimit, take_request
 from stoker.security.roles import Role, allows
 from stoker.security.tokens import Token, TokenFile, hash_of, text_of
 from stoker.testing.rest import new_graph
@@ -34,16 +34,16 @@ def access(tmp_path: Path) -> Access:
 @pytest.mark.parametrize(
     ("authorization", "status", "words"),
     [
-        (None, 401, "wants a token"),
-        ("Bearer nonsense", 401, "not one of this cluster"),
-        ("Basic stk_operate_secret", 401, "not one of this cluster"),
-        ("Bearer stk_operate_wrong", 401, "not one of this cluster"),
+        (None, 401, "requires a token"),
+        ("Bearer nonsense", 401, "does not belong to this cluster"),
+        ("Basic stk_operate_secret", 401, "does not belong to this cluster"),
+        ("Bearer stk_operate_wrong", 401, "does not belong to this cluster"),
         ("Bearer stk_over_secret", 401, "has expired"),
-        ("Bearer stk_read_secret", 403, "is for read"),
-        ("Bearer stk_submit_secret", 403, "is for submit"),
+        ("Bearer stk_read_secret", 403, "has the role read"),
+        ("Bearer stk_submit_secret", 403, "has the role submit"),
     ],
 )
-def test_a_call_without_a_fitting_token_is_refused(
+def test_a_call_without_a_sufficient_token_is_refused(
     access: Access, authorization: str | None, status: int, words: str
 ) -> None:
     refused = access.refusal(authorization, "DELETE", "/cluster")
@@ -54,38 +54,40 @@ def test_a_call_without_a_fitting_token_is_refused(
     assert (status == 401) == ("WWW-Authenticate" in refused.headers)
 
 
-def test_a_fitting_token_is_let_in(access: Access) -> None:
+def test_a_sufficient_token_is_admitted(access: Access) -> None:
     assert access.refusal("Bearer stk_operate_secret", "DELETE", "/cluster") is None
     assert access.refusal("bearer  stk_read_secret", "GET", "/jobs/overview") is None
 
 
-def test_without_tokens_everybody_is_let_in() -> None:
+def test_without_a_token_file_every_caller_is_admitted() -> None:
     assert Access(None, lambda: NOW).refusal(None, "DELETE", "/cluster") is None
 
 
 @given(st.lists(st.floats(0, 10), max_size=200), st.integers(1, 50))
-def test_never_more_than_the_rate_and_one_burst(pauses: list[float], per_second: int) -> None:
+def test_a_caller_never_exceeds_the_rate_plus_one_burst(
+    pauses: list[float], per_second: int
+) -> None:
     bucket: Bucket | None = None
     now, served = 0.0, 0
     for pause in pauses:
         now += pause
-        bucket, wait = taken(bucket, now, per_second)
+        bucket, wait = take_request(bucket, now, per_second)
         served += wait == 0.0
     assert served <= per_second + now * per_second + 1e-6
 
 
-def test_whoever_waits_as_told_is_served() -> None:
+def test_a_caller_that_waits_for_retry_after_is_served() -> None:
     bucket: Bucket | None = None
     for _ in range(3):
-        bucket, wait = taken(bucket, 0.0, 3)
+        bucket, wait = take_request(bucket, 0.0, 3)
         assert wait == 0.0
-    bucket, wait = taken(bucket, 0.0, 3)
+    bucket, wait = take_request(bucket, 0.0, 3)
     assert wait > 0
-    _, wait = taken(bucket, wait + 1e-9, 3)
+    _, wait = take_request(bucket, wait + 1e-9, 3)
     assert wait == 0.0
 
 
-def test_one_caller_does_not_use_up_the_rate_of_another() -> None:
+def test_callers_have_separate_rates() -> None:
     limit = RateLimit(1)
     assert limit.refusal("a", 0.0) is None
     refused = limit.refusal("a", 0.0)
@@ -95,14 +97,14 @@ def test_one_caller_does_not_use_up_the_rate_of_another() -> None:
 
 
 def test_old_callers_are_forgotten() -> None:
-    limit = RateLimit(1, most_callers=2)
+    limit = RateLimit(1, max_callers=2)
     for caller in ("a", "b", "c"):
         assert limit.refusal(caller, 0.0) is None
     assert limit.refusal("a", 0.0) is None
 
 
-def test_so_many_uploads_at_once_and_no_more() -> None:
-    uploads = Uploads(1)
+def test_uploads_beyond_the_limit_are_refused() -> None:
+    uploads = UploadLimit(1)
     assert uploads.begin() is None
     refused = uploads.begin()
     assert refused is not None
@@ -111,8 +113,8 @@ def test_so_many_uploads_at_once_and_no_more() -> None:
     assert uploads.begin() is None
 
 
-def test_whoever_may_submit_may_follow_and_keep_its_job_alive_and_no_more() -> None:
-    """By the paths that clients really call."""
+def test_the_submit_role_may_submit_and_follow_jobs_and_send_heartbeats_and_nothing_else() -> None:
+    """Uses the paths of the real client calls."""
     job = JobId("a" * 32)
     allowed = [
         calls.submit(new_graph()),

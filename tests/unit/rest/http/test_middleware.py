@@ -190,7 +190,7 @@ async def test_files_are_taken_only_where_they_belong() -> None:
     async with Master().in_process() as http:
         answer = await http.patch(f"/jobs/{RUNNING}", files={"a": b"x"})
     assert answer.status_code == 400
-    assert "takes no files" in answer.json()["errors"][0]
+    assert "accepts no files" in answer.json()["errors"][0]
 
 
 async def test_a_standby_without_a_known_leader_answers_503_at_once() -> None:
@@ -242,9 +242,9 @@ async def test_two_standbys_that_take_each_other_for_the_leader_do_not_loop() ->
 
 @pytest.fixture
 def quick_pulse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_pulse, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(leader_pulse, "ASK_SECONDS", 0.05)
-    monkeypatch.setattr(leader_pulse, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(leader_pulse, "CHECK_LEADER_SECONDS", 0.02)
+    monkeypatch.setattr(leader_pulse, "PING_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(leader_pulse, "PING_TIMEOUT_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("quick_pulse")
@@ -284,7 +284,7 @@ async def test_a_standby_waits_no_longer_for_a_leader_whose_session_is_gone() ->
                 standby.leader = None
                 answer = await asking
     assert answer.status_code == 503
-    assert "does not lead any more" in answer.json()["errors"][0]
+    assert "no longer leads" in answer.json()["errors"][0]
 
 
 @pytest.mark.usefixtures("quick_pulse")

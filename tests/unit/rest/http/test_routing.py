@@ -10,7 +10,7 @@ import pytest
 
 from stoker.core.errors import CallTimedOut, NoLeader, RemoteError
 from stoker.rest.http.asgi import MAX_BODY_BYTES, Request, Response, Stream
-from stoker.rest.http.middleware import Border
+from stoker.rest.http.middleware import RestMiddleware
 from stoker.rest.http.routing import (
     HeaderParameter,
     PathParameter,
@@ -73,7 +73,7 @@ ROUTES = (all_things, fixed_thing, thing, part, add_thing, remove_thing, raw)
 
 
 def asking(*routes: Route) -> httpx.AsyncClient:
-    app = Border(Router(routes or ROUTES), Master().services)
+    app = RestMiddleware(Router(routes or ROUTES), Master().services)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8081")
 

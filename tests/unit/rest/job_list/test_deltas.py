@@ -1,4 +1,4 @@
-"""The list of jobs by differences, and what can be asked of it."""
+"""The job list, kept up to date by deltas, and its queries."""
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from stoker.core.states import JobStatus
 from stoker.dispatcher.job_index import EndedJobs
 from stoker.gateways.dispatcher import JobsSince
 from stoker.rest.job_list.deltas import JobList
-from stoker.rest.job_list.query import JobQuery, chosen, parse_query
+from stoker.rest.job_list.query import JobQuery, parse_query, select_page
 from stoker.rest.job_list.rows import json_array
 
 LEADER = SessionId("leader")
@@ -46,10 +46,10 @@ def live(number: int, start: int = 0) -> JobSummary:
     )
 
 
-def news(
+def delta(
     jobs: EndedJobs, known: int | None, running: list[JobSummary], gone: set[JobId] | None = None
 ) -> JobsSince:
-    """As the dispatcher tells it; `gone` are those that lived at the last look."""
+    """The answer of the dispatcher; `gone` are jobs that were live at the previous fetch."""
     since = None if known is None else jobs.since(known)
     return JobsSince(
         leader=LEADER,
@@ -64,20 +64,20 @@ def news(
 
 
 STEPS = st.tuples(
-    st.sampled_from(["add", "remove", "begin", "end", "look"]),
+    st.sampled_from(["add", "remove", "begin", "end", "fetch"]),
     st.integers(0, 9),
     st.integers(0, 99),
 )
 
 
 @given(st.lists(STEPS), st.booleans())
-def test_a_list_that_follows_by_differences_is_the_list_itself(
-    steps: list[tuple[str, int, int]], by_differences: bool
+def test_a_list_kept_up_to_date_by_deltas_equals_the_complete_list(
+    steps: list[tuple[str, int, int]], by_deltas: bool
 ) -> None:
     jobs, followed = EndedJobs(), JobList()
     lives: dict[JobId, JobSummary] = {}
     seen: dict[JobId, JobSummary] = {}
-    for step, number, start in [*steps, ("look", 0, 0)]:
+    for step, number, start in [*steps, ("fetch", 0, 0)]:
         if step == "add":
             jobs.add(ended(number, start))
         elif step == "remove":
@@ -86,27 +86,27 @@ def test_a_list_that_follows_by_differences_is_the_list_itself(
             lives[job_id(number)] = live(number, start)
         elif step == "end":
             lives.pop(job_id(number), None)
-        elif followed.leader and by_differences:
+        elif followed.leader and by_deltas:
             changed = [job for job in lives.values() if seen.get(job.job_id) != job]
             gone = seen.keys() - lives.keys()
-            followed.apply(news(jobs, followed.revision, changed, gone))
+            followed.apply(delta(jobs, followed.revision, changed, gone))
             seen = dict(lives)
         else:
             known = followed.revision if followed.leader else None
-            followed.apply(news(jobs, known, list(lives.values())))
+            followed.apply(delta(jobs, known, list(lives.values())))
             seen = dict(lives)
     expected = [*lives.values(), *(job for job in jobs.summaries() if job.job_id not in lives)]
     expected.sort(key=lambda each: (-each.start, each.job_id))
-    assert followed.all() == expected
-    assert followed.living() == [each for each in expected if each.job_id in lives]
-    whole = b"".join(json_array(followed.pieces(500), b"", b""))
-    assert whole == followed.encoded(expected, 500)
+    assert followed.all_jobs() == expected
+    assert followed.live_jobs() == [each for each in expected if each.job_id in lives]
+    whole = b"".join(json_array(followed.encode_all(500), b"", b""))
+    assert whole == followed.encode(expected, 500)
     assert [each["jid"] for each in msgspec.json.decode(whole)] == [
         each.job_id for each in expected
     ]
 
 
-def test_changes_that_are_too_long_ago_are_told_as_the_whole() -> None:
+def test_a_delta_since_a_forgotten_revision_does_not_exist() -> None:
     jobs = EndedJobs([ended(1)])
     jobs.add(ended(2))
     changed = jobs.since(0)
@@ -117,7 +117,7 @@ def test_changes_that_are_too_long_ago_are_told_as_the_whole() -> None:
     assert jobs.since(-1) is None
 
 
-def test_an_answer_to_an_earlier_question_that_comes_late_changes_nothing() -> None:
+def test_a_late_answer_to_an_earlier_request_changes_nothing() -> None:
     followed = JobList()
     followed.apply(JobsSince(leader=LEADER, revision=5, live=(live(1),), whole=True))
     followed.apply(JobsSince(leader=LEADER, revision=4, whole=True))
@@ -129,9 +129,9 @@ def query(**changes: object) -> JobQuery:
     return parse_query(**(none | changes))  # type: ignore[arg-type]
 
 
-def test_a_query_that_asks_for_nothing_is_the_whole_list() -> None:
-    assert query().is_plain
-    assert not query(limit=10).is_plain
+def test_a_query_without_parameters_is_the_default_query() -> None:
+    assert query().is_default
+    assert not query(limit=10).is_default
 
 
 @pytest.mark.parametrize(
@@ -151,31 +151,33 @@ def test_a_query_that_asks_for_nothing_is_the_whole_list() -> None:
         ({"limit": 0}, []),
     ],
 )
-def test_jobs_are_filtered_sorted_and_cut(asked: dict[str, object], found: list[int]) -> None:
+def test_a_query_filters_sorts_and_pages_jobs(asked: dict[str, object], found: list[int]) -> None:
     jobs = EndedJobs([ended(1, 10), ended(2, 20)])
     everything = [live(3, 30), *reversed(jobs.summaries())]
-    page, total = chosen(everything, query(**asked), now=100)
+    page, total = select_page(everything, query(**asked), now=100)
     assert [each.job_id for each in page] == [job_id(number) for number in found]
     assert total >= len(page)
 
 
 @pytest.mark.parametrize(
-    ("states", "alone"),
+    ("states", "only_live"),
     [(None, False), ("RUNNING", True), ("RUNNING,CANCELLING", True), ("RUNNING,FINISHED", False)],
 )
-def test_who_asks_for_living_jobs_is_not_shown_others_and_misses_none(
-    states: str | None, alone: bool
+def test_a_query_for_live_states_finds_the_same_jobs_among_live_jobs_as_among_all(
+    states: str | None, only_live: bool
 ) -> None:
     asked = query(state=states)
-    assert asked.wants_living_alone is alone
+    assert asked.wants_only_live is only_live
     jobs = JobList()
     running = [live(3, 30), live(4, 5)]
-    jobs.apply(news(EndedJobs([ended(1, 10), ended(2, 20)]), None, running))
-    if alone:
-        assert chosen(jobs.living(), asked, 100) == chosen(jobs.all(), asked, 100)
+    jobs.apply(delta(EndedJobs([ended(1, 10), ended(2, 20)]), None, running))
+    if only_live:
+        assert select_page(jobs.live_jobs(), asked, 100) == select_page(jobs.all_jobs(), asked, 100)
 
 
 @pytest.mark.parametrize("asked", [{"state": "DONE"}, {"sort": "size"}, {"type_": "both"}])
-def test_a_query_that_means_nothing_is_told_what_there_is(asked: dict[str, object]) -> None:
+def test_an_unknown_value_in_a_query_is_refused_with_the_known_ones(
+    asked: dict[str, object],
+) -> None:
     with pytest.raises(InvalidInput, match="must be"):
         query(**asked)

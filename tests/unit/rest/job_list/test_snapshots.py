@@ -1,4 +1,4 @@
-"""Looks at the list of jobs: shared by those who ask together, never older than their question."""
+"""Snapshots of the job list: shared by concurrent requests, never older than the request."""
 
 import asyncio
 from dataclasses import replace
@@ -18,7 +18,13 @@ from stoker.gateways.dispatcher import DispatcherGateway, JobsSince
 from stoker.rest.app import build_app
 from stoker.rest.http import compression
 from stoker.rest.job_list.query import JobQuery
-from stoker.rest.job_list.snapshots import LONGEST_PAUSE_SECONDS, REST_FACTOR, JobLooks, Look, Pace
+from stoker.rest.job_list.snapshots import (
+    MAX_PAUSE_SECONDS,
+    PAUSE_FACTOR,
+    JobListSnapshot,
+    SharedSnapshots,
+    Throttle,
+)
 from stoker.testing.rest import NEW, Master, new_graph
 from stoker.testing.virtual_time import run_virtual
 
@@ -26,7 +32,7 @@ WHOLE = JobQuery()
 
 
 class SlowDispatcher(DispatcherGateway):
-    """Knows what was there when the question came, and takes its time to say it."""
+    """Reads its jobs when the call arrives, and answers after a delay."""
 
     def __init__(self, *delays: float) -> None:
         self.delays = list(delays)
@@ -69,15 +75,15 @@ class SlowDispatcher(DispatcherGateway):
         )
 
 
-async def look_at(looks: JobLooks, dispatcher: SlowDispatcher) -> Look:
+async def take_snapshot(snapshots: SharedSnapshots, dispatcher: SlowDispatcher) -> JobListSnapshot:
     async def find() -> DispatcherGateway:
         return dispatcher
 
-    return await looks.look(find, lambda: 100)
+    return await snapshots.take(find, lambda: 100)
 
 
-def listed(look: Look) -> set[JobId]:
-    return {job["jid"] for job in msgspec.json.decode(b"".join(look.body(WHOLE)))["jobs"]}
+def listed_ids(snapshot: JobListSnapshot) -> set[JobId]:
+    return {job["jid"] for job in msgspec.json.decode(b"".join(snapshot.body(WHOLE)))["jobs"]}
 
 
 MOMENTS = st.lists(st.integers(0, 60), min_size=1, max_size=8)
@@ -86,12 +92,12 @@ MOMENTS = st.lists(st.integers(0, 60), min_size=1, max_size=8)
 @given(
     accepted=MOMENTS, asked=MOMENTS, delays=st.lists(st.integers(0, 30)), spent=st.integers(0, 9)
 )
-def test_a_job_that_was_accepted_is_in_every_list_that_is_asked_for_afterwards(
+def test_an_accepted_job_is_in_every_list_that_is_requested_afterwards(
     accepted: list[int], asked: list[int], delays: list[int], spent: int
 ) -> None:
     async def scenario() -> None:
         dispatcher = SlowDispatcher(*(delay / 100 for delay in delays))
-        looks = JobLooks(Pace(spent=spent / 1000))
+        snapshots = SharedSnapshots(Throttle(spent_seconds=spent / 1000))
 
         async def accept(number: int, at: int) -> None:
             await asyncio.sleep(at / 100)
@@ -100,7 +106,7 @@ def test_a_job_that_was_accepted_is_in_every_list_that_is_asked_for_afterwards(
         async def ask(at: int) -> None:
             await asyncio.sleep(at / 100)
             before = {job.job_id for job in dispatcher.accepted}
-            assert before <= listed(await look_at(looks, dispatcher))
+            assert before <= listed_ids(await take_snapshot(snapshots, dispatcher))
 
         async with asyncio.TaskGroup() as group:
             for number, at in enumerate(accepted):
@@ -111,88 +117,88 @@ def test_a_job_that_was_accepted_is_in_every_list_that_is_asked_for_afterwards(
     run_virtual(scenario())
 
 
-def test_those_who_ask_while_a_look_is_under_way_share_the_next_one() -> None:
+def test_requests_during_a_snapshot_share_the_next_one() -> None:
     async def scenario() -> None:
-        dispatcher, looks = SlowDispatcher(1.0, 1.0), JobLooks()
-        first = asyncio.create_task(look_at(looks, dispatcher))
+        dispatcher, snapshots = SlowDispatcher(1.0, 1.0), SharedSnapshots()
+        first = asyncio.create_task(take_snapshot(snapshots, dispatcher))
         await asyncio.sleep(0.5)
         late = dispatcher.accept(1)
-        others = [asyncio.create_task(look_at(looks, dispatcher)) for _ in range(50)]
+        others = [asyncio.create_task(take_snapshot(snapshots, dispatcher)) for _ in range(50)]
         seen = await asyncio.gather(*others)
         assert (await first) is not seen[0]
-        assert {id(look) for look in seen} == {id(seen[0])}
-        assert late in listed(seen[0])
+        assert {id(snapshot) for snapshot in seen} == {id(seen[0])}
+        assert late in listed_ids(seen[0])
         assert seen[0].body(WHOLE) is seen[49].body(WHOLE)
         assert dispatcher.asked == 2
 
     run_virtual(scenario())
 
 
-def test_the_first_one_after_a_while_does_not_wait_and_the_next_one_not_for_long() -> None:
+def test_the_first_request_does_not_wait_and_the_next_one_at_most_the_longest_pause() -> None:
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
-        dispatcher, pace = SlowDispatcher(), Pace()
-        looks = JobLooks(pace)
+        dispatcher, throttle = SlowDispatcher(), Throttle()
+        snapshots = SharedSnapshots(throttle)
         begin = loop.time()
-        await look_at(looks, dispatcher)
+        await take_snapshot(snapshots, dispatcher)
         assert loop.time() == begin
-        pace.spend(60.0)
-        await look_at(looks, dispatcher)
-        assert loop.time() == pytest.approx(begin + LONGEST_PAUSE_SECONDS)
+        throttle.spend(60.0)
+        await take_snapshot(snapshots, dispatcher)
+        assert loop.time() == pytest.approx(begin + MAX_PAUSE_SECONDS)
 
     run_virtual(scenario())
 
 
 @given(st.lists(st.floats(0, 1)))
-def test_a_pause_grows_with_what_the_look_took_up_to_the_longest(spent: list[float]) -> None:
-    pace = Pace()
-    pace.begin(5.0)
+def test_the_pause_grows_with_the_cost_of_the_snapshot_up_to_a_limit(spent: list[float]) -> None:
+    throttle = Throttle()
+    throttle.begin(5.0)
     for seconds in spent:
-        pace.spend(seconds)
-    pause = pace.earliest - 5.0
-    assert pause == pytest.approx(min(LONGEST_PAUSE_SECONDS, REST_FACTOR * sum(spent)))
+        throttle.spend(seconds)
+    pause = throttle.next_start - 5.0
+    assert pause == pytest.approx(min(MAX_PAUSE_SECONDS, PAUSE_FACTOR * sum(spent)))
 
 
-def test_what_a_former_leader_says_late_does_not_replace_what_the_next_one_said() -> None:
+def test_a_late_answer_of_a_previous_leader_does_not_replace_that_of_the_next_one() -> None:
     async def scenario() -> None:
-        former, leading, looks = SlowDispatcher(1.0), SlowDispatcher(), JobLooks()
-        former.accept(1)
-        late = asyncio.create_task(look_at(looks, former))
+        previous, leading, snapshots = SlowDispatcher(1.0), SlowDispatcher(), SharedSnapshots()
+        previous.accept(1)
+        late = asyncio.create_task(take_snapshot(snapshots, previous))
         await asyncio.sleep(0.5)
         leading.leader = SessionId("next")
         accepted = leading.accept(2)
-        assert listed(await look_at(looks, leading)) == {accepted}
-        assert listed(await late) == {accepted}
+        assert listed_ids(await take_snapshot(snapshots, leading)) == {accepted}
+        assert listed_ids(await late) == {accepted}
 
     run_virtual(scenario())
 
 
-def test_one_who_gives_up_does_not_give_up_for_the_others() -> None:
+def test_a_cancelled_request_does_not_cancel_the_snapshot_of_the_others() -> None:
     async def scenario() -> None:
-        dispatcher, looks = SlowDispatcher(1.0), JobLooks()
-        impatient = asyncio.create_task(look_at(looks, dispatcher))
-        patient = asyncio.create_task(look_at(looks, dispatcher))
+        dispatcher, snapshots = SlowDispatcher(1.0), SharedSnapshots()
+        impatient = asyncio.create_task(take_snapshot(snapshots, dispatcher))
+        patient = asyncio.create_task(take_snapshot(snapshots, dispatcher))
         await asyncio.sleep(0.5)
         impatient.cancel()
-        assert listed(await patient) == set()
+        assert listed_ids(await patient) == set()
 
     run_virtual(scenario())
 
 
-def test_a_failed_look_fails_for_those_who_shared_it_and_for_no_other() -> None:
+def test_a_failed_snapshot_fails_only_the_requests_that_shared_it() -> None:
     async def scenario() -> None:
-        dispatcher, looks = SlowDispatcher(), JobLooks()
+        dispatcher, snapshots = SlowDispatcher(), SharedSnapshots()
         dispatcher.refusal = NoLeader("nobody leads")
-        both = [asyncio.create_task(look_at(looks, dispatcher)) for _ in range(2)]
+        both = [asyncio.create_task(take_snapshot(snapshots, dispatcher)) for _ in range(2)]
         answers = await asyncio.gather(*both, return_exceptions=True)
         assert [type(answer) for answer in answers] == [NoLeader, NoLeader]
         dispatcher.refusal = None
-        assert listed(await look_at(looks, dispatcher)) == set()
+        assert listed_ids(await take_snapshot(snapshots, dispatcher)) == set()
 
     run_virtual(scenario())
 
 
-async def test_a_submission_is_in_the_list_that_its_client_asks_for_next() -> None:
+async def test_a_submitted_job_is_in_the_next_list_of_its_client() -> None:
     master = Master()
     async with master.in_process() as http:
         await http.get("/jobs/overview")
@@ -205,7 +211,7 @@ async def test_a_submission_is_in_the_list_that_its_client_asks_for_next() -> No
     assert NEW in {job["jid"] for job in page}
 
 
-async def test_those_who_share_a_large_list_share_its_compressed_form(
+async def test_requests_that_share_a_large_list_share_its_compressed_form(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     packed: list[bytes] = []
@@ -237,7 +243,7 @@ async def test_those_who_share_a_large_list_share_its_compressed_form(
 
 
 class Gated(SlowDispatcher):
-    """Answers when it is let."""
+    """Answers when the test opens the gate."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from stoker.rest.requests.operations import (
     OperationKey,
     Operations,
     TriggerId,
-    chosen_trigger_id,
+    choose_trigger_id,
     parse_trigger_id,
 )
 from stoker.testing.virtual_time import run_virtual
@@ -139,7 +139,7 @@ def test_closing_ends_what_nobody_asks_for() -> None:
 
 
 def test_a_trigger_id_is_the_clients_or_a_new_one() -> None:
-    assert chosen_trigger_id("A" * 32, Ids()) == "a" * 32
-    assert len(chosen_trigger_id(None, Ids())) == 32
+    assert choose_trigger_id("A" * 32, Ids()) == "a" * 32
+    assert len(choose_trigger_id(None, Ids())) == 32
     with pytest.raises(InvalidInput, match="32 hexadecimal digits"):
         parse_trigger_id("a" * 31)
