@@ -36,7 +36,7 @@ J = TypeVar("J")
 class _ClusterOperations(Generic[J]):
     @abstractmethod
     def job(self, job_id: str) -> J:
-        """A handle on the job; nothing is sent."""
+        """A handle on the job with this id. Nothing is sent, so the job need not exist."""
 
     @Operation
     def submit(
@@ -49,11 +49,19 @@ class _ClusterOperations(Generic[J]):
         configuration: Mapping[str, str] | None = None,
         **demands: "Unpack[GivenDemands]",
     ) -> Steps[J]:
-        """Submit a pipeline, a graph, or a file: Python, YAML, SQL or any PySpark script.
+        """Submit a job. Returns when the cluster has recorded it, so no fail-over loses it.
 
-        `queue`, `priority`, `slots` and `resources` override what the job says of itself.
-        Returns when the job is durable. A fail-over in between does no harm: the job has its id
-        before it is sent, and is accepted once.
+        A fail-over in between does no harm: the job has its id before it is sent, and the cluster
+        accepts each id once. InvalidInput says what is wrong with the job; nothing is sent then.
+
+        - `job`: a Pipeline, the path of a Python, YAML or SQL file, or of any PySpark script;
+          `"FILE.py:name"` chooses one of several pipelines in a file.
+        - `params`: values of the job's parameters, by name.
+        - `arguments`: what a Python file finds in `sys.argv[1:]`.
+        - `name`: name of the job, in place of its own.
+        - `configuration`: Spark settings, which override those of the job.
+        - `queue`, `priority`, `slots`, `resources`: as in `Pipeline`; they override what the job
+          asks for.
         """
         loaded = load(
             job,
@@ -76,7 +84,13 @@ class _ClusterOperations(Generic[J]):
         configuration: Mapping[str, str] | None = None,
         **demands: "Unpack[GivenDemands]",
     ) -> Steps[J]:
-        """Submit SQL statements as one job: they run one after the other in one session."""
+        """Submit SQL statements as one job: they run one after the other in one session.
+
+        - `script`: the statements, with a semicolon between them.
+        - `name`: name of the job, unless the script begins with `-- name: NAME`.
+
+        The other arguments are those of `submit`.
+        """
         loaded = load_sql(
             script, default_name=name, params=params, configuration=configuration, demands=demands
         )
@@ -85,15 +99,17 @@ class _ClusterOperations(Generic[J]):
 
     @Operation
     def jobs(self) -> Call[list[JobOverview]]:
+        """All jobs that the cluster knows, running and ended."""
         return calls.jobs()
 
     @Operation
     def overview(self) -> Call[ClusterOverviewAnswer]:
+        """Counts of task executors, slots and jobs."""
         return calls.overview()
 
 
 class _JobOperations(Generic[J]):
-    """Every question goes to the cluster; nothing is cached here."""
+    """Operations on one job. Each one asks the cluster; nothing is cached."""
 
     id: JobId
 
@@ -105,31 +121,46 @@ class _JobOperations(Generic[J]):
 
     @Operation
     def status(self) -> Call[JobStatus]:
+        """The status, such as RUNNING. NotFound if the cluster does not know the job."""
         return calls.status(self.id)
 
     @Operation
     def details(self) -> Call[JobDetails]:
+        """Status, regions, attempts, progress and failures."""
         return calls.job(self.id)
 
     @Operation
     def exceptions(self) -> Call[JobExceptionHistory]:
+        """The latest failures, also those after which the job was restarted."""
         return calls.exceptions(self.id)
 
     @Operation
     def cancel(self) -> Call[None]:
-        """Request the cancellation. It is durable: no fail-over undoes it."""
+        """Request the cancellation. It is recorded before this returns: no fail-over undoes it."""
         return calls.cancel(self.id)
 
     @Operation
     def savepoint(self, directory: str | None = None) -> Steps[str]:
-        """Path of the finished savepoint, while the job runs on. SavepointFailed with the cause."""
+        """Take a savepoint while the job runs on; returns its path when it is complete.
+
+        SavepointFailed if it fails; CallTimedOut after `client.operation-timeout`.
+
+        - `directory`: where savepoints go; None means the cluster's directory.
+        """
         return operations.savepoint(self.id, directory)
 
     @Operation
     def stop(
         self, directory: str | None = None, *, limit_seconds: float | None = None
     ) -> Steps[str]:
-        """End a streaming job at batch boundaries; the path of the savepoint made then."""
+        """End a streaming job at batch boundaries, with a savepoint; returns its path.
+
+        If SavepointFailed is raised, the job runs on.
+
+        - `directory`: where savepoints go; None means the cluster's directory.
+        - `limit_seconds`: how long a query may take to reach the end of a batch; None means the
+          cluster's `savepoint.stop.boundary-timeout`.
+        """
         return operations.stop(self.id, directory, limit_seconds=limit_seconds)
 
     @Operation
@@ -140,9 +171,15 @@ class _JobOperations(Generic[J]):
         params: Mapping[str, Any] | None = None,
         replacing: Replacing | None = None,
     ) -> Steps[J]:
-        """The job that replaced this one. JobFailed, naming the job that runs, if none did.
+        """Replace a streaming job by a new version, which continues from a savepoint of it.
 
-        The cluster completes the upgrade even if this program ends.
+        Returns the new job once it has run for its trial window. If it fails, the old version is
+        restored, and JobFailed names the job that runs. The cluster completes the upgrade even if
+        this program ends.
+
+        - `job`, `params`: the new version, as in `submit`.
+        - `replacing`: length of the trial window (by default 30 seconds), directory of the
+          savepoint, and whether state that the new version does not use may be dropped.
         """
         loaded = load(job, params=params)
         begun = calls.begin_upgrade(
@@ -152,7 +189,11 @@ class _JobOperations(Generic[J]):
 
     @Operation
     def rescale(self, partitions: int, *, replacing: Replacing | None = None) -> Steps[J]:
-        """The same job, under another id, with its state divided into `partitions` partitions."""
+        """Replace a streaming job by itself, with its state repartitioned; returns the new job.
+
+        - `partitions`: number of partitions of the state from then on.
+        - `replacing`: as in `upgrade`, by default without a trial window.
+        """
         begun = calls.begin_rescale(self.id, partitions, replacing=replacing)
         return self._other((yield from operations.successor(self.id, begun)))
 
@@ -163,17 +204,25 @@ class _JobOperations(Generic[J]):
         *,
         progress: Callable[[JobDetails], None] | None = None,
     ) -> Steps[JobStatus]:
-        """The final status. CallTimedOut if the job, which runs on, has not ended by then."""
+        """Wait until the job has ended; returns its final status.
+
+        - `timeout`: seconds after which CallTimedOut is raised, while the job runs on; None means
+          to wait without a limit.
+        - `progress`: called with the job's details now, after each change and about once a second.
+        """
         return operations.watch(self.id, timeout, progress)
 
     @Operation
     def result(self, timeout: float | None = None) -> Steps[JobDetails]:
-        """Wait for the end; JobFailed with the cause unless the job is FINISHED."""
+        """Wait until the job has FINISHED; returns its details. JobFailed with the cause otherwise.
+
+        - `timeout`: as in `wait`.
+        """
         return operations.result(self.id, timeout)
 
     @Operation
     def show(self) -> Steps[JobStatus]:
-        """In a notebook: a view that follows the job until its end."""
+        """Show in a notebook how the job proceeds until its end; returns the final status."""
         # Only notebooks have IPython, and only this method needs it.
         from IPython.display import HTML, display  # noqa: PLC0415
 
@@ -187,7 +236,11 @@ class _JobOperations(Generic[J]):
 
 
 class Cluster(_ClusterOperations["Job"], Blocking):
-    """Made by `stoker.connect()`. A context manager: connections stay open until its end."""
+    """A cluster, as `stoker.connect()` returns it. Threads may share it.
+
+    Connections stay open between calls. `with` closes them at its end; without it they are closed
+    when the object is no longer used.
+    """
 
     def __init__(self, client: BlockingClient) -> None:
         self.client = client
@@ -211,6 +264,11 @@ class Cluster(_ClusterOperations["Job"], Blocking):
 
 
 class Job(_JobOperations["Job"], Blocking):
+    """A job of a cluster, by its `id`. Each method asks the cluster; nothing is cached.
+
+    As the last value of a notebook cell it shows the state of the job.
+    """
+
     def __init__(self, client: BlockingClient, job_id: JobId) -> None:
         self._client = client
         self.id = job_id
@@ -219,7 +277,11 @@ class Job(_JobOperations["Job"], Blocking):
         return self._client.run(request)
 
     def logs(self, stream: str = "stdout", *, follow: bool = False) -> Iterator[bytes]:
-        """Pieces of what the job's attempts wrote; with `follow`, until the job has ended."""
+        """Pieces of the output of the job's current attempts.
+
+        - `stream`: `"stdout"` or `"stderr"`.
+        - `follow`: continue with new output until the job has ended.
+        """
         return self._client.stream(operations.log(self.id, stream, follow=follow))
 
     def _other(self, job_id: JobId) -> "Job":
@@ -230,7 +292,10 @@ class Job(_JobOperations["Job"], Blocking):
 
 
 class AsyncCluster(_ClusterOperations["AsyncJob"], Asynchronous):
-    """Made by `stoker.connect_async()`. Connections stay open until the end of its context."""
+    """A cluster, as `stoker.connect_async()` returns it.
+
+    Connections stay open between calls; `async with` closes them at its end.
+    """
 
     def __init__(self, client: "AsyncClient") -> None:
         self.client = client
@@ -255,6 +320,8 @@ class AsyncCluster(_ClusterOperations["AsyncJob"], Asynchronous):
 
 
 class AsyncJob(_JobOperations["AsyncJob"], Asynchronous):
+    """A job of a cluster, by its `id`. Each method asks the cluster; nothing is cached."""
+
     def __init__(self, client: "AsyncClient", job_id: JobId) -> None:
         self._client = client
         self.id = job_id
@@ -263,7 +330,11 @@ class AsyncJob(_JobOperations["AsyncJob"], Asynchronous):
         return await self._client.run(request)
 
     def logs(self, stream: str = "stdout", *, follow: bool = False) -> AsyncIterator[bytes]:
-        """Pieces of what the job's attempts wrote; with `follow`, until the job has ended."""
+        """Pieces of the output of the job's current attempts.
+
+        - `stream`: `"stdout"` or `"stderr"`.
+        - `follow`: continue with new output until the job has ended.
+        """
         return self._client.stream(operations.log(self.id, stream, follow=follow))
 
     def _other(self, job_id: JobId) -> "AsyncJob":

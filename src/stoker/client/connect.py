@@ -18,11 +18,19 @@ def connect(
     authorities: str | Path | None = None,
     options: ClientOptions | None = None,
 ) -> Cluster:
-    """The cluster behind a master's URL, or behind several separated by commas; sends nothing yet.
+    """A handle on a cluster. It sends nothing yet, so it also works while no master runs.
 
-    Without a URL: $STOKER_MASTER, else http://127.0.0.1:8081. Without a token:
-    $STOKER_CLIENT_TOKEN. `authorities` is a PEM file of the authorities that sign for https://
-    masters.
+    ```python
+    with stoker.connect("http://a:8081,http://b:8081") as cluster:
+        print(cluster.submit("words.py").result().status)
+    ```
+
+    - `masters`: URL of a master, or of several separated by commas: if one does not answer, the
+      next is asked. None means `$STOKER_MASTER`, or else `http://127.0.0.1:8081`.
+    - `token`: proves to a cluster with tokens who is calling. None means `$STOKER_CLIENT_TOKEN`.
+    - `authorities`: PEM file with the certificates of the authorities that sign for `https://`
+      masters. None means those that the system trusts.
+    - `options`: everything else that can be set about a client, such as its timeouts.
     """
     return Cluster(BlockingClient(_masters(masters), _options(token, authorities, options)))
 
@@ -34,8 +42,15 @@ def connect_async(
     authorities: str | Path | None = None,
     options: ClientOptions | None = None,
 ) -> AsyncCluster:
-    """As `connect`, for programs with an event loop: `async with stoker.connect_async()`."""
-    # Brings httpx, which the blocking client does without.
+    """As `connect`, for programs with an event loop.
+
+    ```python
+    async with stoker.connect_async() as cluster:
+        job = await cluster.submit("words.py")
+        print((await job.result()).status)
+    ```
+    """
+    # Imports httpx, which is slow to import and which the blocking client does not need.
     from stoker.client.asynchronous import AsyncClient  # noqa: PLC0415
 
     return AsyncCluster(AsyncClient(_masters(masters), _options(token, authorities, options)))

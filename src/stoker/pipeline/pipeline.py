@@ -1,4 +1,11 @@
-"""Pipeline: a job written in Python, where the names of parameters are the edges."""
+"""Pipeline: a job written in Python, where the names of parameters are the edges.
+
+A Pipeline only collects drafts of vertices. Nothing is pickled, substituted or read until the job
+is assembled, because the parameters, the settings of the submitter and the directory of the job's
+file are known only then. A mistake that one call shows by itself is raised by that call, so that
+the traceback ends in the user's own line; all others are reported together when the job is
+assembled.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -34,10 +41,31 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Pipeline:
-    """Named sources, transforms and sinks.
+    """A job: named sources, transforms and sinks.
 
-    Decorated functions stay what they are and can be called and tested by themselves. A mistake
-    is reported where it is written if it can be seen there, else all together by `build`.
+    Give it to `stoker run FILE.py` by defining it at the top level of the file, or to
+    `Cluster.submit`. A decorated function stays an ordinary function, which can be called and
+    tested by itself. A mistake in one call raises InvalidJobGraph there; all other mistakes are
+    reported together when the job is built.
+
+    - `name`: name of the job. It need not be unique.
+    - `configuration`: Spark settings of the job's session, such as
+      `{"spark.sql.shuffle.partitions": 8}`.
+    - `parameters`: name and default of each parameter; None as the default means that a value must
+      be given. `--param day=2026-11-02` or `submit(..., params={"day": ...})` sets it. `${day}` in
+      paths, options, queries, modes and triggers is replaced by the value, and functions find it
+      in `params["day"]`.
+      `${job_directory}`, the directory of the job's file, is always there.
+    - `restart`: what follows a failure, as the name of a strategy (`"none"`, `"fixed-delay"`,
+      `"failure-rate"`, `"exponential-delay"`) or as a mapping such as `{"strategy": "fixed-delay",
+      "attempts": 3, "delay_seconds": 1}`. None means the cluster's default.
+    - `queue`: name of the queue in which the job waits.
+    - `priority`: a whole number, by default 0; jobs of higher priority start first.
+    - `slots`: the most slots that the job uses at the same time; None means as many as it can use.
+    - `resources`: what each of its slots must offer, as `{"cores": 1, "memory": "2 gb"}`.
+    - `python_files`: modules (.py, .zip, .egg) that the job's functions import.
+    - `wheels`: wheels that are installed for the job alone.
+    - `files`: other files that travel with the job.
     """
 
     def __init__(
@@ -73,7 +101,7 @@ class Pipeline:
         return f"Pipeline({self.name!r})"
 
     @overload
-    def source(self, what: F, /) -> F: ...
+    def source(self, function: F, /) -> F: ...
     @overload
     def source(
         self, /, *, name: str | None = None, streaming: bool = False, materialized: bool = False
@@ -81,7 +109,7 @@ class Pipeline:
     @overload
     def source(
         self,
-        what: str,
+        name: str,
         /,
         *,
         format: str | None = None,
@@ -104,7 +132,32 @@ class Pipeline:
         materialized: bool = False,
         **reading: Any,
     ) -> Any:
-        """A DataFrame from outside: `source("raw", format=…)`, or a decorator of `f(spark)`."""
+        """A vertex that reads from outside: a format, a table, an SQL query or a function.
+
+        ```python
+        orders.source("raw", format="csv", path="${data}/orders.csv", header=True)
+
+        @orders.source
+        def products(spark, params):
+            return spark.read.json(params["path"])
+        ```
+
+        As a decorator, the vertex is called `name`, or else as the function. The function returns
+        a DataFrame. It takes `spark`, `params`, both or neither; a parameter with a default is its
+        own.
+
+        - `format`: a format of Spark, such as `"parquet"`, `"csv"`, `"kafka"`.
+        - `path`: file or directory to read; a relative one belongs to the directory in which the
+          job is submitted.
+        - `schema`: columns as in `"id LONG, at TIMESTAMP"`.
+        - `table`: name of a table, in place of a path.
+        - `sql`: a query, in place of a format.
+        - `options`, or any other keyword: options of the format.
+        - `streaming`: read as a stream. A function that returns a stream needs this mark, or else
+          its sinks need a trigger.
+        - `materialized`: compute the DataFrame once and store it for all vertices that read it; a
+          restart then begins there. Not for streams.
+        """
         if isinstance(what, str):
             read = read_of(f"source '{what}'", **reading)
             self._add(
@@ -123,7 +176,7 @@ class Pipeline:
         return self._decorator(what, add, kind="source", surplus=reading)
 
     @overload
-    def transform(self, what: F, /) -> F: ...
+    def transform(self, function: F, /) -> F: ...
     @overload
     def transform(
         self, /, *, name: str | None = None, materialized: bool = False
@@ -131,7 +184,7 @@ class Pipeline:
     @overload
     def transform(
         self,
-        what: str,
+        name: str,
         /,
         *,
         sql: str,
@@ -147,7 +200,26 @@ class Pipeline:
         materialized: bool = False,
         **computing: Any,
     ) -> Any:
-        """A DataFrame from others: `transform("big", sql=…)`, or a decorator of `f(raw, …)`."""
+        """A vertex that computes a DataFrame from others, by an SQL query or a function.
+
+        ```python
+        orders.transform("big", sql="SELECT * FROM raw WHERE amount > 100")
+
+        @orders.transform
+        def by_day(big, params):
+            return big.groupBy("day").count()
+        ```
+
+        As a decorator, the vertex is called `name`, or else as the function. Each parameter of the
+        function names a vertex that it reads, except for `spark` and `params`; a parameter with a
+        default is its own.
+
+        - `sql`: a query that reads vertices as tables.
+        - `inputs`: names of the vertices that the query reads; None means that they are found in
+          the query.
+        - `materialized`: compute the DataFrame once and store it for all vertices that read it; a
+          restart then begins there. Not for streams.
+        """
         if isinstance(what, str):
             inputs, compute = query_of(f"transform '{what}'", **computing)
             self._add(
@@ -200,10 +272,32 @@ class Pipeline:
         trigger: str | None = None,
         **writing: Any,
     ) -> Any:
-        """Write a vertex: `sink("hourly", format=…)`, or a decorator of a function.
+        """A vertex that writes the vertex `input`, to a format, a table or by a function.
 
-        The function is `f(df)` for a batch job and `f(df, batch_id)` for a stream; it may take
-        `params` as its last parameter.
+        ```python
+        orders.sink("by_day", format="parquet", path="${out}/by_day", mode="overwrite")
+
+        @orders.sink("clicks", trigger="10 seconds")
+        def store(df, batch_id):
+            df.write.format("jdbc").options(...).mode("append").save()
+        ```
+
+        A function is `f(df)` for a batch and `f(df, batch_id)` for a stream; `params` may be its
+        last parameter. Spark may repeat a batch of a stream, with the same `batch_id`:
+        `stoker.sinks` has functions that write it once all the same.
+
+        - `input`: name of the source or transform to write.
+        - `format`: a format of Spark; `"parquet"` if only `table` is given.
+        - `path`: file or directory to write; a relative one belongs to the directory in which the
+          job is submitted.
+        - `table`: name of a table, in place of a path.
+        - `mode`: `"append"`, `"overwrite"`, `"ignore"` or `"errorifexists"` for a batch;
+          `"append"`, `"update"` or `"complete"` for a stream.
+        - `trigger`: only for a stream: an interval such as `"10 seconds"`, or `"available-now"` or
+          `"once"`, which process all data that is there and end. None means as soon as possible.
+        - `name`: name of this vertex; None means the function's name, or `input-format`.
+        - `partition_by`: a column, or several, by which files are put into directories.
+        - `options`, or any other keyword: options of the format.
         """
         if not isinstance(input, str):
             raise refuse("sink", "it has no input", 'name it: @pipeline.sink("hourly")')
@@ -231,8 +325,13 @@ class Pipeline:
     ) -> JobGraph:
         """The job as data. Raises InvalidJobGraph with every fault.
 
-        Relative paths of artifacts are taken from `base_directory`, else from the working
-        directory; `stoker run` gives the directory of the job's file.
+        Neither the command line nor `Cluster.submit` needs this; it shows in a test that the job
+        is valid.
+
+        - `job_id`: 32 hexadecimal digits; None means a new id.
+        - `params`: values of parameters, by name.
+        - `base_directory`: directory to which relative paths of `python_files`, `wheels` and
+          `files` belong, and the value of `${job_directory}`; None means the working directory.
         """
         return assemble(
             self.draft(),
@@ -242,6 +341,7 @@ class Pipeline:
         ).graph
 
     def draft(self) -> JobDraft:
+        # No docstring: the Python reference has what users call, and tells it by its docstring.
         return JobDraft(
             name=self.name,
             vertices=tuple(self._vertices.values()),
@@ -290,7 +390,7 @@ class Pipeline:
             )
         if what is not None:
             return add(what)  # type: ignore[arg-type]
-        # Until it has met its function, `build` has something to complain about.
+        # If no function follows, `draft` reports the decorator as a fault.
         self._undecorated.append(kind)
 
         def decorate(function: F) -> F:
