@@ -216,7 +216,6 @@ def test_a_local_copy_gone_bad_is_fetched_again(bench: Bench) -> None:
 
 
 def test_files_go_only_when_the_interval_has_passed_after_the_last_release(bench: Bench) -> None:
-    """Shows BLOB-06."""
     # BLOB-10, BLOB-12
     key = bench.stored(b"content")
 

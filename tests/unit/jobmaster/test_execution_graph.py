@@ -340,7 +340,7 @@ def test_slots_are_accepted_and_kept_while_the_job_waits_to_restart() -> None:
 
 
 def test_cancelling_while_restarting_ends_the_job_and_releases_its_slot() -> None:
-    """Shows JM-15."""
+    """Shows JM-15 and JM-16."""
     policy = RestartPolicy(strategy="fixed-delay", attempts=1, delay_seconds=60)
     job, [deploy] = started(graph_of("out"), policy)
     _, [restart] = job.attempt_ended(ended(deploy, ExecutionState.FAILED, BOOM), 6)
