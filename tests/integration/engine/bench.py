@@ -1,4 +1,4 @@
-"""The means to run a job on a real engine."""
+"""Runs jobs on a real engine."""
 
 import itertools
 import sys
@@ -33,12 +33,12 @@ OPTIONS = EngineOptions(
     runner_processes=40,
     runner_open_files=2000,
     runner_log_size=ByteSize(8 * 1024**2),
-    # So that viewfs://here/… is the same as file:///…, but by a file system that is not local.
+    # viewfs://here/… means the same as file:///…, but counts as a file system that is not local.
     spark_properties={"spark.hadoop.fs.viewfs.mounttable.here.linkFallback": "file:///"},
 )
 TEN_ROWS = Source(name="numbers", read=Sql(query="SELECT id FROM range(10)"))
 UNINTERRUPTIBLE = Source(name="numbers", read=Sql(query="SELECT * FROM range(1000000000000000)"))
-"""Row by row, Spark's code for this looks for a cancel only where it never comes by."""
+"""Spark's code for this query, row by row, never reaches the place that checks for a cancel."""
 TO_NOWHERE = Sink(name="out", input="numbers", write=FormatWrite(format="noop"))
 
 
@@ -69,8 +69,8 @@ class Launched:
 
     @property
     def last_progress(self) -> Any:
-        told = [event.progress for event in self.events if isinstance(event, Progressed)]
-        return told[-1] if told else Progress()
+        reported = [event.progress for event in self.events if isinstance(event, Progressed)]
+        return reported[-1] if reported else Progress()
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Bench:
         return launched
 
     async def end(self) -> None:
-        """A test that failed leaves nothing that the next ones would have to share Spark with."""
+        """Cancel all tasks: those of a failed test must not share Spark with the next tests."""
         for launched in self.launched:
             await launched.running.cancel()
 

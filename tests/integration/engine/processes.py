@@ -1,6 +1,6 @@
-"""What tests see of the processes that tasks run in."""
+"""Look at the processes that tasks run in."""
 
-# Processes are polled: nobody tells of their end.
+# Processes are polled: nothing reports their end.
 # ruff: noqa: ASYNC110
 
 import asyncio
@@ -16,7 +16,7 @@ from stoker.engine.connect.engine import ConnectEngine
 from stoker.osproc.process_tree import children_of
 
 PATIENCE = 120
-"""Seconds that a busy machine may take for what is not promised to be quick."""
+"""Seconds that a busy machine may take where the product promises no time."""
 
 
 async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
@@ -44,7 +44,7 @@ def runner_of(engine: ConnectEngine, launched: Launched) -> int:
 
 
 def is_writing(engine: ConnectEngine) -> bool:
-    """Whether a task of Spark, wherever it runs, hands rows to the sink that goes nowhere."""
+    """Whether a task of Spark, on any executor, writes rows to the noop sink."""
     with urllib.request.urlopen(f"{engine.description['web-ui']}/api/v1/applications") as answer:
         [application] = json.load(answer)
     root = f"{engine.description['web-ui']}/api/v1/applications/{application['id']}/executors"

@@ -1,6 +1,6 @@
 """A Spark cluster of its own: a master and workers from the installed PySpark, on loopback."""
 
-# Logs are polled: nobody tells of a new line.
+# Logs are polled: nothing reports a new line.
 # ruff: noqa: ASYNC110
 
 import asyncio
@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 120
 
 @asynccontextmanager
 async def spark_cluster(folder: Path, *, workers: int) -> AsyncIterator[str]:
-    """Yields the URL of its master."""
+    """Run the cluster; yields the URL of its master."""
     java = await find_java(os.environ, folder / "java", bundled_home=bundled_java_home())
     environment = {
         **os.environ,

@@ -1,7 +1,7 @@
 """Stateful streaming queries for the tests of this folder, with input and output in files.
 
-A window that evicts, a join of two streams, a deduplication; with STOKER_SAVEPOINTS=long there is
-more data, and a query with a state of its own.
+The queries are a window that evicts, a join of two streams and a deduplication. With
+STOKER_SAVEPOINTS=long there are more data, and a query that manages its state itself.
 """
 
 import json
@@ -19,7 +19,7 @@ from stoker.core.graph import FormatRead, FormatWrite, JobGraph, Sink, Source, T
 LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
 FILES, ROWS = (40, 500) if LONG else (8, 40)
 FEW_FILES = 12
-"""For a query whose batches take long; the log of a file sink is compacted after ten."""
+"""Input files of a query with slow batches; more than the ten after which a log is compacted."""
 PURGING = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.minBatchesToRetain": "2",
@@ -29,7 +29,7 @@ PURGING = {
 
 
 def write_input(folder: Path, numbers: Iterable[int]) -> None:
-    """One file for each number, half a minute of event time each, with rows that come twice."""
+    """Write a file for each number, with half a minute of event time and one repeated row."""
     folder.mkdir(exist_ok=True)
     for file in numbers:
         rows = [
@@ -72,7 +72,7 @@ def joined(left, right):
 
 
 def totals(raw):
-    """One row for each key and batch: how many there were so far."""
+    """Yield a row for each key and batch with the number of rows so far."""
     from pyspark.sql import Row  # noqa: PLC0415
     from pyspark.sql.streaming import StatefulProcessor  # noqa: PLC0415
 
@@ -103,7 +103,7 @@ QUERIES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "joined": (joined, ("left", "right")),
 }
 if LONG:
-    # Spark gives a Python worker ten seconds: not when the machine is busy.
+    # Spark gives a Python worker ten seconds, which is too short on a busy machine.
     QUERIES["totals"] = (totals, ("raw",))
 
 
@@ -124,7 +124,7 @@ def graph_of(name: str, inputs: Path, out: Path, trigger: str | None = None) -> 
 
 
 def rows_in(*directories: Path) -> list[tuple[int, int]]:
-    """Of the committed batches of file sinks."""
+    """The rows that file sinks wrote in committed batches."""
     files: set[str] = set()
     for directory in directories:
         for batch in (directory / "_spark_metadata").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""Batch regions on a real Spark: what is read, computed, written, and what goes wrong."""
+"""Batch regions on a real Spark: reading, computing, writing, and failures."""
 
 # Functions that travel to a runner bring their own imports.
 # ruff: noqa: PLC0415
@@ -58,8 +58,8 @@ async def test_files_of_one_format_become_files_of_another(bench: Bench, tmp_pat
     assert outcome.progress.tasks_done == outcome.progress.tasks_total
 
 
-async def test_tasks_are_counted_to_their_end(bench: Bench) -> None:
-    """Spark tells of them twice a second, so that of a shorter job it may tell nothing."""
+async def test_all_spark_tasks_are_counted_as_done(bench: Bench) -> None:
+    """Spark reports its tasks twice a second, so a shorter job may get no report at all."""
     slow = "SELECT id, reflect('java.lang.Thread', 'sleep', 300L) FROM numbers"
     graph = build_graph(
         TEN_ROWS,
@@ -153,7 +153,7 @@ async def test_a_script_runs_in_order_and_names_the_statement_that_fails(bench: 
     assert not outcome.failure.retriable
 
 
-async def test_the_authors_own_line_is_on_top_of_a_failure(bench: Bench) -> None:
+async def test_a_failure_starts_with_the_line_of_the_author(bench: Bench) -> None:
     def broken(numbers):
         raise LookupError("no such tree")
 
@@ -193,7 +193,9 @@ async def test_a_failure_inside_a_worker_shows_the_authors_line(bench: Bench) ->
     assert "cannot take" in failure.message
 
 
-async def test_what_is_no_dataframe_is_refused_in_words(bench: Bench) -> None:
+async def test_a_function_that_returns_no_dataframe_is_refused_with_an_explanation(
+    bench: Bench,
+) -> None:
     def forgetful(numbers):
         numbers.select("id")
 
@@ -303,7 +305,7 @@ async def test_two_tasks_at_once_do_not_see_each_others_views(bench: Bench, tmp_
         total = Transform(
             name="total", inputs=("numbers",), compute=Sql(query="SELECT sum(id) s FROM numbers")
         )
-        # One folder of results serves both here, so that the sinks need names of their own.
+        # Both tasks use the same folder of results here, so their sinks need different names.
         return build_graph(
             source, total, json_sink(f"out-{factor}", "total", tmp_path / str(factor))
         )

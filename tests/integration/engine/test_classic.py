@@ -1,6 +1,6 @@
-"""Programs and pipelines in drivers of their own: real JVMs, each used once.
+"""Programs and pipelines in drivers of their own, with real JVMs.
 
-Every test costs a JVM. Those of the long form run with STOKER_CLASSIC=long.
+Every test starts a JVM, so most tests run only with STOKER_CLASSIC=long.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ OPTIONS = EngineOptions(
     runner_memory=ByteSize(400 * 1024**2),
 )
 CANCEL_SECONDS = 10.0
-"""The product's promise."""
+"""Seconds within which the product promises to end a cancelled task."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -57,7 +57,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clas
     options = ClassicOptions(warm_drivers=1, replenish_delay=timedelta(0))
     async with ClassicEngine.open(OPTIONS, options, root / "work", root / "logs") as opened:
         yield opened
-    # The engine that other tests share may run beside it.
+    # Only its own processes: the engine that other tests share may still run.
     assert [pid for pid in descendants_of(os.getpid()) if _mentions(pid, str(root))] == []
 
 
@@ -107,7 +107,7 @@ def launch(engine: ClassicEngine, tmp_path: Path) -> Any:
 
 
 def _kept(root: Path, files: Sequence[Path]) -> dict[str, Path]:
-    """As the task executor has them: named by their content, wherever they came from."""
+    """Copy the files to where a task executor keeps them: under the checksum of their content."""
     kept = {}
     for path in files:
         kept[path.name] = root / "blobs" / hashlib.sha256(path.read_bytes()).hexdigest()
@@ -167,9 +167,7 @@ sys.exit(7)
 """
 
 
-async def test_an_unmodified_script_finds_all_that_it_would_under_spark_submit(
-    launch: Any, tmp_path: Path
-) -> None:
+async def test_an_unmodified_script_runs_as_under_spark_submit(launch: Any, tmp_path: Path) -> None:
     (tmp_path / "module_of_mine.py").write_text("def twice(n):\n    return 2 * n\n")
     (tmp_path / "data.txt").write_text("hello")
     launched = await launch(
@@ -233,10 +231,10 @@ while True:
 """
 
 
-async def test_cancel_ends_a_program_that_ignores_it_and_all_that_it_does(
+async def test_cancel_ends_a_program_that_ignores_sigterm_and_all_of_its_work(
     launch: Any, tmp_path: Path
 ) -> None:
-    """A tight loop, a stage, a UDF, a foreachBatch and a sleep, with SIGTERM ignored."""
+    """The program runs a tight loop, a stage, a UDF, a foreachBatch function and a sleep."""
     launched = await launch(STUBBORN, arguments=(str(tmp_path),))
     marks = [tmp_path / name for name in ("udf", "batch", "sleep")]
     await launched.until(lambda: all(mark.exists() for mark in marks))
@@ -302,10 +300,10 @@ async def test_a_bad_program_fails_with_its_cause_and_its_log(
 
 @long
 @pytest.mark.timeout(400)
-async def test_a_spark_master_that_only_the_program_names_and_is_not_there_is_told(
+async def test_an_absent_spark_master_that_only_the_program_names_is_reported(
     launch: Any,
 ) -> None:
-    """Spark gives up after a minute, and what it raises then does not say why."""
+    """Spark gives up after a minute, and its exception does not give the reason."""
     launched = await launch(
         "from pyspark.sql import SparkSession\n"
         "SparkSession.builder.getOrCreate().stop()\n"
@@ -360,7 +358,7 @@ async def test_two_programs_with_two_versions_of_one_module_each_see_their_own(
 
 
 @long
-async def test_a_gigabyte_of_output_is_cut_and_the_program_goes_on(launch: Any) -> None:
+async def test_a_gigabyte_of_output_is_truncated_and_the_program_continues(launch: Any) -> None:
     source = "line = 'x' * 999\nfor _ in range(10**6): print(line)\nprint('the end')\n"
     launched = await launch(source)
     outcome = await launched.running.outcome()
@@ -372,7 +370,7 @@ async def test_a_gigabyte_of_output_is_cut_and_the_program_goes_on(launch: Any) 
 
 
 @long
-async def test_what_runs_out_of_memory_in_java_is_told_as_such(launch: Any) -> None:
+async def test_a_lack_of_memory_in_java_is_reported_as_such(launch: Any) -> None:
     source = (
         "from pyspark.sql import SparkSession\n"
         "jvm = SparkSession.builder.getOrCreate()._jvm\n"

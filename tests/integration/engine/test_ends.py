@@ -1,4 +1,4 @@
-"""How tasks end against their will: cancelled, killed, or left behind by what they stand on."""
+"""Tasks that are cancelled or killed, or whose runner, zygote, Spark server or owner dies."""
 
 # Functions that travel to a runner bring their own imports; processes are polled.
 # ruff: noqa: PLC0415, ASYNC110
@@ -56,7 +56,7 @@ async def test_a_sleeping_function_is_cancelled_at_once(bench: Bench, tmp_path: 
     assert marker.exists()
 
 
-async def test_a_function_that_will_not_end_is_killed_with_its_subprocesses(
+async def test_a_function_that_ignores_its_cancellation_is_killed_with_its_subprocesses(
     bench: Bench, tmp_path: Path
 ) -> None:
     pid_file = tmp_path / "pid"

@@ -24,13 +24,13 @@ LONG = os.environ.get("STOKER_ENGINE") == "long"
 PUBLISHING = sorted(name for name in RUNNER_FAILPOINTS if name.startswith("publishing."))
 MATERIALIZED = sorted(name for name in RUNNER_FAILPOINTS if name.startswith("materialized."))
 DECIDED = ("after-record", "move", "removing")
-TELLING = ("publishing.before-record", "publishing.after-record", "publishing.after-a-move")
-TRIED = [name for name in PUBLISHING if "replaced" not in name] if LONG else TELLING
-"""All of them with STOKER_ENGINE=long; unit tests crash at each of them without Spark."""
+SAMPLE = ("publishing.before-record", "publishing.after-record", "publishing.after-a-move")
+TRIED = [name for name in PUBLISHING if "replaced" not in name] if LONG else SAMPLE
+"""All failpoints with STOKER_ENGINE=long; unit tests crash at each of them without Spark."""
 
 
 def dying_once(marker: Path, runs: Path) -> Callable[..., Any]:
-    """Six rows; arms the failpoint that the marker names, once, and keeps count of its calls."""
+    """A source of six rows that counts its calls and arms the failpoint in the marker, once."""
     names = str(marker), str(runs)
 
     def numbers(spark):
@@ -84,7 +84,7 @@ class Story:
         places = (self.target, self.target.parent)
         return [path.name for place in places for path in place.glob(".stoker-*")]
 
-    async def dies_and_is_tried_again(self, graph: JobGraph, at: str, region: str) -> None:
+    async def die_and_retry(self, graph: JobGraph, at: str, region: str) -> None:
         self.marker.write_text(at)
         died = await self.bench.run(graph, region)
         assert died.failure is not None, at
@@ -97,19 +97,19 @@ class Story:
 
 
 @pytest.mark.parametrize("at", TRIED)
-async def test_an_append_is_done_once_wherever_its_runner_dies(
+async def test_an_append_writes_every_row_once_wherever_its_runner_dies(
     bench: Bench, tmp_path: Path, at: str
 ) -> None:
     story = Story(bench, tmp_path, "append")
     story.put_old(1)
-    await story.dies_and_is_tried_again(story.graph("append"), at, "sink-append")
+    await story.die_and_retry(story.graph("append"), at, "sink-append")
     assert story.rows() == [0, 1, 2, 3, 4, 5, 101]
     assert story.leftovers() == []
     assert story.times_run() == (1 if any(word in at for word in DECIDED) else 2)
 
 
 @pytest.mark.parametrize(("how", "rows"), [("static", []), ("dynamic", [109])])
-async def test_an_overwrite_that_dies_while_it_removes_the_old_is_finished(
+async def test_the_next_attempt_finishes_an_overwrite_that_died_while_removing_old_files(
     bench: Bench, tmp_path: Path, how: str, rows: list[int]
 ) -> None:
     story = Story(bench, tmp_path, how)
@@ -117,12 +117,12 @@ async def test_an_overwrite_that_dies_while_it_removes_the_old_is_finished(
     story.put_old(9)
     graph = story.graph("overwrite", partitionOverwriteMode=how)
     at = "publishing.before-removing-replaced"
-    await story.dies_and_is_tried_again(graph, at, f"sink-{how}")
+    await story.die_and_retry(graph, at, f"sink-{how}")
     assert story.rows() == [0, 1, 2, 3, 4, 5, *rows]
     assert story.times_run() == 1
 
 
-async def test_a_target_that_exists_is_refused_in_words_and_not_retried(
+async def test_an_existing_target_is_refused_with_an_explanation_and_not_retried(
     bench: Bench, tmp_path: Path
 ) -> None:
     story = Story(bench, tmp_path, "exists")
@@ -143,7 +143,7 @@ async def test_a_materialized_vertex_survives_its_runner_and_is_computed_again_w
     for number, at in enumerate(MATERIALIZED):
         story = Story(bench, tmp_path, f"m{number}")
         graph = story.graph("errorifexists", materialized=True)
-        await story.dies_and_is_tried_again(graph, at, f"kept_m{number}")
+        await story.die_and_retry(graph, at, f"kept_m{number}")
         assert story.times_run() == (1 if at == "materialized.after-manifest" else 2)
 
     [data, *_] = (bench.root / "materialized" / "kept_m0").glob("attempt-*/part-*.parquet")

@@ -1,4 +1,4 @@
-"""Whatever a task does, its cancel ends it within ten seconds, and Spark's work with it."""
+"""A cancel ends any task within ten seconds, together with its work in Spark."""
 
 # Functions that travel to a runner bring their own imports.
 # ruff: noqa: PLC0415
@@ -96,7 +96,7 @@ async def has_begun(launched: Launched, begun: Path) -> None:
 @pytest.mark.parametrize(
     "graph", [endless_loop, uninterruptible_loop, sleeping_udf, sleeping_batch, endless_stage]
 )
-async def test_a_cancelled_task_ends_within_ten_seconds_with_its_stages(
+async def test_a_cancelled_task_and_its_stages_end_within_ten_seconds(
     bench: Bench, engine: ConnectEngine, tmp_path: Path, graph
 ) -> None:
     begun = tmp_path / "begun"
@@ -111,7 +111,7 @@ async def test_a_cancelled_task_ends_within_ten_seconds_with_its_stages(
 async def test_a_runner_that_is_killed_while_it_writes_leaves_no_tasks_at_spark(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
-    """Its write is a call that nobody waits for any more."""
+    """After the runner's death nobody waits for the answer to its write."""
     begun = tmp_path / "begun"
     launched = await bench.launch(endless_stage(begun))
     await has_begun(launched, begun)
@@ -123,7 +123,7 @@ async def test_a_runner_that_is_killed_while_it_writes_leaves_no_tasks_at_spark(
     assert not await asyncio.to_thread(any_tasks_of, engine, launched)
 
 
-async def test_when_memory_runs_out_the_kernel_takes_a_runner_before_the_server(
+async def test_the_kernel_kills_a_runner_before_the_server_when_memory_runs_out(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
     launched = await bench.launch(endless_loop(tmp_path / "begun"))

@@ -1,4 +1,4 @@
-"""Tasks that share one Spark: their modules, their settings and their share of it are their own."""
+"""Tasks at one Spark server share no modules, settings or views, and do not starve each other."""
 
 # Functions that travel to a runner bring their own imports.
 # ruff: noqa: PLC0415
@@ -33,7 +33,7 @@ def tells_its_version(answer: Path, meeting: Path) -> JobGraph:
 
             import treetops
 
-            # Both jobs are in their workers at the same time.
+            # Wait until both jobs are in their workers at the same time.
             (meeting / treetops.VERSION).touch()
             deadline = time.monotonic() + 60
             while len(list(meeting.iterdir())) < 2 and time.monotonic() < deadline:
@@ -93,7 +93,7 @@ def tells_its_java_version(jar: Path, how: str, answer: Path, go_on: Path) -> Jo
 async def test_two_tasks_with_two_versions_of_one_java_class_each_see_their_own(
     bench: Bench, tmp_path: Path, how: str
 ) -> None:
-    """While one that brings nothing, and shares what it can, runs beside the first."""
+    """Meanwhile a task without code of its own, which shares its session, runs beside the first."""
     go_on = tmp_path / "go-on"
     answers = [tmp_path / f"answer-{version}" for version in (1, 2)]
     first, second = (
@@ -112,7 +112,7 @@ async def test_two_tasks_with_two_versions_of_one_java_class_each_see_their_own(
     assert seen == [["version 1"] * 2, ["version 2"] * 2]
 
 
-async def test_settings_and_views_of_a_task_are_not_seen_by_the_next(bench: Bench) -> None:
+async def test_the_next_task_sees_no_settings_and_views_of_the_previous_one(bench: Bench) -> None:
     first = SqlScript(
         name="script", statements=("CREATE TEMPORARY VIEW mine AS SELECT 1", "SELECT * FROM mine")
     )
@@ -178,8 +178,10 @@ async def test_python_workers_of_spark_do_not_pile_up(bench: Bench, engine: Conn
     assert set(python_workers_at(server)) <= before
 
 
-async def test_a_session_of_its_own_is_as_spark_makes_one(bench: Bench) -> None:
-    """Also what is added by statements is then seen by nobody else."""
+async def test_a_dedicated_session_has_the_isolation_of_an_ordinary_spark_session(
+    bench: Bench,
+) -> None:
+    """With this isolation, jars that a statement adds are visible to this session only."""
 
     def telling(spark):
         isolation = "spark.sql.artifact.isolation"

@@ -1,6 +1,6 @@
-"""Savepoints of real queries while they commit and Spark purges: every row once.
+"""Savepoints of real queries that commit batches while Spark purges old files: every row once.
 
-With STOKER_SAVEPOINTS=long there is more data, and a query with a state of its own.
+With STOKER_SAVEPOINTS=long there are more data, and a query that manages its state itself.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ OTHER = JobId("1" * 32)
 
 
 class Cluster:
-    """One engine, the storage of a cluster, and queries of several jobs on it."""
+    """One engine and the storage of a cluster, for queries of several jobs."""
 
     def __init__(self, bench: Bench, root: Path) -> None:
         self.bench = bench
@@ -75,7 +75,7 @@ class Cluster:
         )
         return await self.bench.engine.launch(task, lambda _event: None), directory
 
-    async def finished(self, graph: JobGraph, job_id: JobId | None = None) -> None:
+    async def run_to_end(self, graph: JobGraph, job_id: JobId | None = None) -> None:
         running, _ = await self.launch(graph, job_id)
         outcome = await running.outcome()
         assert outcome.failure is None, outcome.failure
@@ -95,12 +95,12 @@ class Cluster:
         manifest = await read_manifest(location)
         await restore(location, manifest, self.storage, job_id, regions=["out"], now=2)
 
-    def going_on(self, graph: JobGraph, name: str) -> JobGraph:
-        """As it is submitted to begin from this savepoint."""
+    def continued_from(self, graph: JobGraph, name: str) -> JobGraph:
+        """The graph as it is submitted to start from this savepoint."""
         return msgspec.structs.replace(graph, restore=Restore(path=str(self.saved / name)))
 
     async def until_batch(self, graph: JobGraph, number: int, running: Any = None) -> None:
-        """This batch or a later one is committed: earlier ones are purged."""
+        """Wait until this batch or a later one is committed; Spark purges earlier commits."""
         ended = None if running is None else asyncio.ensure_future(running.outcome())
         folder = f"{checkpoint_folder(graph.job_id, 'out')}/commits/"
 
@@ -117,10 +117,10 @@ class Cluster:
 
 
 @pytest.mark.parametrize("name", sorted(QUERIES))
-async def test_old_output_up_to_the_savepoint_and_new_output_are_the_whole(
+async def test_output_before_and_after_a_savepoint_has_every_row_once(
     bench: Bench, tmp_path: Path, name: str
 ) -> None:
-    """The savepoint is taken while batches commit; its job continues (CKPT-06)."""
+    """The savepoint is taken while batches commit, and its job continues (CKPT-06)."""
     cluster = Cluster(bench, tmp_path)
     inputs = tmp_path / "in"
     files = FEW_FILES if name == "totals" else FILES
@@ -132,17 +132,17 @@ async def test_old_output_up_to_the_savepoint_and_new_output_are_the_whole(
     assert batch is not None
     await cluster.until_batch(graph, files - 1, running)
     await running.cancel()
-    # As at its clean-up: a savepoint needs nothing of the job that it was taken of.
+    # The clean-up of the job deletes its checkpoints: the savepoint needs none of them.
     await cluster.storage.delete_tree(checkpoints_folder(graph.job_id))
-    # The same to its end, without interruption: what is expected.
+    # The expected output: the same query from start to end, without interruption.
     whole = graph_of(name, inputs, tmp_path / "whole", "available-now")
-    await cluster.finished(whole, JobId("2" * 32))
+    await cluster.run_to_end(whole, JobId("2" * 32))
     expected = rows_in(tmp_path / "whole")
     assert expected
 
     await cluster.restore("live", OTHER)
     second = graph_of(name, inputs, tmp_path / "second", "available-now")
-    await cluster.finished(cluster.going_on(second, "live"), OTHER)
+    await cluster.run_to_end(cluster.continued_from(second, "live"), OTHER)
     before = tmp_path / "before"
     before.mkdir()
     log = tmp_path / "first" / "_spark_metadata"
@@ -155,20 +155,20 @@ async def test_old_output_up_to_the_savepoint_and_new_output_are_the_whole(
 
 
 def written_by_batches(root: Path) -> dict[Path, int]:
-    """When each file was written last, without those of snapshots, which Spark makes by itself."""
+    """The time of the last write of each file, except snapshots, which Spark makes on its own."""
     found: dict[Path, int] = {}
     for path in root.rglob("*"):
-        # Spark removes old ones at the same time.
+        # Spark removes old files at the same time.
         with contextlib.suppress(FileNotFoundError):
             if path.is_file() and ".zip" not in path.name and "SSTs" not in path.parts:
                 found[path] = path.stat().st_mtime_ns
     return found
 
 
-async def test_of_a_cancelled_stream_nothing_runs_on_but_snapshots_of_state_it_had(
+async def test_a_cancelled_stream_writes_nothing_but_snapshots_of_its_state(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """Design invariant 3: else it would write beside the next attempt, or behind a clean-up."""
+    """Otherwise it would write beside the next attempt, or after a clean-up (invariant 3)."""
     cluster = Cluster(bench, tmp_path)
     write_input(tmp_path / "in", range(FILES))
     graph = graph_of("distinct", tmp_path / "in", tmp_path / "out")
@@ -178,17 +178,17 @@ async def test_of_a_cancelled_stream_nothing_runs_on_but_snapshots_of_state_it_h
     places = [cluster.root / "storage", tmp_path / "out"]
     before = {path: at for place in places for path, at in written_by_batches(place).items()}
     assert any(path.suffix == ".changelog" for path in before)
-    # Longer than Spark takes to see to a Python worker, or to the state of a store.
+    # Longer than Spark's interval for checking Python workers, and for maintaining state stores.
     await asyncio.sleep(4)
     after = {path: at for place in places for path, at in written_by_batches(place).items()}
     assert {path for path, at in after.items() if before.get(path) != at} == set()
 
 
-@pytest.mark.skipif(not LONG, reason="Spark gives a Python worker ten seconds: not when busy")
-async def test_a_function_ends_at_a_boundary_goes_on_and_sees_every_batch_once(
+@pytest.mark.skipif(not LONG, reason="a busy machine exceeds Spark's ten seconds for a worker")
+async def test_a_function_stopped_at_batch_boundaries_sees_every_batch_once(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """A stop that is taken back, then one that is not."""
+    """The first stop is withdrawn, the second one ends the task."""
     cluster = Cluster(bench, tmp_path)
     inputs, effects = tmp_path / "in", str(tmp_path / "effects")
     write_input(inputs, range(4))
@@ -232,13 +232,13 @@ async def test_a_function_ends_at_a_boundary_goes_on_and_sees_every_batch_once(
     assert rows == expected
 
 
-async def test_a_used_directory_is_refused_rather_than_left_out(
+async def test_a_new_job_is_refused_an_output_directory_with_batches_of_another(
     bench: Bench, tmp_path: Path
 ) -> None:
     cluster = Cluster(bench, tmp_path)
     write_input(tmp_path / "in", range(3))
     graph = graph_of("distinct", tmp_path / "in", tmp_path / "out", "available-now")
-    await cluster.finished(graph)
+    await cluster.run_to_end(graph)
     running, _ = await cluster.launch(graph, OTHER)
     failure = (await running.outcome()).failure
     assert failure is not None
@@ -247,17 +247,17 @@ async def test_a_used_directory_is_refused_rather_than_left_out(
     assert not failure.retriable
 
 
-@pytest.mark.skipif(not LONG, reason="several runs, and a Spark that divides the state")
+@pytest.mark.skipif(not LONG, reason="several runs, and a Spark that repartitions the state")
 @pytest.mark.parametrize("name", ["distinct", "joined", "windows"])
-async def test_a_query_whose_state_was_divided_anew_writes_what_it_would_have_written(
+async def test_a_query_writes_the_same_output_after_its_state_is_repartitioned(
     bench: Bench, tmp_path: Path, name: str
 ) -> None:
-    """From one savepoint: as it is, divided into more partitions, and those into fewer."""
+    """One savepoint: unchanged, repartitioned into more partitions, and these into fewer."""
     cluster = Cluster(bench, tmp_path)
     inputs = tmp_path / "in"
     write_input(inputs, range(4))
     first = graph_of(name, inputs, tmp_path / "first", "available-now")
-    await cluster.finished(first)
+    await cluster.run_to_end(first)
     await cluster.take(first, "whole")
     write_input(inputs, range(4, 12))
     whole = str(cluster.saved / "whole")
@@ -270,7 +270,7 @@ async def test_a_query_whose_state_was_divided_anew_writes_what_it_would_have_wr
         await cluster.restore(saved, job_id)
         out = tmp_path / f"after-{number}"
         after = graph_of(name, inputs, out, "available-now")
-        await cluster.finished(cluster.going_on(after, saved), job_id)
+        await cluster.run_to_end(cluster.continued_from(after, saved), job_id)
         written.append(rows_in(out))
     assert written[0]
     assert written[1] == written[0]
@@ -282,18 +282,18 @@ def distinct_by_group(raw):
     return timed.selectExpr("n AS key", "1 AS rows")
 
 
-async def test_a_function_that_keeps_state_by_another_column_is_refused_before_it_begins(
+async def test_a_function_that_keeps_state_by_another_column_is_refused_before_its_first_batch(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """CKPT-13: both columns are numbers, so that Spark itself would not mind."""
+    """Both columns are numbers, so Spark itself would accept the change (CKPT-13)."""
     cluster = Cluster(bench, tmp_path)
     write_input(tmp_path / "in", range(2))
     graph = graph_of("distinct", tmp_path / "in", tmp_path / "first", "available-now")
-    await cluster.finished(graph)
+    await cluster.run_to_end(graph)
     await cluster.take(graph, "done")
     await cluster.restore("done", OTHER)
     second = graph_of("distinct", tmp_path / "in", tmp_path / "second", "available-now")
-    second = cluster.going_on(second, "done")
+    second = cluster.continued_from(second, "done")
     other = Transform(name="computed", inputs=("raw",), compute=function(distinct_by_group, "raw"))
     vertices = tuple(other if v.name == "computed" else v for v in second.vertices)
     running, _ = await cluster.launch(msgspec.structs.replace(second, vertices=vertices), OTHER)
@@ -303,7 +303,7 @@ async def test_a_function_that_keeps_state_by_another_column_is_refused_before_i
     assert "keeps its state by k, and its saved state is kept by n" in failure.message
     assert not failure.retriable
     assert rows_in(tmp_path / "second") == []
-    await cluster.finished(second, OTHER)
+    await cluster.run_to_end(second, OTHER)
 
 
 def by_remainder(divisor, seconds=20):
@@ -355,10 +355,10 @@ if LONG:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_state_that_was_kept_for_something_else_is_refused_though_spark_would_take_it(
+async def test_state_of_another_meaning_is_refused_although_spark_accepts_it(
     bench: Bench, tmp_path: Path, change: str
 ) -> None:
-    """CKPT-13: types and operators are as they were; what they mean is not."""
+    """Types and operators are the same as before, but their meaning has changed (CKPT-13)."""
     before, after, words = CHANGES[change]
     cluster = Cluster(bench, tmp_path)
     write_input(tmp_path / "in", range(2))
@@ -370,22 +370,22 @@ async def test_state_that_was_kept_for_something_else_is_refused_though_spark_wo
         return msgspec.structs.replace(graph, vertices=vertices)
 
     first = computing(before, "first")
-    await cluster.finished(first)
+    await cluster.run_to_end(first)
     await cluster.take(first, "done")
     await cluster.restore("done", OTHER)
-    second = cluster.going_on(computing(after, "second"), "done")
+    second = cluster.continued_from(computing(after, "second"), "done")
     running, _ = await cluster.launch(second, OTHER)
     failure = (await running.outcome()).failure
     assert failure is not None
     assert (failure.error, failure.retriable) == ("IncompatibleState", False)
     assert re.search(words, failure.message), failure.message
-    await cluster.finished(cluster.going_on(computing(before, "second"), "done"), OTHER)
+    await cluster.run_to_end(cluster.continued_from(computing(before, "second"), "done"), OTHER)
 
 
-async def test_in_a_store_that_only_spark_reaches_a_restored_job_needs_the_log_of_its_sink(
+async def test_a_restored_job_needs_the_sink_log_in_a_store_that_only_spark_reaches(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """Elsewhere it is begun for it; here Spark would fail batches later, with half the output."""
+    """In a local directory Stoker creates the log. Here Spark would fail some batches later."""
     cluster = Cluster(bench, tmp_path)
     write_input(tmp_path / "in", range(2))
 
@@ -395,10 +395,10 @@ async def test_in_a_store_that_only_spark_reaches_a_restored_job_needs_the_log_o
         write = FormatWrite(format="parquet", path=f"viewfs://here{tmp_path / folder}")
         moved = msgspec.structs.replace(sink, write=write)
         vertices = tuple(moved if v is sink else v for v in graph.vertices)
-        return cluster.going_on(msgspec.structs.replace(graph, vertices=vertices), "done")
+        return cluster.continued_from(msgspec.structs.replace(graph, vertices=vertices), "done")
 
     first = writing_to("first")
-    await cluster.finished(first)
+    await cluster.run_to_end(first)
     await cluster.take(first, "done")
     await cluster.restore("done", OTHER)
     write_input(tmp_path / "in", range(2, 4))
@@ -408,7 +408,7 @@ async def test_in_a_store_that_only_spark_reaches_a_restored_job_needs_the_log_o
     assert failure.error == "SinkHasNoLog"
     assert not failure.retriable
     before = len(list((tmp_path / "first" / "_spark_metadata").glob("[0-9]*")))
-    await cluster.finished(first, OTHER)
+    await cluster.run_to_end(first, OTHER)
     assert len(list((tmp_path / "first" / "_spark_metadata").glob("[0-9]*"))) > before
     third = JobId("2" * 32)
     await cluster.restore("done", third)
@@ -418,7 +418,7 @@ async def test_in_a_store_that_only_spark_reaches_a_restored_job_needs_the_log_o
     assert failure.error == "SinkIsAhead"
 
 
-async def test_checkpoints_where_spark_has_no_file_system_are_refused_with_what_it_needs(
+async def test_a_checkpoint_url_without_a_spark_file_system_is_refused_with_the_missing_settings(
     bench: Bench, tmp_path: Path
 ) -> None:
     write_input(tmp_path / "in", range(1))

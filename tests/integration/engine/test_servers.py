@@ -1,4 +1,4 @@
-"""Spark servers that grow old or run out of memory, on an engine of these tests' own."""
+"""Spark servers that grow old or run out of memory, on an engine of this module only."""
 
 # Functions that travel to a runner bring their own imports.
 # ruff: noqa: PLC0415
@@ -68,7 +68,7 @@ async def test_an_old_server_is_replaced_and_ends_with_its_last_task(
     await until(lambda: is_gone(int(old)))
 
 
-async def test_a_server_out_of_memory_is_named_and_another_comes_up(
+async def test_a_server_out_of_memory_is_reported_and_replaced(
     short_lived: ConnectEngine, tmp_path: Path
 ) -> None:
     bench = Bench(short_lived, tmp_path)
@@ -85,10 +85,10 @@ async def test_a_server_out_of_memory_is_named_and_another_comes_up(
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
 
 
-async def test_memory_that_spark_does_without_harms_nobody(
+async def test_a_lack_of_memory_that_spark_handles_does_not_end_the_server(
     short_lived: ConnectEngine, tmp_path: Path
 ) -> None:
-    """Java throws the same error, but Spark catches it, and says so to the one who asked."""
+    """Java throws the same error, but Spark catches it and fails one query only."""
     bench = Bench(short_lived, tmp_path)
     query = (
         "SELECT /*+ BROADCAST(b) */ count(*) FROM range(3) a JOIN"
@@ -106,7 +106,7 @@ async def test_memory_that_spark_does_without_harms_nobody(
 async def test_uninterruptible_tasks_end_with_their_server(
     short_lived: ConnectEngine, tmp_path: Path
 ) -> None:
-    """Whoever else was there learns why, and the next task finds a server."""
+    """Other tasks at the server fail with the reason, and the next task finds a new server."""
     bench = Bench(short_lived, tmp_path)
     neighbour = await bench.launch(waits_for(tmp_path / "never"))
     uninterruptible = await bench.launch(build_graph(UNINTERRUPTIBLE, TO_NOWHERE))
@@ -122,7 +122,7 @@ async def test_uninterruptible_tasks_end_with_their_server(
     assert (await bench.run(build_graph(TEN_ROWS, TO_NOWHERE))).failure is None
 
 
-async def test_an_engine_whose_spark_master_is_not_there_says_so_at_once(tmp_path: Path) -> None:
+async def test_an_absent_spark_master_is_reported_at_once(tmp_path: Path) -> None:
     options = replace(OPTIONS, master="spark://127.0.0.1:1")
     async with ConnectEngine.open(options, tmp_path / "work", tmp_path / "logs") as engine:
         bench = Bench(engine, tmp_path)
@@ -135,7 +135,7 @@ async def test_an_engine_whose_spark_master_is_not_there_says_so_at_once(tmp_pat
                 await bench.launch(build_graph(TEN_ROWS, TO_NOWHERE))
 
 
-async def test_what_a_dead_owner_has_left_is_found_and_killed_and_nothing_else() -> None:
+async def test_only_orphans_of_dead_owners_are_killed() -> None:
     namespace = owner_mark().partition("/")[0]
     sleep = ("sleep", "600")
     orphan = subprocess.Popen(sleep, env={OWNER: f"{namespace}/1/0"}, start_new_session=True)

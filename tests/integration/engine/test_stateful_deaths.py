@@ -1,6 +1,6 @@
-"""Processes die at random under a stateful stream, and its output is that of a quiet run.
+"""Processes of a stateful stream die at random; its output equals that of an undisturbed run.
 
-Minutes of real Spark: STOKER_SAVEPOINTS=long. STOKER_DEATHS_SEED replays a run.
+Runs for minutes, only with STOKER_SAVEPOINTS=long. STOKER_DEATHS_SEED replays a run.
 """
 
 import os
@@ -28,7 +28,7 @@ PATIENCE = 400
 
 
 class Stream:
-    """One query, in as many attempts as it takes."""
+    """One query, with a new attempt after each failure."""
 
     def __init__(self, bench: Bench, graph: JobGraph) -> None:
         self.bench = bench
@@ -46,7 +46,7 @@ class Stream:
         return self._launched is not None and self._launched.running.completion.done()
 
     async def running(self) -> Launched:
-        """The attempt that runs, the next one when the last has failed."""
+        """The running attempt; starts one if there is none or the last one has failed."""
         if self._launched is None or self._is_over:
             await self.bench.engine.wait_until_ready()
             self._launched = await self.bench.launch(self.graph)
@@ -63,7 +63,7 @@ def kill_runner(engine: ConnectEngine, launched: Launched) -> None:
     try:
         os.kill(runner_of(engine, launched), signal.SIGKILL)
     except LookupError:
-        # The one before has just been killed, and the next one is not there yet.
+        # The previous runner has just been killed, and the next one is not there yet.
         return
 
 
@@ -72,10 +72,10 @@ def kill_server(engine: ConnectEngine, _launched: Launched) -> None:
 
 
 @pytest.mark.parametrize("name", ["distinct", "joined"])
-async def test_a_stream_whose_processes_die_writes_what_a_quiet_one_writes(
+async def test_a_stream_whose_processes_die_writes_the_same_as_an_undisturbed_one(
     bench: Bench, engine: ConnectEngine, tmp_path: Path, name: str
 ) -> None:
-    """Shows CKPT-14."""
+    """After each death the query continues from its last committed batch (CKPT-14)."""
     assert name in QUERIES
     seed = int(os.environ.get("STOKER_DEATHS_SEED", "1"))
     print(f"STOKER_DEATHS_SEED={seed}")

@@ -31,7 +31,7 @@ def write_words(directory: Path, name: str, *values: str) -> None:
     (directory / name).write_text("\n".join(json.dumps({"word": value}) for value in values))
 
 
-async def test_a_stream_reads_what_is_there_and_goes_on_from_its_checkpoint(
+async def test_a_stream_reads_its_input_and_continues_from_its_checkpoint(
     bench: Bench, tmp_path: Path
 ) -> None:
     source = words(tmp_path / "in")
@@ -68,7 +68,7 @@ async def test_a_stream_reads_what_is_there_and_goes_on_from_its_checkpoint(
     assert aggregated.progress.rows_read == 4
 
 
-async def test_each_batch_is_given_to_a_python_function(bench: Bench, tmp_path: Path) -> None:
+async def test_a_python_function_receives_each_batch(bench: Bench, tmp_path: Path) -> None:
     target = str(tmp_path / "out")
 
     def keep(df, batch_id):
@@ -102,23 +102,26 @@ async def test_a_batch_frame_with_a_trigger_is_explained(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("chosen", [None, FILE_CONTEXT])
-async def test_checkpoints_are_written_without_a_process_for_each_look_at_a_name(
+async def test_checkpoints_are_written_without_starting_a_process_for_each_file_name(
     bench: Bench, tmp_path: Path, chosen: str | None
 ) -> None:
-    """What the query itself was started with; a job's own choice is kept."""
-    told = str(tmp_path / "told")
+    """The query runs with the file manager without links, unless the job chose another."""
+    seen = str(tmp_path / "seen")
 
-    def tell(df, batch_id):
+    def record_setting(df, batch_id):
         key = "spark.sql.streaming.checkpointFileManagerClass"
-        with open(told, "a") as file:
+        with open(seen, "a") as file:
             file.write(df.sparkSession.conf.get(key) + "\n")
 
     source = words(tmp_path / "in")
     write_words(tmp_path / "in", "1.json", "ash")
     sink = Sink(
-        name="out", input="words", write=function(tell, "df", "batch_id"), trigger="available-now"
+        name="out",
+        input="words",
+        write=function(record_setting, "df", "batch_id"),
+        trigger="available-now",
     )
     configuration = {} if chosen is None else {FILE_MANAGER: chosen}
     outcome = await bench.run(build_graph(source, sink, configuration=configuration))
     assert outcome.failure is None, outcome.failure
-    assert Path(told).read_text().split() == [chosen or WITHOUT_LINKS]
+    assert Path(seen).read_text().split() == [chosen or WITHOUT_LINKS]

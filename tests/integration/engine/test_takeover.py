@@ -29,7 +29,7 @@ async def running_stream(bench: Bench, target: Path) -> Launched:
     return launched
 
 
-async def test_the_stream_of_a_killed_runner_goes_on_under_the_next_one(
+async def test_the_stream_of_a_killed_runner_continues_under_the_next_one(
     bench: Bench, engine: ConnectEngine, tmp_path: Path
 ) -> None:
     launched = await running_stream(bench, tmp_path / "out")
@@ -39,7 +39,7 @@ async def test_the_stream_of_a_killed_runner_goes_on_under_the_next_one(
     await until(lambda: launched.last_progress.batch_id > before.batch_id + 3)
     after = launched.last_progress
     assert (after.query_id, after.run_id) == (before.query_id, before.run_id)
-    assert after.batches == after.batch_id + 1, "none was missed while nobody watched"
+    assert after.batches == after.batch_id + 1, "no batch was missed while no runner watched"
     assert after.rows_read >= before.rows_read
     assert launched.states == ["INITIALIZING", "RUNNING"], "the attempt never stopped running"
     assert runner_of(engine, launched) != killed

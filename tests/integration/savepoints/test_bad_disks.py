@@ -10,7 +10,7 @@ import pytest
 
 TESTS = Path(__file__).parents[2]
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount", "--"]
-"""Mounts of a process that runs so are seen by nobody else, and go with it."""
+"""Runs a process whose mounts are visible to it alone and end with it."""
 
 
 def may_mount() -> bool:
@@ -22,7 +22,7 @@ def may_mount() -> bool:
     return tried.returncode == 0
 
 
-pytestmark = pytest.mark.skipif(not may_mount(), reason="this machine lets nobody mount")
+pytestmark = pytest.mark.skipif(not may_mount(), reason="this machine does not allow mounts")
 
 STORY = """
 import asyncio, subprocess, sys
@@ -52,13 +52,13 @@ async def take(name):
     writer = SavepointWriter(storage, graph_of("out"), location, header)
     return await writer.write([RegionId("out")])
 
-async def refused(work, *words):
+async def expect_refusal(work, *words):
     try:
         await work
     except StorageUnavailable as error:
         assert all(each in error.message for each in words), error.message
     else:
-        raise AssertionError("it was not refused")
+        raise AssertionError("no StorageUnavailable was raised")
 
 def no_pins():
     return not [path for path in storage.files if "/pins/" in path]
@@ -68,7 +68,7 @@ FULL = """
 async def main():
     mount("-t", "tmpfs", "-o", "size=128k")
     storage.files[f"{query.root}/state/0/1/3.changelog"] = b"x" * 200_000
-    await refused(take("one"), "No space left on device", "free some space", str(disk))
+    await expect_refusal(take("one"), "No space left on device", "free some space", str(disk))
     assert list(disk.iterdir()) == [] and no_pins()
     assert await list_savepoints(str(disk), open_storage) == []
     storage.files[f"{query.root}/state/0/1/3.changelog"] = b"x"
@@ -82,10 +82,10 @@ async def main():
     mount("-t", "tmpfs")
     await take("one")
     mount("-o", "remount,ro")
-    await refused(take("two"), "Read-only file system", "writable", str(disk))
+    await expect_refusal(take("two"), "Read-only file system", "writable", str(disk))
     assert no_pins()
     path = str(disk / "one")
-    await refused(dispose(path, open_storage, storage), "Read-only file system")
+    await expect_refusal(dispose(path, open_storage, storage), "Read-only file system")
     location = locate(path, open_storage)
     manifest = await read_manifest(location)
     assert await verify(location, manifest) == []
@@ -97,7 +97,7 @@ asyncio.run(main())
 """
 
 
-def play(story: str, disk: Path) -> None:
+def run_story(story: str, disk: Path) -> None:
     done = subprocess.run(
         [*NAMESPACE, sys.executable, "-c", STORY + story, str(disk)],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
@@ -109,13 +109,13 @@ def play(story: str, disk: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_full_disk_fails_the_savepoint_leaves_nothing_on_it_and_the_next_one_fits(
+def test_a_savepoint_on_a_full_disk_fails_and_leaves_no_files(
     tmp_path: Path,
 ) -> None:
-    play(FULL, tmp_path)
+    run_story(FULL, tmp_path)
 
 
-def test_of_a_read_only_disk_a_job_can_begin_but_nothing_is_saved_there_or_disposed_of(
+def test_a_job_can_start_from_a_read_only_disk_but_savepoints_there_fail(
     tmp_path: Path,
 ) -> None:
-    play(READ_ONLY, tmp_path)
+    run_story(READ_ONLY, tmp_path)

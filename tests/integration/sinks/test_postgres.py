@@ -1,4 +1,4 @@
-"""Batches in a real PostgreSQL: repeated, cut off in the middle, and with equal keys."""
+"""Batches written to a real PostgreSQL: repeated, failing half-way, and with equal keys."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ def database() -> Iterator[str]:
 
 
 class Rows:
-    """A batch as the sinks see it: columns, and rows one after the other."""
+    """The part of a batch's DataFrame that the sinks use: its columns and an iterator of rows."""
 
     def __init__(self, *rows: tuple[Any, ...], dies_after: int | None = None) -> None:
         self.columns = ["id", "total"]
@@ -41,7 +41,7 @@ def content(database: str, table: str) -> list[tuple[Any, ...]]:
         return connection.execute(f'SELECT * FROM "{table}" ORDER BY id').fetchall()
 
 
-def test_an_upsert_that_is_repeated_changes_nothing(database: str) -> None:
+def test_a_repeated_upsert_changes_nothing(database: str) -> None:
     create(database, "upserted")
     write = upsert_to_postgres(database, "public.upserted", keys=["id"])
     write(Rows((1, "a"), (2, None)), 0)
@@ -50,7 +50,7 @@ def test_an_upsert_that_is_repeated_changes_nothing(database: str) -> None:
     assert content(database, "upserted") == [(1, "a"), (2, "last"), (3, "c")]
 
 
-def test_a_batch_that_is_cut_off_leaves_nothing_and_comes_again(database: str) -> None:
+def test_a_batch_that_fails_half_way_leaves_no_rows_and_can_be_repeated(database: str) -> None:
     create(database, "cut off")
     write = upsert_to_postgres(database, "cut off", keys=["id"])
     with pytest.raises(ConnectionError):
