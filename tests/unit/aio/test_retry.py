@@ -44,7 +44,7 @@ def test_jitter_moves_a_delay_by_at_most_its_share(backoff, failures, seed):
         {"initial": timedelta(0), "maximum": timedelta(1), "jitter": 2},
     ],
 )
-def test_a_schedule_that_makes_no_sense_is_refused(wrong):
+def test_a_contradictory_schedule_is_refused(wrong):
     with pytest.raises(ValueError):
         Backoff(**wrong)
 

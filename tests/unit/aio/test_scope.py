@@ -92,7 +92,7 @@ def test_cancelling_the_owner_cancels_the_tasks_and_the_owner():
     run_virtual(main)
 
 
-def test_a_cancel_of_the_owner_wins_over_a_failure_at_the_same_moment():
+def test_a_cancellation_of_the_owner_takes_precedence_over_a_simultaneous_failure():
     async def main():
         went_on = []
 
@@ -115,7 +115,7 @@ def test_a_cancel_of_the_owner_wins_over_a_failure_at_the_same_moment():
     run_virtual(main)
 
 
-def test_a_failure_in_the_moment_in_which_the_body_ends_does_not_cancel_the_owner():
+def test_a_failure_at_the_end_of_the_body_does_not_cancel_the_owner():
     async def main():
         with pytest.raises(RecipientUnreachable):
             async with TaskScope("keeper") as scope:
@@ -139,7 +139,7 @@ def test_nothing_starts_in_a_scope_that_has_ended():
     run_virtual(main)
 
 
-def test_what_comes_between_a_failure_and_the_end_of_its_scope_is_refused_as_a_whole():
+def test_between_a_failure_and_the_end_of_its_scope_no_task_is_started():
     late = asyncio.sleep(1)
     refused: list[str] = []
 

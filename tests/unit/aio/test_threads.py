@@ -26,7 +26,7 @@ async def test_calls_run_in_order_on_one_thread_that_ends_with_close():
         await thread.run(note, 1)
 
 
-async def test_an_error_reaches_the_waiter_and_harms_no_later_call():
+async def test_an_error_reaches_its_waiter_and_affects_no_later_call():
     async with BlockingThread("records") as thread:
         with pytest.raises(ZeroDivisionError):
             await thread.run(lambda: 1 / 0)

@@ -41,7 +41,7 @@ def other_job() -> JobId:
 
 
 class Upload:
-    """Content in pieces, as it comes from a network."""
+    """Content in pieces, as it arrives from a network."""
 
     def __init__(self, content: bytes, *, breaks_after: int | None = None) -> None:
         self.content = content

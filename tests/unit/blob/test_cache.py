@@ -1,4 +1,4 @@
-"""Artifacts at a task executor, on virtual time."""
+"""Artifacts in the cache of a task executor, on virtual time."""
 
 import asyncio
 import errno
@@ -101,7 +101,7 @@ def test_an_artifact_is_fetched_once_from_the_storage(bench: Bench) -> None:
     bench.run(body)
 
 
-def test_what_the_storage_does_not_have_comes_from_the_master(bench: Bench) -> None:
+def test_an_artifact_missing_in_the_storage_is_fetched_from_the_master(bench: Bench) -> None:
     # BLOB-09
     master = Master(b"content")
     key = BlobKey(hashlib.sha256(b"content").hexdigest())
@@ -114,7 +114,7 @@ def test_what_the_storage_does_not_have_comes_from_the_master(bench: Bench) -> N
     assert master.asked == 2
 
 
-def test_a_corrupt_copy_in_the_storage_is_passed_over_for_the_master(bench: Bench) -> None:
+def test_instead_of_a_corrupt_copy_in_the_storage_the_masters_copy_is_used(bench: Bench) -> None:
     # BLOB-05
     key = bench.stored(b"content")
     bench.storage.files[path_of(JOB, key)] = b"c0ntent"
@@ -133,7 +133,7 @@ def test_a_corrupt_copy_in_the_storage_is_passed_over_for_the_master(bench: Benc
         (b"other content", CorruptContent),
     ],
 )
-def test_after_the_last_try_the_artifact_is_named(
+def test_after_the_last_retry_the_error_names_the_artifact(
     bench: Bench, failure: bytes | Exception, raised: type[Exception]
 ) -> None:
     # BLOB-09
@@ -159,7 +159,7 @@ def test_a_passing_failure_is_retried(bench: Bench) -> None:
     bench.run(body)
 
 
-def test_a_full_disk_is_said_to_be_full(bench: Bench) -> None:
+def test_the_error_says_that_the_disk_is_full(bench: Bench) -> None:
     key = bench.stored(b"content")
     bench.storage.go_away(errno.ENOSPC)
 
@@ -170,7 +170,7 @@ def test_a_full_disk_is_said_to_be_full(bench: Bench) -> None:
     bench.run(body)
 
 
-def test_all_who_ask_at_once_share_one_transfer(bench: Bench) -> None:
+def test_concurrent_requests_share_one_transfer(bench: Bench) -> None:
     # BLOB-08
     master = Master(b"content")
     key = BlobKey(hashlib.sha256(b"content").hexdigest())
@@ -188,7 +188,7 @@ def test_all_who_ask_at_once_share_one_transfer(bench: Bench) -> None:
     assert master.asked == 1
 
 
-def test_all_who_ask_at_once_share_one_failure(bench: Bench) -> None:
+def test_concurrent_requests_share_one_failure(bench: Bench) -> None:
     master = Master(BlobNotFound("not there"))
 
     async def body(cache: BlobCache) -> None:
@@ -200,7 +200,7 @@ def test_all_who_ask_at_once_share_one_failure(bench: Bench) -> None:
     assert master.asked == 6
 
 
-def test_a_local_copy_gone_bad_is_fetched_again(bench: Bench) -> None:
+def test_a_damaged_local_copy_is_fetched_again(bench: Bench) -> None:
     # BLOB-05
     key = bench.stored(b"content")
 
@@ -215,7 +215,8 @@ def test_a_local_copy_gone_bad_is_fetched_again(bench: Bench) -> None:
     bench.run(body)
 
 
-def test_files_go_only_when_the_interval_has_passed_after_the_last_release(bench: Bench) -> None:
+def test_files_are_deleted_only_after_the_interval_since_the_last_release(bench: Bench) -> None:
+    """Shows BLOB-06."""
     # BLOB-10, BLOB-12
     key = bench.stored(b"content")
 
@@ -236,7 +237,7 @@ def test_files_go_only_when_the_interval_has_passed_after_the_last_release(bench
     bench.run(body)
 
 
-def test_a_job_that_comes_back_in_time_finds_its_files(bench: Bench) -> None:
+def test_a_job_that_returns_within_the_interval_finds_its_files(bench: Bench) -> None:
     # BLOB-10
     key = bench.stored(b"content")
 
@@ -268,7 +269,7 @@ def test_a_transfer_that_ends_after_the_release_is_cleaned_up_too(bench: Bench) 
     bench.run(body, fetch=Master(b"content"))
 
 
-def test_a_full_cache_gives_up_what_was_not_used_for_longest(bench: Bench) -> None:
+def test_a_full_cache_evicts_the_least_recently_used_artifact(bench: Bench) -> None:
     # X-BLOB-03
     first, second = bench.stored(b"1" * 40), bench.stored(b"2" * 40)
     third = bench.stored(b"3" * 40, OTHER)
@@ -284,7 +285,7 @@ def test_a_full_cache_gives_up_what_was_not_used_for_longest(bench: Bench) -> No
     bench.run(body, cache_size_limit=ByteSize(100))
 
 
-def test_a_full_cache_never_gives_up_what_a_running_job_uses(bench: Bench) -> None:
+def test_a_full_cache_never_evicts_an_artifact_of_a_running_job(bench: Bench) -> None:
     # X-BLOB-03
     first, second = bench.stored(b"1" * 80), bench.stored(b"2" * 80, OTHER)
 
@@ -298,7 +299,7 @@ def test_a_full_cache_never_gives_up_what_a_running_job_uses(bench: Bench) -> No
     bench.run(body, cache_size_limit=ByteSize(100))
 
 
-def test_one_who_waits_while_the_cache_closes_is_told(bench: Bench) -> None:
+def test_waiting_requests_fail_when_the_cache_closes(bench: Bench) -> None:
     async def main() -> None:
         cache = BlobCache(bench.folder, BlobOptions(), fetch=Master(b""), off_loop=inline)
         async with cache:

@@ -1,4 +1,4 @@
-"""Which files a full cache gives up. X-BLOB-03."""
+"""Which files a full cache evicts (X-BLOB-03)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ def test_the_least_recently_used_go_first() -> None:
     st.integers(0, 100),
     st.sets(st.sampled_from(JOBS)),
 )
-def test_what_is_in_use_stays_and_no_more_goes_than_needed(
+def test_files_in_use_stay_and_no_more_than_needed_is_evicted(
     files: list[tuple[tuple[JobId, BlobKey], int]], limit: int, needed: int, in_use: set[JobId]
 ) -> None:
     tracker = SizeTracker(limit)

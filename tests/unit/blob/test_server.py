@@ -30,7 +30,9 @@ async def put(server: BlobServer, job: JobId, upload: Any, name: str = "lib.py")
     return await server.put(job, upload.chunks(), sha256=upload.sha256, name=name)
 
 
-async def test_what_was_put_comes_back(server: BlobServer, job: JobId, upload: Uploads) -> None:
+async def test_a_stored_artifact_is_read_back_unchanged(
+    server: BlobServer, job: JobId, upload: Uploads
+) -> None:
     # BLOB-01
     for content in (b"", b"x", b"hello world" * 100):
         key = await put(server, job, upload(content))
@@ -49,7 +51,7 @@ async def test_equal_content_of_one_job_is_stored_once(
     assert sorted(storage.files) == [f"blobs/{job}/{first}", f"blobs/{other_job}/{first}"]
 
 
-async def test_nothing_is_acknowledged_that_the_storage_did_not_take(
+async def test_an_upload_that_the_storage_refused_is_not_acknowledged(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, incoming: Path
 ) -> None:
     # BLOB-02
@@ -60,7 +62,7 @@ async def test_nothing_is_acknowledged_that_the_storage_did_not_take(
     assert list(incoming.iterdir()) == []
 
 
-async def test_another_master_serves_what_was_put_at_this_one(
+async def test_another_master_serves_an_artifact_uploaded_to_this_one(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, tmp_path: Path
 ) -> None:
     # BLOB-03
@@ -104,7 +106,7 @@ async def test_a_damaged_upload_is_refused_with_its_name(
     assert storage.files == {}
 
 
-async def test_a_stored_copy_gone_bad_is_noticed_and_healed_by_a_new_upload(
+async def test_a_damaged_stored_copy_is_detected_and_replaced_by_a_new_upload(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage
 ) -> None:
     # BLOB-05
@@ -138,7 +140,7 @@ async def test_an_upload_over_the_limit_is_refused_before_it_is_complete(
         await server.put(job, fits.chunks(), sha256=fits.sha256)
 
 
-async def test_an_upload_that_breaks_off_leaves_nothing(
+async def test_an_interrupted_upload_leaves_no_file(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, incoming: Path
 ) -> None:
     # X-BLOB-04
@@ -148,7 +150,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(
     assert list(incoming.iterdir()) == []
 
 
-async def test_an_upload_that_is_cancelled_leaves_nothing(
+async def test_a_cancelled_upload_leaves_no_file(
     server: BlobServer, job: JobId, upload: Uploads, storage: MemoryStorage, incoming: Path
 ) -> None:
     # X-BLOB-04
@@ -168,7 +170,7 @@ async def test_an_upload_that_is_cancelled_leaves_nothing(
     assert list(incoming.iterdir()) == []
 
 
-async def test_racing_uploads_and_reads_of_one_artifact_all_succeed(
+async def test_concurrent_uploads_and_reads_of_one_artifact_all_succeed(
     job: JobId, upload: Uploads, tmp_path: Path
 ) -> None:
     # BLOB-08, on real files and threads
@@ -186,7 +188,7 @@ async def test_racing_uploads_and_reads_of_one_artifact_all_succeed(
         assert files == [directory / "blobs" / job / key]
 
 
-async def test_a_file_of_this_machine_can_be_put(
+async def test_a_local_file_can_be_stored(
     server: BlobServer, job: JobId, upload: Uploads, tmp_path: Path
 ) -> None:
     source = tmp_path / "lib.py"

@@ -39,17 +39,17 @@ class Process:
         self.takes_long_to_stop = 0.0
 
     def start(self, *components: str) -> "Process":
-        self.running = self.cluster.scope.spawn(self.name, self.noting(self.election.run()))
+        self.running = self.cluster.scope.spawn(self.name, self.record_errors(self.election.run()))
         for component in components:
             self.run_while_leading(component)
         return self
 
     def run_while_leading(self, component: str) -> asyncio.Task[None]:
-        contending = self.noting(self.election.run_while_leading(component, self.lead))
+        contending = self.record_errors(self.election.run_while_leading(component, self.lead))
         return self.cluster.scope.spawn(f"{self.name}/{component}", contending)
 
-    async def noting(self, part: Coroutine[Any, Any, None]) -> None:
-        """A real process dies of an error; here, the others go on."""
+    async def record_errors(self, part: Coroutine[Any, Any, None]) -> None:
+        """Records the error of a component that would end a real process; the others continue."""
         try:
             await part
         except Exception as error:
@@ -97,7 +97,7 @@ async def new_cluster() -> AsyncIterator[Cluster]:
         yield Cluster(scope)
 
 
-async def contact_is_lost_and_found(cluster: Cluster, process: Process) -> None:
+async def lose_and_regain_contact(cluster: Cluster, process: Process) -> None:
     cluster.coordination.suspend(process.session)
     await all_is_quiet()
     cluster.coordination.resume(process.session)
@@ -106,7 +106,7 @@ async def contact_is_lost_and_found(cluster: Cluster, process: Process) -> None:
 
 @virtual
 async def test_an_address_is_published_only_after_its_owner_confirmed():
-    """LEAD-01"""
+    """The component confirms its leadership first; only then others can find it (LEAD-01)."""
     async with new_cluster() as cluster:
         process = cluster.process()
         confirm = asyncio.Event()
@@ -133,7 +133,7 @@ async def test_an_address_is_published_only_after_its_owner_confirmed():
 
 @virtual
 async def test_a_suspended_leader_is_cancelled_and_its_leaderships_are_invalid():
-    """LEAD-02"""
+    """Both happen before another process can lead (LEAD-02)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher", "rest")
         await all_is_quiet()
@@ -147,7 +147,7 @@ async def test_a_suspended_leader_is_cancelled_and_its_leaderships_are_invalid()
 
 @virtual
 async def test_all_components_of_a_process_share_one_election():
-    """LEAD-03"""
+    """They lead under the same epoch (LEAD-03)."""
     async with new_cluster() as cluster:
         first = cluster.process().start("dispatcher", "resourcemanager", "rest")
         second = cluster.process().start("dispatcher", "resourcemanager", "rest")
@@ -163,7 +163,7 @@ async def test_all_components_of_a_process_share_one_election():
 
 @virtual
 async def test_a_contender_that_joins_a_leading_process_is_granted_at_once():
-    """LEAD-04"""
+    """It needs no election of its own (LEAD-04)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -178,7 +178,7 @@ async def test_a_contender_that_joins_a_leading_process_is_granted_at_once():
 
 @virtual
 async def test_a_contender_that_leaves_stops_leading_and_its_address_goes():
-    """LEAD-05; X-LEAD-03: what comes later does not reach it."""
+    """Later grants do not reach it (LEAD-05, X-LEAD-03)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         job = process.run_while_leading("jobmaster/1")
@@ -189,13 +189,13 @@ async def test_a_contender_that_leaves_stops_leading_and_its_address_goes():
         assert [leadership.component for leadership in process.ended] == ["jobmaster/1"]
         assert await cluster.published("jobmaster/1") is None
         assert await cluster.published("dispatcher") is not None
-        await contact_is_lost_and_found(cluster, process)
+        await lose_and_regain_contact(cluster, process)
         assert [leadership.component for leadership in process.granted].count("jobmaster/1") == 1
 
 
 @virtual
 async def test_a_confirmation_that_comes_too_late_is_ignored():
-    """LEAD-06"""
+    """The process leads no more, so nothing is published (LEAD-06)."""
     async with new_cluster() as cluster:
         old, new = cluster.process().start("dispatcher"), cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -210,8 +210,8 @@ async def test_a_confirmation_that_comes_too_late_is_ignored():
 
 
 @virtual
-async def test_a_confirmation_of_the_grant_before_is_ignored():
-    """LEAD-06, with the same process leading again."""
+async def test_a_confirmation_of_the_previous_grant_is_ignored():
+    """The same process leads again, under a newer grant (LEAD-06)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -230,7 +230,7 @@ async def test_a_confirmation_of_the_grant_before_is_ignored():
 
 @virtual
 async def test_an_address_that_somebody_changes_or_deletes_is_written_back():
-    """LEAD-07, X-LEAD-05: also one that a foreign session owns."""
+    """Also an address that another session owns (LEAD-07, X-LEAD-05)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -252,7 +252,7 @@ async def test_an_address_that_somebody_changes_or_deletes_is_written_back():
 
 @virtual
 async def test_an_address_is_written_once_for_each_leadership():
-    """X-LEAD-05"""
+    """The leader's own write does not make it write again (X-LEAD-05)."""
     async with new_cluster() as cluster:
         cluster.process().start("dispatcher")
         await asyncio.sleep(1000)
@@ -262,8 +262,8 @@ async def test_an_address_is_written_once_for_each_leadership():
 
 
 @virtual
-async def test_a_standby_writes_nothing_and_leaves_the_leaders_address_when_it_goes():
-    """LEAD-07, LEAD-08"""
+async def test_a_standby_writes_nothing_and_its_end_leaves_the_leaders_address_alone():
+    """Only the leader publishes addresses (LEAD-07, LEAD-08)."""
     async with new_cluster() as cluster:
         leader, standby = cluster.process().start("dispatcher"), cluster.process()
         await all_is_quiet()
@@ -281,7 +281,7 @@ async def test_a_standby_writes_nothing_and_leaves_the_leaders_address_when_it_g
 
 @virtual
 async def test_a_leadership_is_valid_only_with_contact_and_a_grant():
-    """LEAD-09"""
+    """Either alone is not enough (LEAD-09)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -298,7 +298,7 @@ async def test_a_leadership_is_valid_only_with_contact_and_a_grant():
 
 @virtual
 async def test_a_slow_component_blocks_no_other_and_its_next_term_waits_for_it():
-    """LEAD-10; leadership is a scope: the old one has ended before the next begins."""
+    """Leadership is a scope: the old one has ended before the next begins (LEAD-10)."""
     async with new_cluster() as cluster:
         process = cluster.process()
         slow = cluster.process()
@@ -307,7 +307,7 @@ async def test_a_slow_component_blocks_no_other_and_its_next_term_waits_for_it()
         process.start("dispatcher")
         slow.run_while_leading("slow")
         await all_is_quiet()
-        await contact_is_lost_and_found(cluster, process)
+        await lose_and_regain_contact(cluster, process)
         assert len(process.granted) == 2
         assert (len(slow.granted), len(slow.ended)) == (1, 0)
         await asyncio.sleep(100)
@@ -316,7 +316,7 @@ async def test_a_slow_component_blocks_no_other_and_its_next_term_waits_for_it()
 
 @virtual
 async def test_the_end_of_the_session_reaches_every_contender():
-    """LEAD-11"""
+    """All of them end with the error of the lost session (LEAD-11)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher", "rest")
         await all_is_quiet()
@@ -327,7 +327,7 @@ async def test_the_end_of_the_session_reaches_every_contender():
 
 
 @virtual
-async def test_an_error_of_a_component_leaves_its_contend():
+async def test_an_error_of_a_component_is_raised_by_run_while_leading():
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
 
@@ -340,7 +340,7 @@ async def test_an_error_of_a_component_leaves_its_contend():
 
 
 @virtual
-async def test_a_component_that_has_nothing_more_to_do_is_not_started_again():
+async def test_a_component_that_returns_is_not_started_again():
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         terms: list[int] = []
@@ -351,13 +351,13 @@ async def test_a_component_that_has_nothing_more_to_do_is_not_started_again():
         cluster.scope.spawn("short", process.election.run_while_leading("short", lead))
         await all_is_quiet()
         assert len(terms) == 1
-        await contact_is_lost_and_found(cluster, process)
+        await lose_and_regain_contact(cluster, process)
         assert len(terms) == 2
 
 
 @virtual
-async def test_whenever_the_leader_goes_exactly_one_other_leads_until_none_is_left():
-    """LEAD-12, LEAD-17"""
+async def test_after_each_end_of_a_leader_exactly_one_other_process_leads():
+    """Until no process is left (LEAD-12, LEAD-17)."""
     async with new_cluster() as cluster:
         epochs: list[int] = []
         for _ in range(5):
@@ -378,7 +378,7 @@ async def test_whenever_the_leader_goes_exactly_one_other_leads_until_none_is_le
 
 @virtual
 async def test_the_addresses_of_a_dead_session_disappear():
-    """LEAD-13"""
+    """Addresses are ephemeral keys of the leader's session (LEAD-13)."""
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -388,7 +388,7 @@ async def test_the_addresses_of_a_dead_session_disappear():
 
 @virtual
 async def test_a_suspended_leader_is_revoked_at_once_and_regains_a_new_epoch():
-    """LEAD-14"""
+    """It never continues under the epoch from before the suspension (LEAD-14)."""
     async with new_cluster() as cluster:
         first, second = cluster.process().start("dispatcher"), cluster.process()
         await all_is_quiet()
@@ -408,8 +408,8 @@ async def test_a_suspended_leader_is_revoked_at_once_and_regains_a_new_epoch():
 
 
 @virtual
-async def test_where_suspensions_are_tolerated_a_leader_leads_on_without_writing():
-    """LEAD-15"""
+async def test_a_leader_that_tolerates_suspensions_keeps_leading_without_writing():
+    """Its session still excludes every other leader (LEAD-15)."""
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
         first, second = cluster.process().start("dispatcher"), cluster.process()
@@ -430,8 +430,8 @@ async def test_where_suspensions_are_tolerated_a_leader_leads_on_without_writing
 
 
 @virtual
-async def test_a_suspension_is_tolerated_only_while_nobody_else_can_lead():
-    """LEAD-15"""
+async def test_a_suspension_is_tolerated_only_while_no_other_process_can_lead():
+    """The tolerance ends when the session may have expired (LEAD-15)."""
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
         first, second = cluster.process().start("dispatcher"), cluster.process()
@@ -452,7 +452,7 @@ async def test_a_suspension_is_tolerated_only_while_nobody_else_can_lead():
 
 @virtual
 async def test_a_leader_that_must_write_while_suspended_gives_up_and_does_not_break():
-    """LEAD-15"""
+    """It loses its term, and its process survives (LEAD-15)."""
     async with new_cluster() as cluster:
         cluster.coordination.tolerates_suspension = True
         process = cluster.process()
@@ -465,7 +465,7 @@ async def test_a_leader_that_must_write_while_suspended_gives_up_and_does_not_br
             await asyncio.Event().wait()
 
         process.start()
-        contending = process.noting(process.election.run_while_leading("dispatcher", lead))
+        contending = process.record_errors(process.election.run_while_leading("dispatcher", lead))
         cluster.scope.spawn("run_while_leading", contending)
         await all_is_quiet()
         cluster.coordination.suspend(process.session)
@@ -551,7 +551,7 @@ async def test_a_leader_whose_election_key_is_deleted_gives_way():
 
 
 @virtual
-async def test_an_error_of_another_key_is_no_loss_of_leadership():
+async def test_a_conflict_on_another_key_does_not_end_the_leadership():
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         await all_is_quiet()
@@ -563,7 +563,7 @@ async def test_an_error_of_another_key_is_no_loss_of_leadership():
 
 
 @virtual
-async def test_a_write_that_meets_the_suspension_ends_the_term_and_not_the_process():
+async def test_a_write_during_a_suspension_ends_the_term_and_not_the_process():
     async with new_cluster() as cluster:
         process = cluster.process().start("dispatcher")
         terms: list[Leadership] = []

@@ -1,4 +1,4 @@
-"""What is particular to the coordinator of one machine."""
+"""What only the coordinator of a single machine does."""
 
 import asyncio
 import fcntl
@@ -59,7 +59,7 @@ async def test_transactions_that_come_together_cost_one_write_and_each_stands_fo
     await session.close()
 
 
-async def test_a_few_records_are_read_while_the_thread_is_busy(tmp_path: Path):
+async def test_small_reads_do_not_wait_for_a_busy_writer_thread(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     await session.commit([Create("a/b", b"1"), Create("a/c", b"")])
     running = threading.Event()
@@ -74,7 +74,7 @@ async def test_a_few_records_are_read_while_the_thread_is_busy(tmp_path: Path):
     await session.close()
 
 
-async def test_a_read_sees_an_own_write_that_was_cancelled_under_way(
+async def test_a_read_sees_an_own_write_whose_caller_was_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
@@ -114,7 +114,7 @@ async def test_all_children_are_named_however_many_there_are(tmp_path: Path, cou
     await session.close()
 
 
-async def test_what_cannot_be_read_at_once_is_read_by_the_thread(tmp_path: Path):
+async def test_reads_that_may_block_are_left_to_the_thread(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     await session.commit([Create("a/b", b"1")])
     session._session.inline.close()
@@ -130,8 +130,8 @@ async def test_what_cannot_be_read_at_once_is_read_by_the_thread(tmp_path: Path)
     await session.close()
 
 
-async def test_own_writes_do_not_hide_those_of_others(tmp_path: Path):
-    """Each poll must tell them apart: only of the own ones the keys are known."""
+async def test_own_writes_do_not_hide_writes_of_other_processes(tmp_path: Path):
+    """Each poll must tell them apart: only the keys of the own writes are known."""
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     other = await EmbeddedCoordinator.open(tmp_path, session="t")
     async with asyncio.timeout(30):
@@ -148,7 +148,7 @@ async def test_own_writes_do_not_hide_those_of_others(tmp_path: Path):
     await other.close()
 
 
-def test_one_that_only_reads_writes_nothing(tmp_path: Path):
+def test_a_session_that_only_reads_writes_nothing(tmp_path: Path):
     Database(tmp_path / "records.sqlite").close()
     database = Database(tmp_path / "records.sqlite", is_read_only=True)
     with pytest.raises(CoordinatorUnavailable, match="readonly"), database.exclusively():
@@ -220,7 +220,7 @@ async def test_a_database_that_vanished_is_unavailable_and_not_empty(tmp_path: P
 
 
 async def test_a_session_whose_file_was_removed_is_over(tmp_path: Path):
-    """To all others it is dead, so it must not go on."""
+    """Other sessions already take it for dead, so it must stop."""
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     await session.commit([Create("election", b"", ephemeral=True)])
     (tmp_path / "sessions" / "s").unlink()
@@ -230,7 +230,7 @@ async def test_a_session_whose_file_was_removed_is_over(tmp_path: Path):
     await session.close()
 
 
-async def test_one_that_only_watches_learns_that_its_session_file_was_removed(tmp_path: Path):
+async def test_a_session_that_only_watches_notices_that_its_file_was_removed(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     watch = Watch()
     await session.read("a", watch=watch)
@@ -241,7 +241,7 @@ async def test_one_that_only_watches_learns_that_its_session_file_was_removed(tm
     await session.close()
 
 
-async def test_nobody_looks_for_changes_when_nobody_waits(tmp_path: Path):
+async def test_without_watches_no_session_polls_for_changes(tmp_path: Path):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")
     watch: Watch | None = Watch()
     await session.read("a", watch=watch)
@@ -276,7 +276,7 @@ def test_a_session_lives_as_long_as_its_lock(tmp_path: Path):
     assert not liveness.is_alive("s")
 
 
-def test_the_file_of_a_dead_session_is_found_and_forgotten(tmp_path: Path):
+def test_the_file_of_a_dead_session_is_removed(tmp_path: Path):
     (tmp_path / "dead").write_bytes(b"")
     liveness = SessionFiles(tmp_path)
     assert liveness.dead() == ["dead"]
@@ -284,7 +284,7 @@ def test_the_file_of_a_dead_session_is_found_and_forgotten(tmp_path: Path):
     assert liveness.dead() == []
 
 
-def test_the_lock_is_not_inherited_by_programs_that_are_started(tmp_path: Path):
+def test_child_processes_do_not_inherit_the_session_lock(tmp_path: Path):
     held = SessionFiles(tmp_path).begin("s")
     descriptor = held._descriptor
     assert descriptor is not None
@@ -292,7 +292,7 @@ def test_the_lock_is_not_inherited_by_programs_that_are_started(tmp_path: Path):
     held.end()
 
 
-async def test_only_what_goes_with_its_session_need_not_outlive_the_machine(
+async def test_only_ephemeral_keys_may_be_lost_with_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     session = await EmbeddedCoordinator.open(tmp_path, session="s")

@@ -10,7 +10,7 @@ from stoker.ha.embedded.group_commit import GroupCommit
 
 
 class EmbeddedSession:
-    """Notes what it was given."""
+    """Records the transactions that it is asked to commit."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -23,7 +23,7 @@ class EmbeddedSession:
         return [KeyExists("a") if ops[0].key == "a" else [0] for ops in transactions]
 
 
-def test_whoever_has_its_turn_takes_along_all_that_wait() -> None:
+def test_one_commit_includes_all_waiting_transactions() -> None:
     machine = EmbeddedSession()
     group = GroupCommit(machine.commit)
     waiting = [group.add([Create(key, b"")]) for key in "bcd"]
@@ -33,7 +33,7 @@ def test_whoever_has_its_turn_takes_along_all_that_wait() -> None:
     assert machine.batches[1:] == [["e"]]
 
 
-def test_one_that_is_refused_is_refused_alone() -> None:
+def test_a_refused_transaction_does_not_affect_the_others() -> None:
     group = GroupCommit(EmbeddedSession().commit)
     refused, accepted = group.add([Create("a", b"")]), group.add([Create("b", b"")])
     assert group.carry_out(accepted) == [0]
@@ -41,7 +41,7 @@ def test_one_that_is_refused_is_refused_alone() -> None:
         group.carry_out(refused)
 
 
-def test_what_breaks_the_write_is_told_to_all_of_them() -> None:
+def test_a_failed_write_fails_all_transactions_of_the_group() -> None:
     machine = EmbeddedSession()
     machine.failure = ConnectionLost("the disk is gone")
     group = GroupCommit(machine.commit)
@@ -51,7 +51,7 @@ def test_what_breaks_the_write_is_told_to_all_of_them() -> None:
     assert len(machine.batches) == 1
 
 
-def test_one_that_was_withdrawn_before_its_turn_never_happens() -> None:
+def test_a_transaction_cancelled_before_its_turn_is_never_committed() -> None:
     machine = EmbeddedSession()
     group = GroupCommit(machine.commit)
     withdrawn, other = group.add([Create("b", b"")]), group.add([Create("c", b"")])
@@ -61,7 +61,7 @@ def test_one_that_was_withdrawn_before_its_turn_never_happens() -> None:
     group.withdraw(other)
 
 
-def test_what_may_change_is_known_until_each_has_its_outcome() -> None:
+def test_keys_count_as_pending_until_their_transaction_has_an_outcome() -> None:
     group = GroupCommit(EmbeddedSession().commit)
     first, second = group.add([Create("b/c", b"")]), group.add([Create("d", b"")])
     assert group.may_change("b/c")
@@ -74,13 +74,13 @@ def test_what_may_change_is_known_until_each_has_its_outcome() -> None:
     assert not group.may_change("b/c")
 
 
-def test_a_version_that_is_only_checked_does_not_change() -> None:
+def test_a_key_whose_version_is_only_checked_is_not_pending() -> None:
     group = GroupCommit(EmbeddedSession().commit)
     group.add([Check("epoch", 0), Create("b", b"")])
     assert not group.may_change("epoch")
 
 
-def test_what_was_withdrawn_under_way_may_still_change() -> None:
+def test_keys_of_a_transaction_cancelled_during_its_commit_stay_pending() -> None:
     group: GroupCommit
 
     def withdrawn_meanwhile(transactions: Sequence[Sequence[Op]]) -> list[list[int] | StokerError]:

@@ -1,4 +1,4 @@
-"""The faults that simulations make."""
+"""The faults that the in-memory coordinator simulates."""
 
 import asyncio
 
@@ -72,7 +72,7 @@ async def test_a_suspended_session_keeps_its_keys_and_its_watches_fire(
     assert session.state is ConnectionState.CONNECTED
 
 
-async def test_a_session_that_expired_unawares_learns_it_at_its_next_call(
+async def test_a_session_that_expired_unnoticed_learns_so_at_its_next_call(
     coordination: MemoryCoordination,
 ):
     session, other = coordination.session(), coordination.session()

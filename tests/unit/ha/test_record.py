@@ -1,4 +1,4 @@
-"""Whatever a disk does to a record, it is read or named as damaged, never anything else."""
+"""A record with any kind of damage is either read correctly or reported as damaged."""
 
 from contextlib import suppress
 
@@ -20,7 +20,7 @@ RECORD = JobRecord(
 
 
 @given(st.integers(min_value=0), st.binary(max_size=3))
-def test_damage_at_any_place_is_named_as_such(place: int, put: bytes) -> None:
+def test_damage_at_any_place_is_reported_as_damage(place: int, put: bytes) -> None:
     for value, kind in ((GRAPH, JobGraph), (RECORD, JobRecord)):
         content = encode(value)
         at = place % len(content)
@@ -37,6 +37,6 @@ def test_damage_at_any_place_is_named_as_such(place: int, put: bytes) -> None:
         (b'{"more": ' + b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_the_reason_is_told(content: bytes, reason: str) -> None:
+def test_the_error_names_the_reason(content: bytes, reason: str) -> None:
     with pytest.raises(CorruptContent, match=reason):
         decode_record(content, JobRecord, "here")

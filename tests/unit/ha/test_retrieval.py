@@ -67,8 +67,8 @@ async def new_setting() -> AsyncIterator[Setting]:
         yield setting
 
 
-def test_each_true_change_is_told_once():
-    """LEAD-18"""
+def test_each_change_of_the_leader_is_reported_once():
+    """Writes that change nothing are not reported (LEAD-18)."""
 
     async def test() -> None:
         async with new_setting() as setting:
@@ -86,8 +86,8 @@ def test_each_true_change_is_told_once():
     run_virtual(test)
 
 
-def test_a_suspended_listener_knows_no_leader_and_is_told_again_afterwards():
-    """LEAD-19"""
+def test_a_suspended_listener_knows_no_leader_until_it_is_reconnected():
+    """A leader may have changed unnoticed, so none is known meanwhile (LEAD-19)."""
 
     async def test() -> None:
         async with new_setting() as setting:
@@ -102,8 +102,8 @@ def test_a_suspended_listener_knows_no_leader_and_is_told_again_afterwards():
     run_virtual(test)
 
 
-def test_where_suspensions_are_tolerated_the_leader_stays_known_until_the_session_may_be_over():
-    """LEAD-15"""
+def test_a_listener_that_tolerates_suspensions_knows_the_leader_while_the_session_lasts():
+    """The leader is forgotten when the session may have expired (LEAD-15)."""
 
     async def test() -> None:
         async with new_setting() as setting:
@@ -124,8 +124,8 @@ def test_where_suspensions_are_tolerated_the_leader_stays_known_until_the_sessio
     run_virtual(test)
 
 
-def test_a_leader_that_changed_meanwhile_is_told_after_reconnection():
-    """LEAD-19"""
+def test_a_leader_that_changed_during_a_suspension_is_reported_after_reconnection():
+    """The previous leader is not reported again (LEAD-19)."""
 
     async def test() -> None:
         async with new_setting() as setting:
@@ -139,8 +139,8 @@ def test_a_leader_that_changed_meanwhile_is_told_after_reconnection():
     run_virtual(test)
 
 
-def test_nobody_leads_for_a_session_that_is_over():
-    """X-LEAD-08"""
+def test_a_listener_whose_session_is_over_knows_no_leader():
+    """It cannot learn of later leaders (X-LEAD-08)."""
 
     async def test() -> None:
         async with new_setting() as setting:
@@ -153,7 +153,7 @@ def test_nobody_leads_for_a_session_that_is_over():
     run_virtual(test)
 
 
-def test_an_address_that_cannot_be_understood_is_no_leader():
+def test_an_unreadable_address_counts_as_no_leader():
     async def test() -> None:
         async with new_setting() as setting:
             await setting.publish(encode(address("one")))
@@ -164,7 +164,7 @@ def test_an_address_that_cannot_be_understood_is_no_leader():
     run_virtual(test)
 
 
-def test_one_can_wait_for_a_leader():
+def test_a_caller_can_wait_for_a_leader():
     async def test() -> None:
         async with new_setting() as setting:
             with pytest.raises(TimeoutError):

@@ -1,4 +1,4 @@
-"""What the stores do when storage or coordinator fail half-way, on virtual time."""
+"""What the stores do when storage or coordinator fail midway, on virtual time."""
 
 import asyncio
 import errno
@@ -112,7 +112,7 @@ async def test_a_write_that_was_applied_though_contact_was_lost_is_recognised(se
 
 @with_setting
 async def test_a_write_that_was_surely_not_applied_leaves_no_content(setting: Setting):
-    """STORE-10"""
+    """The content without a pointer is deleted at once (STORE-10)."""
     setting.lose_next_commit(Loss.BEFORE_APPLYING)
     with pytest.raises(CoordinatorUnavailable, match="was not written; try again"):
         await setting.graphs.put(GRAPH, submitted_at=1)
@@ -125,7 +125,7 @@ async def test_a_write_that_was_surely_not_applied_leaves_no_content(setting: Se
 
 @with_setting
 async def test_content_is_kept_while_its_pointer_may_exist(setting: Setting):
-    """STORE-10: the session ended before anyone could look."""
+    """The session ended before the outcome of the write could be read (STORE-10)."""
     setting.coordination.lose_next_commit(setting.session, Loss.AFTER_APPLYING)
     writing = asyncio.ensure_future(setting.graphs.put(GRAPH, submitted_at=1))
     await asyncio.sleep(1)
@@ -173,7 +173,7 @@ async def test_one_file_that_cannot_be_read_harms_no_other_job(setting: Setting)
 
 
 class Crash(BaseException):
-    """Stands for the end of the process: no handler of the stores may see it as a failure."""
+    """Stands for the end of the process: the stores must not handle it as a failure."""
 
 
 def crash() -> None:
@@ -181,7 +181,7 @@ def crash() -> None:
 
 
 async def whole_life_of_a_job(setting: Setting) -> None:
-    """Idempotent, as recovery is: each step looks at what is there."""
+    """Idempotent, as recovery is: each step reads the present state first."""
     if await setting.results.get(JOB) is None:
         await setting.graphs.put(GRAPH, submitted_at=1)
         await setting.wishes.cancel(JOB, at=2)
@@ -231,7 +231,7 @@ async def test_a_crash_at_any_failpoint_is_recovered_by_the_next_leader(
 
 @pytest.mark.parametrize("name", [n for n in STORE_FAILPOINTS if "pruning" in n])
 @with_setting
-async def test_a_crash_while_pruning_leaves_no_record_half(setting: Setting, name: str):
+async def test_a_crash_while_pruning_leaves_no_partial_record(setting: Setting, name: str):
     await whole_life_of_a_job(setting)
     with armed(name, crash), pytest.raises(Crash):
         await setting.results.prune(5, None, 0)

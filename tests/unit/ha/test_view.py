@@ -1,4 +1,4 @@
-"""What a session sees of the records of others."""
+"""What a session reads of the records of others."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from stoker.ha.watches import WatchKey, WatchKind
 
 
 class Sessions:
-    """Tells who lives, and notes who was asked after."""
+    """Tells which sessions are alive, and records which of them were queried."""
 
     def __init__(self, *alive: str) -> None:
         self.alive = set(alive)
@@ -38,7 +38,7 @@ def database(tmp_path: Path) -> Database:
     return database
 
 
-def test_each_session_is_asked_after_once_for_all_its_keys(database: Database) -> None:
+def test_liveness_is_checked_once_per_session_for_all_its_keys(database: Database) -> None:
     sessions = Sessions("one", "two")
     view = View(database, sessions.is_alive, "me")
     assert set(view.watched_states(WATCH_KEYS)) == set(WATCH_KEYS)

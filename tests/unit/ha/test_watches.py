@@ -1,4 +1,4 @@
-"""Who waits for what, however many wait."""
+"""Watches by key, with any number of them."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def children(key: str) -> WatchKey:
     return WatchKey(WatchKind.CHILDREN, key)
 
 
-def test_a_change_of_a_key_touches_its_value_and_the_children_of_all_above_it() -> None:
+def test_a_change_concerns_the_value_of_a_key_and_the_children_of_its_ancestors() -> None:
     watches, kept = Watches(), [Watch() for _ in range(5)]
     watch_keys = [value("a/b/c"), children("a/b"), children("a"), value("a/b"), value("other")]
     for watch_key, watch in zip(watch_keys, kept, strict=True):
@@ -25,7 +25,7 @@ def test_a_change_of_a_key_touches_its_value_and_the_children_of_all_above_it() 
     assert watches.watched_keys() == set(watch_keys)
 
 
-def test_only_those_fire_that_had_seen_something_else_and_in_their_order(
+def test_only_watches_that_saw_another_state_fire_and_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     has_fired: list[Watch] = []
@@ -43,7 +43,7 @@ def test_only_those_fire_that_had_seen_something_else_and_in_their_order(
     assert has_fired == [kept[0], kept[1], kept[3]]
 
 
-def test_what_nobody_waits_for_any_more_is_forgotten_with_its_owners() -> None:
+def test_a_watch_without_waiters_is_forgotten() -> None:
     watches, kept = Watches(), Watch()
     watches.add(value("a"), WatchedState((1,), frozenset({"one"})), Watch())
     watches.add(value("a"), WatchedState((1,), frozenset({"one", "two"})), kept)
@@ -55,7 +55,7 @@ def test_what_nobody_waits_for_any_more_is_forgotten_with_its_owners() -> None:
     assert watches.owners() == set()
 
 
-def test_thousands_that_were_given_up_are_not_kept() -> None:
+def test_thousands_of_abandoned_watches_are_not_retained() -> None:
     watches, kept = Watches(), Watch()
     watches.add(value("kept"), OLD, kept)
     for number in range(5000):

@@ -1,4 +1,4 @@
-"""Which coordinator a configuration names."""
+"""Which coordinator a configuration selects."""
 
 from pathlib import Path
 
@@ -11,21 +11,21 @@ from stoker.ha.open import open_coordinator
 from stoker.processes.directories import coordinator_url
 
 
-def test_without_a_word_the_coordinator_is_embedded_below_the_storage(tmp_path: Path) -> None:
-    """ENTRY-11, LEAD-16"""
+def test_by_default_the_coordinator_is_embedded_below_the_storage(tmp_path: Path) -> None:
+    """A single machine needs no configuration (ENTRY-11, LEAD-16)."""
     assert coordinator_url(ClusterOptions(storage=str(tmp_path))) == (
         f"embedded://{tmp_path}/coordinator"
     )
 
 
-def test_a_coordinator_that_is_named_is_taken_as_it_is() -> None:
-    """ENTRY-11"""
+def test_a_configured_coordinator_url_is_used_unchanged() -> None:
+    """The default applies only without one (ENTRY-11)."""
     named = "zookeeper://a:1,b:2/root"
     assert coordinator_url(ClusterOptions(storage="s3://bucket", high_availability=named)) == named
 
 
-def test_a_storage_elsewhere_cannot_hold_an_embedded_coordinator() -> None:
-    """ENTRY-11"""
+def test_a_remote_storage_cannot_hold_an_embedded_coordinator() -> None:
+    """Its locks and its database need a local file system (ENTRY-11)."""
     with pytest.raises(StartupFailed, match="set high-availability"):
         coordinator_url(ClusterOptions(storage="s3://bucket/stoker"))
 

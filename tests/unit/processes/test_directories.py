@@ -1,4 +1,4 @@
-"""Where a process keeps its files, and what stays of them."""
+"""Where a process keeps its files, and which of them it leaves behind."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def use(directories: Directories) -> None:
 
 
 def test_the_directory_of_an_id_is_below_the_working_directory(tmp_path: Path) -> None:
-    """ENTRY-06"""
+    """Each process has one of its own (ENTRY-06)."""
     with directories_for(
         NAME, ProcessOptions(working_dir=tmp_path), is_permanent=True
     ) as directories:
@@ -29,8 +29,10 @@ def test_the_directory_of_an_id_is_below_the_working_directory(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_directory_of_a_fixed_id_stays_for_its_next_life(tmp_path: Path, fails: bool) -> None:
-    """ENTRY-07"""
+def test_the_directory_of_a_fixed_id_is_kept_for_the_next_instance(
+    tmp_path: Path, fails: bool
+) -> None:
+    """The process returns under the same id (ENTRY-07)."""
     options = ProcessOptions(working_dir=tmp_path)
     try:
         with directories_for(NAME, options, is_permanent=True) as directories:
@@ -42,8 +44,8 @@ def test_the_directory_of_a_fixed_id_stays_for_its_next_life(tmp_path: Path, fai
     assert (tmp_path / "master-1" / "uploads" / "left").read_text() == "x"
 
 
-def test_of_an_id_that_never_comes_again_only_logs_stay(tmp_path: Path) -> None:
-    """ENTRY-07"""
+def test_of_a_generated_id_only_logs_are_kept(tmp_path: Path) -> None:
+    """Such an id is never used again (ENTRY-07)."""
     options = ProcessOptions(working_dir=tmp_path)
     with directories_for(NAME, options, is_permanent=False) as directories:
         use(directories)
@@ -64,7 +66,7 @@ def test_logs_elsewhere_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_cannot_be_made_stops_the_start_with_a_hint(tmp_path: Path) -> None:
-    """ENTRY-02"""
+    """The error names the directory and the option (ENTRY-02)."""
     (tmp_path / "work").write_text("a file")
     options = ProcessOptions(working_dir=tmp_path / "work")
     with (
@@ -74,8 +76,8 @@ def test_a_directory_that_cannot_be_made_stops_the_start_with_a_hint(tmp_path: P
         pass
 
 
-def test_nothing_but_logs_stays_of_a_cluster_that_is_over(tmp_path: Path) -> None:
-    """ENTRY-07"""
+def test_after_the_shutdown_of_the_cluster_only_logs_are_kept(tmp_path: Path) -> None:
+    """Also of a process with a fixed id (ENTRY-07)."""
     options = ProcessOptions(working_dir=tmp_path)
     with directories_for(NAME, options, is_permanent=True, is_over=lambda: True) as directories:
         use(directories)

@@ -1,4 +1,4 @@
-"""With which exit code the processes of a cluster that was shut down end."""
+"""The exit codes of processes whose cluster was shut down."""
 
 import asyncio
 
@@ -17,10 +17,10 @@ from stoker.processes.shutdown import exit_code_of, first_of
         (ApplicationStatus.UNKNOWN, 1),
     ],
 )
-def test_only_a_cluster_that_ended_well_ends_its_processes_with_0(
+def test_only_after_a_complete_shutdown_processes_exit_with_0(
     status: ApplicationStatus, code: int
 ) -> None:
-    """ENTRY-04"""
+    """Any other end is visible in the exit code (ENTRY-04)."""
     assert exit_code_of(status) == code
 
 

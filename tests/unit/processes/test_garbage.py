@@ -1,4 +1,7 @@
-"""When a process looks for garbage in cycles; tried in another one, whose interpreter it is."""
+"""When the cyclic garbage collector runs;
+
+tested in a child process, to leave this interpreter alone.
+"""
 
 import asyncio
 import subprocess
@@ -26,7 +29,7 @@ print(sum(isinstance(each, Knot) for each in gc.get_objects()) < 30_000)
 """
 
 
-def test_what_is_loaded_is_looked_at_no_more_and_new_garbage_still_goes() -> None:
+def test_loaded_modules_are_not_scanned_again_and_new_garbage_is_collected() -> None:
     looked = subprocess.run(
         [sys.executable, "-c", LOOK], capture_output=True, text=True, check=True
     )
@@ -34,7 +37,7 @@ def test_what_is_loaded_is_looked_at_no_more_and_new_garbage_still_goes() -> Non
 
 
 class Processor:
-    """Of a process that is busy until a certain moment."""
+    """The processor time of a process that is busy until a certain moment."""
 
     def __init__(self, busy_until: float) -> None:
         self._busy_until = busy_until
@@ -51,7 +54,7 @@ class Processor:
         (1e9, ROUND_SECONDS + LONGEST_DELAY_SECONDS),
     ],
 )
-def test_all_is_looked_at_when_there_is_nothing_else_to_do_or_after_a_long_time(
+def test_a_full_collection_waits_for_an_idle_moment_or_a_long_time(
     busy: float, expected: float
 ) -> None:
     async def scenario() -> list[float]:

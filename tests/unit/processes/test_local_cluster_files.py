@@ -1,4 +1,4 @@
-"""What is known of a local cluster from its files, when processes come and go."""
+"""What the files of a local cluster reveal about its processes."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def record(pid: int, *, started: int | None = None, name: str = "master-1") -> P
     return ProcessRecord(name=name, pid=pid, started=own if started is None else started, log="")
 
 
-def leave_address(directory: Path, pid: int) -> None:
+def write_address(directory: Path, pid: int) -> None:
     work = directory / "work" / "master-1"
     work.mkdir(parents=True)
     address = {"pid": pid, "rest_url": "http://127.0.0.1:8085", "rpc_address": "grpc://x"}
@@ -67,7 +67,7 @@ def test_a_reused_pid_is_not_mistaken_for_the_process(child) -> None:
     assert child.poll() is None
 
 
-def test_a_dead_process_that_nobody_reaped_counts_as_gone(child) -> None:
+def test_a_zombie_process_counts_as_gone(child) -> None:
     known = record(child.pid)
     child.kill()
     assert wait_until_gone([known], 5) == []
@@ -84,11 +84,11 @@ def test_the_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_state(tmp_path) == state
 
 
-def test_there_is_no_state_where_no_cluster_was(tmp_path: Path) -> None:
+def test_a_directory_without_a_cluster_has_no_state(tmp_path: Path) -> None:
     assert read_state(tmp_path) is None
 
 
-def test_a_damaged_state_is_told_with_its_place(tmp_path: Path) -> None:
+def test_the_error_for_a_damaged_state_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(StartupFailed, match=r"cluster\.json cannot be read"):
         read_state(tmp_path)
@@ -96,28 +96,28 @@ def test_a_damaged_state_is_told_with_its_place(tmp_path: Path) -> None:
 
 def test_a_master_answers_where_its_address_file_says(child, tmp_path: Path) -> None:
     master = record(child.pid)
-    leave_address(tmp_path, child.pid)
+    write_address(tmp_path, child.pid)
     assert url_of(tmp_path, master) == "http://127.0.0.1:8085"
     assert urls_of(tmp_path, ClusterState(masters=(master,))) == ["http://127.0.0.1:8085"]
 
 
-def test_the_address_of_a_former_life_is_not_believed_but_its_port_is_kept(
+def test_the_address_of_a_previous_instance_is_ignored_but_its_port_is_reused(
     child, tmp_path: Path
 ) -> None:
-    leave_address(tmp_path, 1)
+    write_address(tmp_path, 1)
     assert url_of(tmp_path, record(child.pid)) is None
     assert former_port_of(tmp_path, "master-1") == "8085"
     assert former_port_of(tmp_path, "master-2") is None
 
 
-def test_the_last_words_of_a_process_are_its_reason(tmp_path: Path) -> None:
+def test_the_error_message_of_a_process_is_the_reason_of_its_end(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("Error: of a former life\nINFO start\nError: no free port\n  tried 8081\n")
     said = ProcessRecord(name="m", pid=1, started=1, log=str(log), log_start=24)
     assert reason_in(said) == "no free port\n  tried 8081"
 
 
-def test_without_last_words_the_end_of_the_log_is_shown(tmp_path: Path) -> None:
+def test_without_an_error_message_the_end_of_the_log_is_shown(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join(f"line {number}" for number in range(40)))
     text = reason_in(ProcessRecord(name="m", pid=1, started=1, log=str(log)))
@@ -125,7 +125,7 @@ def test_without_last_words_the_end_of_the_log_is_shown(tmp_path: Path) -> None:
     assert text.splitlines()[-1] == "  line 39"
 
 
-def test_a_process_that_ends_during_its_start_tells_why(tmp_path: Path) -> None:
+def test_a_process_that_ends_during_its_start_is_reported_with_the_reason(tmp_path: Path) -> None:
     with (
         LocalCluster(tmp_path / "cluster", tied=True) as cluster,
         pytest.raises(StartupFailed, match=r"master-1 ended during its start: .*no\.such\.option"),
@@ -136,7 +136,7 @@ def test_a_process_that_ends_during_its_start_tells_why(tmp_path: Path) -> None:
     assert processes_of(cluster.directory) == []
 
 
-def test_secrets_in_the_configuration_are_for_the_owner_alone(tmp_path: Path) -> None:
+def test_a_configuration_with_secrets_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     with LocalCluster(tmp_path, tied=True) as cluster:
         cluster.start(masters=0, task_executors=0, configuration='{"a": "secret"}')
         assert (tmp_path / "stoker.yml").stat().st_mode & 0o077 == 0

@@ -1,4 +1,4 @@
-"""The leading parts of a master, joined."""
+"""The leading parts of a master, run together."""
 
 import asyncio
 import random
@@ -35,10 +35,10 @@ def new_parts(folder: Path) -> MasterParts:
 
 
 @pytest.mark.parametrize("part", ["lead_resource_manager", "lead_dispatcher"])
-def test_a_part_that_ends_unasked_breaks_its_process(
+def test_a_part_that_ends_unexpectedly_ends_its_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    """ENTRY-09, RM-04, RUN-13"""
+    """A master without one of its parts must not keep leading (ENTRY-09, RM-04, RUN-13)."""
 
     async def lead_for_a_while(_leadership: Leadership, services: object) -> None:
         await asyncio.sleep(5)
@@ -54,10 +54,10 @@ def test_a_part_that_ends_unasked_breaks_its_process(
 
 
 @pytest.mark.parametrize("part", ["lead_resource_manager", "lead_dispatcher"])
-def test_a_part_that_ends_while_all_end_breaks_nothing(
+def test_a_part_that_ends_during_the_shutdown_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    """ENTRY-09, RUN-13"""
+    """The order in which parts end does not matter (ENTRY-09, RUN-13)."""
     ended: list[str] = []
 
     async def lead_until_stopped(leadership: Leadership, services: object) -> None:

@@ -1,4 +1,4 @@
-"""What has to be divided for a rescale, and what has not. No Spark is needed to decide it."""
+"""What has to be repartitioned for a rescale. The decision needs no Spark."""
 
 from pathlib import Path
 
@@ -44,8 +44,8 @@ def saved(tmp_path: Path) -> Saved:
 
 
 @pytest.fixture
-def divided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Instead of a Spark: into how many partitions it was asked to divide what."""
+def partition_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Stands in for Spark: records which state was repartitioned into how many partitions."""
     asked: list[int] = []
 
     async def divide(partitions: int, folders: list[Path], _work: Path) -> None:
@@ -56,7 +56,7 @@ def divided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_a_job_without_state_is_rescaled_from_its_savepoint_as_it_is(
-    saved: Saved, divided: list[int]
+    saved: Saved, partition_counts: list[int]
 ) -> None:
     for name in [name for name in saved.storage.files if "/state/" in name]:
         del saved.storage.files[name]
@@ -66,22 +66,22 @@ async def test_a_job_without_state_is_rescaled_from_its_savepoint_as_it_is(
     assert await divided_savepoint(path, 4) == path
     with pytest.raises(InvalidInput, match="no state that could be divided"):
         await repartition_savepoint(path, 4, None)
-    assert divided == []
+    assert partition_counts == []
 
 
-async def test_state_that_has_so_many_partitions_already_stays_as_it_is(
-    saved: Saved, divided: list[int]
+async def test_state_that_already_has_the_wanted_partitions_is_unchanged(
+    saved: Saved, partition_counts: list[int]
 ) -> None:
     saved.query.run(2)
     path = await saved.take()
     assert await divided_savepoint(path, saved.query.partitions) == path
-    assert divided == []
+    assert partition_counts == []
 
 
-async def test_a_first_batch_that_was_only_planned_is_planned_anew_with_other_partitions(
-    saved: Saved, divided: list[int]
+async def test_a_planned_first_batch_is_planned_again_with_the_new_partitions(
+    saved: Saved, partition_counts: list[int]
 ) -> None:
-    """Spark goes by the number of partitions that stands in the plan."""
+    """Spark uses the number of partitions in the plan."""
     saved.query.plan()
     path = await saved.take()
     assert (await read_manifest(locate(path, open_place))).queries[0].pending
@@ -89,11 +89,11 @@ async def test_a_first_batch_that_was_only_planned_is_planned_anew_with_other_pa
     assert made != path
     (query,) = (await read_manifest(locate(made, open_place))).queries
     assert (query.batch_id, query.pending) == (None, False)
-    assert divided == []
+    assert partition_counts == []
 
 
-async def test_a_first_batch_that_the_sink_may_have_is_not_planned_anew(
-    saved: Saved, divided: list[int]
+async def test_a_first_batch_that_may_be_in_the_sink_is_not_planned_again(
+    saved: Saved, partition_counts: list[int]
 ) -> None:
     saved.query.plan()
     log = saved.root / "out" / "_spark_metadata"
@@ -102,4 +102,4 @@ async def test_a_first_batch_that_the_sink_may_have_is_not_planned_anew(
     path = await saved.take()
     with pytest.raises(InvalidInput, match="may be written already"):
         await divided_savepoint(path, 4)
-    assert divided == []
+    assert partition_counts == []

@@ -18,8 +18,8 @@ with ending_in_time(timedelta(milliseconds=50)) as begin_to_end:
 """
 
 
-def test_a_process_that_cannot_close_what_it_opened_is_ended_as_it_is() -> None:
-    """ENTRY-02, ENTRY-05"""
+def test_a_process_whose_shutdown_hangs_is_ended_by_force() -> None:
+    """A hanging resource must not keep the process alive (ENTRY-02, ENTRY-05)."""
     run = subprocess.run(
         [sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=60, check=False
     )
@@ -28,8 +28,8 @@ def test_a_process_that_cannot_close_what_it_opened_is_ended_as_it_is() -> None:
     assert "most recent call first" in run.stderr, "it tells where it hung"
 
 
-def test_a_process_that_ends_in_time_leaves_nothing_behind() -> None:
-    """ENTRY-05"""
+def test_a_process_that_ends_in_time_leaves_no_thread_behind() -> None:
+    """The timer of the forced end is cancelled too (ENTRY-05)."""
     before = threading.active_count()
     with ending_in_time(timedelta(hours=1)) as begin_to_end:
         begin_to_end()
@@ -40,7 +40,7 @@ def test_a_process_that_ends_in_time_leaves_nothing_behind() -> None:
     assert threading.active_count() == before
 
 
-def test_as_long_as_nothing_ends_there_is_no_limit() -> None:
+def test_before_the_shutdown_begins_there_is_no_time_limit() -> None:
     before = threading.active_count()
     with ending_in_time(timedelta(0)):
         assert threading.active_count() == before

@@ -1,4 +1,4 @@
-"""Errors that nobody caught."""
+"""Errors that no code catches."""
 
 import asyncio
 import logging
@@ -40,8 +40,8 @@ def break_a_task() -> None:
 
 
 @pytest.mark.parametrize("break_something", [break_a_thread, break_a_callback, break_a_task])
-async def test_where_it_shall_fail_an_uncaught_error_is_raised(break_something) -> None:  # type: ignore[no-untyped-def]
-    """ENTRY-08"""
+async def test_with_the_option_fail_an_uncaught_error_is_raised(break_something) -> None:  # type: ignore[no-untyped-def]
+    """The process ends, because its state is unknown (ENTRY-08)."""
     async with uncaught_errors(UncaughtExceptions.FAIL) as errors, asyncio.timeout(30):
         break_something()
         with pytest.raises(Uncaught, match="ZeroDivisionError") as raised:
@@ -49,10 +49,10 @@ async def test_where_it_shall_fail_an_uncaught_error_is_raised(break_something) 
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
-async def test_where_it_shall_not_fail_an_uncaught_error_is_logged(
+async def test_with_the_option_log_an_uncaught_error_is_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """ENTRY-08"""
+    """The process continues (ENTRY-08)."""
     async with uncaught_errors(UncaughtExceptions.LOG) as errors:
         with caplog.at_level(logging.ERROR):
             break_a_thread()
@@ -65,7 +65,7 @@ async def test_where_it_shall_not_fail_an_uncaught_error_is_logged(
     assert len(caplog.records) == 2
 
 
-async def test_afterwards_errors_are_told_as_before() -> None:
+async def test_afterwards_the_previous_error_handlers_are_restored() -> None:
     before = threading.excepthook
     async with uncaught_errors(UncaughtExceptions.FAIL) as errors:
         assert isinstance(errors, UncaughtErrors)
@@ -74,10 +74,10 @@ async def test_afterwards_errors_are_told_as_before() -> None:
     assert asyncio.get_running_loop().get_exception_handler() is None
 
 
-def test_a_process_that_ends_so_has_the_exit_code_of_a_fatal_error(
+def test_an_uncaught_error_gives_the_exit_code_of_a_fatal_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """ENTRY-08, TM-21"""
+    """A service manager can tell it from an orderly end (ENTRY-08, TM-21)."""
 
     async def serve(_configuration: Configuration, _announce: Announce) -> int:
         async with uncaught_errors(UncaughtExceptions.FAIL) as errors:

@@ -1,4 +1,4 @@
-"""Many calls over one stream: what the two ends do when it is slow, breaks or is closed."""
+"""Many calls over one stream, and what both ends do when it is slow, breaks or is closed."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,11 +16,11 @@ LIMIT = 256 * 1024
 
 
 class Broken(Exception):
-    """What callers are told of a stream that has ended."""
+    """What callers get from a stream that has close_conversation."""
 
 
 class Stream:
-    """One end of a pair: reads what the other one wrote, until either is ended."""
+    """One end of a pair: reads what the other end wrote, until either is close_conversation."""
 
     def __init__(self) -> None:
         self.incoming: asyncio.Queue[Any] = asyncio.Queue()
@@ -57,7 +57,7 @@ def numbers_in(bundle: bytes) -> list[int]:
 
 
 class Host:
-    """Keeps what it is asked, and how to answer."""
+    """Records the requests that it receives, and how to answer them."""
 
     def __init__(self) -> None:
         self.asked: dict[bytes, Callable[[bytes], None]] = {}
@@ -74,31 +74,33 @@ class Host:
                 self._news.clear()
 
 
-async def begun(here: Stream, there: Stream) -> tuple[Conversation, Host, ConversationServer, Any]:
+async def open_conversation(
+    here: Stream, there: Stream
+) -> tuple[Conversation, Host, ConversationServer, Any]:
     host = Host()
     answering = ConversationServer(host.receive)
     serving = asyncio.create_task(answering.converse(there))
     return Conversation(here, lambda _: Broken()), host, answering, serving
 
 
-async def ended(conversation: Conversation, serving: Any) -> None:
+async def close_conversation(conversation: Conversation, serving: Any) -> None:
     await conversation.close()
     async with asyncio.timeout(5):
         await serving
 
 
-async def test_answers_find_their_callers_in_any_order():
-    conversation, host, _, serving = await begun(*pair())
+async def test_answers_reach_their_callers_in_any_order():
+    conversation, host, _, serving = await open_conversation(*pair())
     calls = {frame: asyncio.create_task(conversation.ask(frame, 5)) for frame in (b"a", b"b")}
     await host.wait_for(b"a", b"b")
     for frame in (b"b", b"a"):
         host.asked[frame](b"to " + frame)
         assert await calls[frame] == b"to " + frame
-    await ended(conversation, serving)
+    await close_conversation(conversation, serving)
 
 
-async def test_a_caller_that_is_late_or_gone_harms_nobody():
-    conversation, host, _, serving = await begun(*pair())
+async def test_an_answer_without_a_waiting_caller_is_ignored():
+    conversation, host, _, serving = await open_conversation(*pair())
     late = asyncio.create_task(conversation.ask(b"late", 0.01))
     gone = asyncio.create_task(conversation.ask(b"gone", 5))
     other = asyncio.create_task(conversation.ask(b"other", 5))
@@ -110,12 +112,12 @@ async def test_a_caller_that_is_late_or_gone_harms_nobody():
         host.asked[frame](frame)
     assert await other == b"other"
     assert gone.cancelled()
-    await ended(conversation, serving)
+    await close_conversation(conversation, serving)
 
 
-async def test_a_call_that_is_given_up_before_it_was_sent_is_not_sent():
+async def test_a_call_cancelled_before_it_was_sent_is_not_sent():
     here, there = pair()
-    conversation, host, _, serving = await begun(here, there)
+    conversation, host, _, serving = await open_conversation(here, there)
     here.gate.clear()
     first = asyncio.create_task(conversation.ask(b"on its way", 5))
     await asyncio.sleep(0.01)
@@ -128,12 +130,12 @@ async def test_a_call_that_is_given_up_before_it_was_sent_is_not_sent():
     for frame, call in ((b"on its way", first), (b"last", last)):
         host.asked[frame](b"")
         await call
-    await ended(conversation, serving)
+    await close_conversation(conversation, serving)
 
 
-async def test_the_end_of_the_stream_fails_all_callers_and_later_ones():
+async def test_the_end_of_the_stream_fails_all_present_and_later_calls():
     here, there = pair()
-    conversation, host, _, serving = await begun(here, there)
+    conversation, host, _, serving = await open_conversation(here, there)
     calls = [asyncio.create_task(conversation.ask(frame, 5)) for frame in (b"a", b"b")]
     await host.wait_for(b"a", b"b")
     here.end()
@@ -143,12 +145,12 @@ async def test_the_end_of_the_stream_fails_all_callers_and_later_ones():
     assert conversation.is_over
     with pytest.raises(Broken):
         await conversation.ask(b"c", 5)
-    await ended(conversation, serving)
+    await close_conversation(conversation, serving)
 
 
-async def test_what_was_answered_before_the_close_goes_out():
+async def test_answers_given_before_the_close_are_still_sent():
     here, there = pair()
-    conversation, host, answering, serving = await begun(here, there)
+    conversation, host, answering, serving = await open_conversation(here, there)
     answered = asyncio.create_task(conversation.ask(b"answered", 5))
     asyncio.create_task(conversation.ask(b"never", 5)).add_done_callback(
         lambda task: task.exception()
@@ -163,10 +165,10 @@ async def test_what_was_answered_before_the_close_goes_out():
     async with asyncio.timeout(5):
         await serving
     assert await answered == b"yes"
-    await ended(conversation, serving)
+    await close_conversation(conversation, serving)
 
 
-async def test_what_comes_while_the_stream_is_slow_goes_together():
+async def test_messages_that_wait_for_a_slow_stream_are_sent_as_one_bundle():
     stream = Stream()
     outbox = Outbox(stream.write)
     sending = asyncio.create_task(outbox.send_all())

@@ -31,7 +31,7 @@ plain = st.recursive(
 
 @given(st.sampled_from(TREE), texts, st.dictionaries(texts, plain))
 def test_every_error_of_the_tree_keeps_type_message_and_facts(kind, message, facts):
-    """RPC-07"""
+    """Callers can handle it as if it had been raised locally (RPC-07)."""
     error = kind.__new__(kind)
     StokerError.__init__(error, message, **facts)
     arrived = cross(error)
@@ -39,7 +39,7 @@ def test_every_error_of_the_tree_keeps_type_message_and_facts(kind, message, fac
     assert (str(arrived), arrived.facts) == (message, facts)
 
 
-def test_facts_that_are_not_plain_arrive_in_plain_form():
+def test_facts_that_cannot_be_encoded_arrive_as_text():
     class Shape(Value):
         x: int
 
@@ -51,7 +51,7 @@ def test_facts_that_are_not_plain_arrive_in_plain_form():
     assert arrived.facts == {"shape": {"x": 1}, "many": [1, 2], "opaque": "opaque"}
 
 
-def test_an_error_with_a_constructor_of_its_own_arrives():
+def test_an_error_with_its_own_constructor_arrives():
     arrived = cross(DuplicateJob("j", globally_terminated=True))
     assert type(arrived) is DuplicateJob
     assert arrived.facts["globally_terminated"] is True
@@ -74,7 +74,7 @@ BUILT_IN = [
 
 @pytest.mark.parametrize("error", BUILT_IN, ids=lambda error: type(error).__name__)
 def test_built_in_errors_keep_type_and_message(error):
-    """RPC-07"""
+    """For example ValueError and TimeoutError (RPC-07)."""
     arrived = cross(error)
     assert type(arrived) is type(error)
     assert str(arrived) == str(error)
@@ -83,14 +83,14 @@ def test_built_in_errors_keep_type_and_message(error):
 @pytest.mark.parametrize(
     "error", [StopIteration(1), ExceptionGroup("g", [ValueError("v")]), msgspec.DecodeError("d")]
 )
-def test_errors_that_cannot_be_raised_again_arrive_as_remote_errors(error):
+def test_errors_that_cannot_be_rebuilt_arrive_as_remote_errors(error):
     arrived = cross(error)
     assert type(arrived) is RemoteError
     assert type(error).__name__ in arrived.facts["type"]
 
 
 @pytest.mark.parametrize("name", ["SystemExit", "KeyboardInterrupt", "print", "NoSuchThing"])
-def test_a_peer_cannot_make_us_raise_anything_but_errors(name):
+def test_a_peer_can_only_make_the_caller_raise_errors(name):
     assert name == "NoSuchThing" or hasattr(builtins, name)
     arrived = restore(EncodedError(kinds=(name,), message="m", arguments=()))
     assert type(arrived) is RemoteError

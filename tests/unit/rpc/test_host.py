@@ -1,4 +1,4 @@
-"""Running endpoints: what is left of calls when their process is gone."""
+"""Endpoints of a process that ends while calls are queued."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ class Slow(Endpoint):
         return 1
 
 
-async def test_a_call_that_had_not_begun_when_its_process_died_leaves_no_warning() -> None:
+async def test_a_queued_call_of_a_dead_process_leaves_no_warning() -> None:
     network = MemoryNetwork()
     client, server = network.service("client"), network.service("server")
     receive = server.host.receive

@@ -15,7 +15,7 @@ class Writing(Reading, Protocol):
     async def write(self, key: str, value: bytes, *, labels: dict[str, str] = LABELS) -> None: ...
 
 
-def test_a_gateway_has_its_own_methods_and_those_it_extends():
+def test_a_gateway_has_its_own_and_its_inherited_methods():
     interface = read_interface(Writing)
     assert interface.names == {"Reading", "Writing"}
     assert set(interface.methods) == {"read", "write"}

@@ -51,7 +51,7 @@ async def two(network):
     return network.service("a"), network.service("b")
 
 
-def test_messages_take_the_time_they_are_given():
+def test_messages_take_the_configured_time():
     async def main():
         network = MemoryNetwork()
         here, there = await two(network)
@@ -132,7 +132,7 @@ def test_a_crash_fails_callers_at_once_and_runs_no_hook():
     run_virtual(main)
 
 
-def test_a_service_can_come_back_under_its_name_and_old_messages_do_not_reach_it():
+def test_a_restarted_service_does_not_receive_messages_for_its_previous_instance():
     async def main():
         network = MemoryNetwork()
         here, there = await two(network)

@@ -22,8 +22,8 @@ OPTIONS = RegistrationOptions()
 
 
 @given(st.lists(st.sampled_from(["timeout", "error", "refusal"]), max_size=40))
-def test_the_timeout_doubles_from_the_first_to_the_longest_and_starts_again(events):
-    """RPC-13, RPC-14, RPC-15"""
+def test_the_timeout_doubles_up_to_a_maximum_and_starts_again(events):
+    """After a refusal or an error it starts from the first value (RPC-13, RPC-14, RPC-15)."""
     attempt, timeouts_in_a_row = first_attempt(OPTIONS), 0
     for event in events:
         match event:
@@ -41,7 +41,7 @@ def test_the_timeout_doubles_from_the_first_to_the_longest_and_starts_again(even
 
 
 class Registrar:
-    """Answers by a script; what it is asked after the script's end is accepted."""
+    """Answers by a script; requests after the end of the script are accepted."""
 
     def __init__(self, *script):
         self.script = list(script)
@@ -69,15 +69,15 @@ class Registrar:
         return answer
 
     async def register(self, **more):
-        return await register(self.connect, self.ask, judge, options=OPTIONS, **more)
+        return await register(self.connect, self.ask, answer_attempt, options=OPTIONS, **more)
 
 
-def judge(answer):
+def answer_attempt(answer):
     return RegistrationVerdict[answer.upper()]
 
 
 def test_an_attempt_that_times_out_is_repeated_with_twice_the_time():
-    """RPC-13"""
+    """The timeout grows up to its maximum (RPC-13)."""
     registrar = Registrar(*["silent"] * 11)
     assert run_virtual(registrar.register) == "accepted"
     gaps = [b - a for a, b in zip(registrar.asked, registrar.asked[1:], strict=False)]
@@ -85,15 +85,15 @@ def test_an_attempt_that_times_out_is_repeated_with_twice_the_time():
     assert registrar.connected == [0]
 
 
-def test_a_timeout_reported_by_the_call_counts_as_one():
-    """RPC-13"""
+def test_a_timeout_raised_by_the_call_counts_as_a_timeout():
+    """It is repeated at once, with a longer timeout (RPC-13)."""
     registrar = Registrar(CallTimedOut("late"))
     run_virtual(registrar.register)
     assert registrar.asked == [0, 0]
 
 
 def test_an_unreachable_target_and_an_error_are_tried_again_after_the_error_delay():
-    """RPC-14"""
+    """Not at once, since the target may be starting (RPC-14)."""
     registrar = Registrar("unreachable", "unreachable", ValueError("no"))
     told = []
     run_virtual(lambda: registrar.register(tell=lambda attempt, why: told.append(type(why))))
@@ -102,15 +102,15 @@ def test_an_unreachable_target_and_an_error_are_tried_again_after_the_error_dela
     assert told == [RecipientUnreachable, RecipientUnreachable, ValueError]
 
 
-def test_a_refusal_is_repeated_after_its_delay_and_a_rejection_ends_it():
-    """RPC-15"""
+def test_a_refusal_is_repeated_after_its_delay_and_a_rejection_ends_the_registration():
+    """A refusal is temporary, a rejection is final (RPC-15)."""
     registrar = Registrar("refused", "rejected", "accepted")
     assert run_virtual(registrar.register) == "rejected"
     assert registrar.asked == [0, 30]
 
 
-def test_nothing_is_asked_after_cancellation():
-    """X-RPC-09"""
+def test_no_request_is_sent_after_cancellation():
+    """A cancelled registration leaves its target alone (X-RPC-09)."""
     registrar = Registrar(*["silent"] * 100)
 
     async def main():

@@ -57,8 +57,8 @@ def test_a_result_arrives_as_it_was_returned(result):
 
 
 @given(st.integers(0, 3000), st.integers(500, 2500))
-def test_a_frame_is_as_long_as_allowed_or_refused(size, limit):
-    """X-RPC-04"""
+def test_a_frame_above_the_limit_is_refused(size, limit):
+    """A frame of exactly the limit is accepted (X-RPC-04)."""
     arguments = DRAW.bind(([], {"a": b"x" * size}), {})
     if len(encode(arguments)) <= limit:
         encode(arguments, limit=limit)
@@ -76,7 +76,7 @@ def test_a_frame_is_as_long_as_allowed_or_refused(size, limit):
             decode_reply(answer, DRAW.result, "draw")
 
 
-def test_values_of_a_wrong_type_are_named():
+def test_the_error_for_a_value_of_a_wrong_type_names_it():
     call = decode_request(encode(DRAW.bind(([Point(x=1)], {"a": "text"}), {})))
     with pytest.raises(TypeError, match=r"Gateway\.draw was called with a wrong value.*by_name"):
         decode_arguments(DRAW, call)

@@ -10,7 +10,7 @@ def test_the_loopback_needs_no_authentication(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.4", "example.org", ""])
-def test_any_other_address_does(address: str) -> None:
+def test_every_other_address_needs_authentication(address: str) -> None:
     with pytest.raises(InvalidOption, match=r"jobmanager\.bind-host .* not authenticated"):
         check_binding(address, "jobmanager.bind-host", authenticated=False)
     check_binding(address, "jobmanager.bind-host", authenticated=True)

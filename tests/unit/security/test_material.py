@@ -19,12 +19,12 @@ INTERNAL = InternalSecurityOptions(
 )
 
 
-def test_what_is_set_is_used() -> None:
+def test_configured_files_are_used() -> None:
     assert rest_material(REST) == OURS
     assert internal_material(INTERNAL) == OURS
 
 
-def test_without_tls_nothing_is_needed() -> None:
+def test_without_tls_no_files_are_needed() -> None:
     assert rest_material(RestSecurityOptions()) is None
     assert internal_material(InternalSecurityOptions()) is None
 
@@ -40,17 +40,19 @@ def test_without_tls_nothing_is_needed() -> None:
         ({"tls": False, "mutual": True}, r"needs security\.ssl\.rest\.enabled"),
     ],
 )
-def test_what_cannot_work_is_told_at_the_start(changes: dict[str, object], message: str) -> None:
+def test_unusable_tls_settings_are_refused_at_the_start(
+    changes: dict[str, object], message: str
+) -> None:
     with pytest.raises(InvalidOption, match=message):
         rest_material(replace(REST, **changes))  # type: ignore[arg-type]
 
 
-def test_between_processes_the_authority_is_never_the_system() -> None:
+def test_between_processes_the_systems_certificate_authorities_are_never_trusted() -> None:
     with pytest.raises(InvalidOption, match=r"internal\.authorities is not set"):
         internal_material(replace(INTERNAL, authorities=None))
 
 
-def test_a_client_without_a_usable_file_is_told(tmp_path: Path) -> None:
+def test_an_unusable_file_of_a_client_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "empty.pem").write_text("")
     with pytest.raises(InvalidOption, match=r"empty\.pem"):
         client_context(tmp_path / "empty.pem", None, None)

@@ -1,4 +1,4 @@
-"""What must not be shown is not shown, wherever it might be."""
+"""No answer, page or log shows a secret."""
 
 import msgspec
 import pytest
@@ -27,7 +27,7 @@ FAILURE = Failure(
 
 @pytest.fixture
 def master() -> Master:
-    """Its failed job has secrets in its settings, its plan and its errors."""
+    """A master with a failed job that has secrets in its settings, its plan and its errors."""
     master = Master()
     for job_id in (RUNNING, FAILED):
         job = master.dispatcher.jobs[job_id]
@@ -67,7 +67,7 @@ async def test_secrets_are_never_shown(master: Master, path: str, job_id: str) -
     assert SECRET not in answer.text
 
 
-async def test_what_is_hidden_is_hidden_and_the_rest_is_there(master: Master) -> None:
+async def test_secrets_are_redacted_and_the_rest_is_shown(master: Master) -> None:
     async with master.in_process() as http:
         config = (await http.get(f"/jobs/{FAILED}/config")).text
         told = (await http.get(f"/jobs/{FAILED}/exceptions")).json()["exceptionHistory"]
@@ -97,7 +97,7 @@ async def test_what_is_hidden_is_hidden_and_the_rest_is_there(master: Master) ->
         ("key", True),
     ],
 )
-def test_names_tell_what_is_secret(name: str, secret: bool) -> None:
+def test_settings_are_secret_by_their_names(name: str, secret: bool) -> None:
     assert is_secret(name) is secret
 
 
@@ -115,14 +115,14 @@ def test_credentials_are_found_in_texts(text: str, shown: str) -> None:
     assert without_credentials(text) == shown
 
 
-def test_a_word_that_many_have_is_left_in_errors() -> None:
+def test_a_common_word_used_as_a_secret_stays_in_errors() -> None:
     settings = {"sort-key": "amount", "pin-password": "ab", "api-key": "abcd"}
     assert secret_values(settings) == ["abcd"]
     assert masked(settings) == dict.fromkeys(settings, MASK)
 
 
 @given(st.text(min_size=4), st.text(), st.text())
-def test_no_secret_value_stays_in_a_failure(secret: str, before: str, after: str) -> None:
+def test_a_failure_holds_no_secret_value(secret: str, before: str, after: str) -> None:
     failure = Failure(error="E", message=before + secret + after, stack_trace=secret)
     told = shown_failure(failure, secret_values({"password": secret}))
     if secret not in MASK:

@@ -1,4 +1,4 @@
-"""Tokens at rest, and how one is recognised."""
+"""Stored tokens, and how a token is recognised."""
 
 import os
 import stat
@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> TokenFile:
     return TokenFile(tmp_path / "tokens.json")
 
 
-def test_a_token_is_known_by_its_text_alone(file: TokenFile, tmp_path: Path) -> None:
+def test_a_token_is_recognised_by_its_text_alone(file: TokenFile, tmp_path: Path) -> None:
     file.add(token("a", "first"))
     file.add(token("b", "second_with_underscore"))
     found = find(file.tokens, text_of("b", "second_with_underscore"))
@@ -40,7 +40,7 @@ def test_a_token_is_known_by_its_text_alone(file: TokenFile, tmp_path: Path) -> 
 
 
 @given(st.text())
-def test_no_other_text_is_a_token(text: str) -> None:
+def test_other_texts_are_not_accepted_as_tokens(text: str) -> None:
     assert find((token("a", "x" * 43),), text) is None
 
 
@@ -63,18 +63,18 @@ def test_a_change_by_another_process_counts_at_once(tmp_path: Path) -> None:
     assert ours.tokens == ()
 
 
-def test_names_are_given_once(file: TokenFile) -> None:
+def test_token_names_are_unique(file: TokenFile) -> None:
     file.add(token("a", "secret"))
     with pytest.raises(InvalidInput, match="there is a token named a already"):
         file.add(token("a", "other", token_id="c"))
 
 
-def test_revoking_what_is_not_there_is_told(file: TokenFile) -> None:
+def test_revoking_an_unknown_token_is_an_error(file: TokenFile) -> None:
     with pytest.raises(NotFound, match="there is no token nightly"):
         file.revoke("nightly")
 
 
-def test_a_damaged_file_lets_nobody_in(tmp_path: Path) -> None:
+def test_a_damaged_token_file_grants_no_access(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text('{"version": 1, "tok')
     with pytest.raises(InvalidOption, match="is not a file of tokens"):
         _ = TokenFile(tmp_path / "t.json").tokens
@@ -86,14 +86,14 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         _ = TokenFile(tmp_path / "t.json").tokens
 
 
-def test_a_write_that_was_cut_off_is_forgotten(file: TokenFile, tmp_path: Path) -> None:
+def test_an_incomplete_write_is_ignored(file: TokenFile, tmp_path: Path) -> None:
     (tmp_path / ".tokens.json.new").write_text("half")
     file.add(token("a", "secret"))
     assert [each.name for each in file.tokens] == ["a"]
     assert not os.path.exists(tmp_path / ".tokens.json.new")
 
 
-def test_a_token_is_over_at_its_time() -> None:
+def test_a_token_expires_at_its_time() -> None:
     assert token("a", "s", expires_ms=100).is_expired(100)
     assert not token("a", "s", expires_ms=100).is_expired(99)
     assert not token("a", "s").is_expired(10**15)

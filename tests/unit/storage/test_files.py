@@ -28,7 +28,7 @@ async def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         await storage.write("a/jobs/a", b"content")
 
 
-async def test_a_failed_write_leaves_the_old_content_and_no_rubbish(
+async def test_a_failed_write_leaves_the_old_content_and_no_partial_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     storage = FileStorage(tmp_path)
@@ -49,7 +49,7 @@ async def test_an_unfinished_file_of_a_dead_process_is_not_listed(tmp_path: Path
     assert await storage.list("jobs") == ["jobs/a"]
 
 
-async def test_a_directory_that_went_away_is_not_an_empty_storage(tmp_path: Path):
+async def test_a_directory_that_disappeared_is_not_taken_for_an_empty_storage(tmp_path: Path):
     storage = FileStorage(tmp_path / "mounted")
     for call in (storage.list(""), storage.read("a"), storage.write("a/b", b"")):
         with pytest.raises(StorageUnavailable, match="mounted"):
@@ -70,7 +70,7 @@ def test_the_directory_is_made_when_it_is_first_used(tmp_path: Path):
     assert (tmp_path / "new" / "storage").is_dir()
 
 
-async def test_looking_at_a_place_makes_nothing_and_the_first_write_makes_it(tmp_path: Path):
+async def test_reading_creates_no_directory_and_the_first_write_creates_it(tmp_path: Path):
     place = open_place(str(tmp_path / "above" / "place"))
     assert (await place.list(""), await place.modified("x")) == ([], {})
     assert not await place.exists("x/y")
@@ -84,7 +84,7 @@ async def test_looking_at_a_place_makes_nothing_and_the_first_write_makes_it(tmp
     assert await place.list("") == ["x/y"]
 
 
-async def test_a_place_that_cannot_be_there_is_empty_and_says_why_it_cannot_be_made(
+async def test_an_impossible_directory_reads_as_empty_and_a_write_names_the_reason(
     tmp_path: Path,
 ):
     (tmp_path / "file").write_bytes(b"")
@@ -129,7 +129,7 @@ async def test_the_memory_storage_fails_on_demand():
     assert await storage.read("a") == b""
 
 
-async def test_a_folder_in_which_another_still_writes_and_deletes_goes_when_that_one_rests(
+async def test_a_folder_with_concurrent_writes_is_deleted_after_they_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     storage = FileStorage(tmp_path)
@@ -154,7 +154,7 @@ async def test_a_folder_in_which_another_still_writes_and_deletes_goes_when_that
     assert not (tmp_path / "jobs").exists()
 
 
-async def test_a_folder_that_cannot_be_deleted_is_not_tried_again_and_again(
+async def test_the_deletion_of_a_folder_that_cannot_be_deleted_is_not_retried_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     storage = FileStorage(tmp_path)
@@ -172,7 +172,7 @@ async def test_a_folder_that_cannot_be_deleted_is_not_tried_again_and_again(
 
 
 @pytest.mark.parametrize("how", ["write", "create"])
-async def test_a_file_and_all_folders_that_came_with_it_are_durable_at_once(
+async def test_a_file_and_its_new_folders_are_durable_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ):
     storage = FileStorage(tmp_path)

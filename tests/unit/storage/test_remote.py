@@ -1,4 +1,4 @@
-"""Object stores through fsspec: what drivers say differently."""
+"""Object stores through fsspec: where their drivers differ."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +10,7 @@ from stoker.storage.remote import FsspecStorage
 
 
 class Driver:
-    """As much of a driver as tells of ages."""
+    """The part of a driver that reports the ages of files."""
 
     def __init__(self, facts: dict[str, Any], modified: object = NotImplementedError()) -> None:
         self._facts = facts
@@ -34,23 +34,23 @@ def storage(driver: Driver) -> FsspecStorage:
 
 @pytest.mark.parametrize("name", ["LastModified", "last_modified", "mtime"])
 @pytest.mark.parametrize("zone", [UTC, None])
-async def test_ages_come_with_the_listing_whatever_a_driver_calls_them(name, zone) -> None:
+async def test_ages_are_read_from_the_listing_under_every_drivers_name_for_them(name, zone) -> None:
     facts = {name: datetime(2026, 11, 1, tzinfo=zone)}
     expected = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
     times = await storage(Driver(facts)).modified("jobs")
     assert times == {"jobs/a/1": expected, "jobs/a/2": expected}
 
 
-async def test_a_driver_whose_listing_does_not_tell_is_asked_for_each_file() -> None:
+async def test_without_ages_in_the_listing_each_file_is_queried() -> None:
     at = datetime(2026, 11, 1, tzinfo=UTC)
     times = await storage(Driver({"mtime": "?"}, at)).modified("jobs")
     assert set(times.values()) == {at.timestamp()}
 
 
-async def test_a_file_that_goes_while_it_is_looked_at_is_left_out() -> None:
+async def test_a_file_deleted_during_the_listing_is_left_out() -> None:
     assert await storage(Driver({}, FileNotFoundError())).modified("jobs") == {}
 
 
-async def test_a_driver_that_cannot_tell_ages_says_so_instead_of_guessing() -> None:
+async def test_a_driver_without_ages_raises_instead_of_guessing() -> None:
     with pytest.raises(StorageUnavailable, match="tell the age"):
         await storage(Driver({})).modified("jobs")

@@ -1,4 +1,4 @@
-"""Every invariant of the history can fail, and says what happened."""
+"""Every invariant of the history can fail, and reports what happened."""
 
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.states import JobStatus
@@ -30,7 +30,7 @@ def test_a_lost_job_is_found() -> None:
     assert "did not end" in faults(history, JobStatus.RUNNING)
 
 
-def test_an_end_that_changed_is_found() -> None:
+def test_a_changed_end_of_a_job_is_found() -> None:
     assert "was seen as FAILED" in faults(History(ends={JOB: (JobStatus.FAILED, 1)}))
 
 
@@ -64,7 +64,7 @@ def test_a_cancel_that_was_acknowledged_after_the_last_work_had_ended_may_come_t
     assert "was cancelled" in faults(history(4))
 
 
-def test_frozen_work_may_overlap_for_the_moment_of_its_waking_only() -> None:
+def test_frozen_work_may_overlap_only_at_the_moment_when_it_wakes_up() -> None:
     def history(ended: float) -> History:
         frozen = span(1, ended)
         frozen.pauses.append((5.0, 100.0))

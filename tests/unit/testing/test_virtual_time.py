@@ -73,7 +73,7 @@ def test_a_task_left_behind_fails_the_run():
     assert ended
 
 
-def test_a_failure_that_nobody_hears_fails_the_run():
+def test_an_unretrieved_task_failure_fails_the_run():
     async def main():
         asyncio.get_running_loop().call_soon(lambda: 1 / 0)
         await asyncio.sleep(1)
@@ -83,7 +83,7 @@ def test_a_failure_that_nobody_hears_fails_the_run():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_the_seed_repeats_the_run_and_is_told_on_failure():
+def test_the_seed_repeats_the_run_and_is_printed_on_failure():
     async def draw():
         return virtual_random().random()
 
@@ -113,7 +113,7 @@ def test_threads_are_refused():
         run_virtual(main)
 
 
-def test_a_task_that_spins_is_found_out():
+def test_a_spinning_task_is_detected():
     async def spin():
         for _ in range(10**9):
             await asyncio.sleep(0)
@@ -148,7 +148,7 @@ def test_a_frozen_process_misses_its_turns_and_runs_them_all_when_it_wakes_up():
     assert [at for name, at in seen if name == "b"] == [1, 2, 3, 4]
 
 
-def test_a_timer_that_is_cancelled_in_the_moment_of_waking_does_not_run():
+def test_a_timer_cancelled_at_the_moment_of_waking_does_not_run():
     ran = []
 
     async def main():

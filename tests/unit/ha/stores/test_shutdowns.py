@@ -1,4 +1,4 @@
-"""Which end of a cluster a process takes for its own (ENTRY-04)."""
+"""Which recorded shutdown of a cluster applies to a process (ENTRY-04)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -49,7 +49,7 @@ def follow(story: Story, *, before: bytes | None = None, is_late: bool = False) 
     run_virtual(play)
 
 
-def test_an_end_that_was_over_before_is_none_of_this_process() -> None:
+def test_a_shutdown_that_was_complete_at_the_start_does_not_end_the_process() -> None:
     async def story(world: World) -> None:
         assert not world.follower.over.is_set()
         await world.leader.commit([Put(keys.SHUTDOWN, told("two", ShutdownStage.ENDING))])
@@ -65,7 +65,7 @@ def test_an_end_that_was_over_before_is_none_of_this_process() -> None:
         follow(story, before=told("one", ShutdownStage.OVER), is_late=is_late)
 
 
-def test_a_process_that_was_away_learns_of_the_end_when_it_is_back() -> None:
+def test_a_disconnected_process_learns_of_a_shutdown_after_reconnection() -> None:
     async def story(world: World) -> None:
         world.coordination.suspend(world.session)
         await asyncio.sleep(60)
@@ -79,7 +79,7 @@ def test_a_process_that_was_away_learns_of_the_end_when_it_is_back() -> None:
     follow(story)
 
 
-def test_a_record_that_cannot_be_read_ends_nobody() -> None:
+def test_an_unreadable_shutdown_record_ends_no_process_that_follows_it() -> None:
     async def story(world: World) -> None:
         await world.leader.commit([Create(keys.SHUTDOWN, b"\x00")])
         await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""Errors of kazoo as those of the contract."""
+"""Errors of kazoo are translated into those of the coordinator contract."""
 
 import pytest
 from kazoo import exceptions as kazoo
@@ -56,14 +56,14 @@ def test_a_refusal_names_the_key(op: Op, error: Exception, expected: type[Stoker
     assert refusal.facts.get("key", "a") == "a"
 
 
-def test_the_first_op_that_did_not_hold_is_found_among_those_that_fell_with_it():
+def test_the_operation_that_failed_a_transaction_is_found_among_all_of_it():
     fell, after = kazoo.RolledBackError(), kazoo.RuntimeInconsistency()
     assert first_failure([fell, kazoo.BadVersionError(), after]) == 1
     assert first_failure([fell, after]) == 0
     assert first_failure(["/path", True]) is None
 
 
-def test_a_transaction_that_no_server_would_take_is_refused():
+def test_a_transaction_that_is_too_large_for_any_server_is_refused():
     half = b"x" * 512 * 1024
     with pytest.raises(TooLarge, match="storage"):
         check_limits([Create("a", half), Create("b", half)], auto_renewing=False)

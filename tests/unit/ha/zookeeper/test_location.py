@@ -1,4 +1,4 @@
-"""Which servers and which node a URL means."""
+"""Which servers and which node a URL names."""
 
 import pytest
 

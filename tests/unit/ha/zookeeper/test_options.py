@@ -1,4 +1,4 @@
-"""Options that contradict each other are refused before any server is asked."""
+"""Options that contradict each other are refused before any server is contacted."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,12 +18,12 @@ from stoker.ha.zookeeper.options import AccessControl, ZooKeeperOptions
         ({"connection_timeout": timedelta(seconds=-1)}, "above zero"),
     ],
 )
-def test_what_cannot_work_is_refused(options: dict[str, Any], match: str):
+def test_contradictory_zookeeper_options_are_refused(options: dict[str, Any], match: str):
     with pytest.raises(InvalidOption, match=match):
         ZooKeeperOptions(**options)
 
 
-def test_a_credential_may_have_colons():
+def test_a_credential_may_contain_colons():
     assert ZooKeeperOptions(auth=("digest:user:pass",)).credentials == [("digest", "user:pass")]
 
 
