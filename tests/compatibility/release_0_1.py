@@ -1,7 +1,7 @@
 """What a cluster of release 0.1 had stored, as values. Frozen together with its bytes.
 
-Of a batch job in the midst of its run, a streaming job whose cancel was just acknowledged, a SQL
-script and a program that have not begun, and a job that failed.
+Records of a batch job in the middle of its run, a streaming job whose cancellation was just
+acknowledged, a SQL script and a program that have not begun, and a job that failed.
 """
 
 import hashlib

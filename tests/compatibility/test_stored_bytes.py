@@ -1,7 +1,7 @@
-"""What a release has stored is understood by every later one, and means the same.
+"""Every later release reads what an earlier release has stored, with the same meaning.
 
-Folders are named by releases and laid out as coordinator and storage are. A release that stores
-something new gets a module and a folder of its own (`write.py`); the old ones are never touched.
+Folders are named by releases and laid out like coordinator and storage. A release that stores
+something new gets its own module and folder (`write.py`); the old ones never change.
 """
 
 import importlib
@@ -93,7 +93,7 @@ def decoded(release: str) -> Iterator[tuple[str, bytes, Any]]:
 
 
 def is_part_of(old: Any, new: Any) -> bool:
-    """Whether all that was said is still said, under the same names."""
+    """Whether every field of the first is still in the second, under the same name."""
     match old, new:
         case dict(), dict():
             return all(name in new and is_part_of(old[name], new[name]) for name in old)
@@ -103,7 +103,7 @@ def is_part_of(old: Any, new: Any) -> bool:
             return bool(old == new)
 
 
-def test_this_release_has_its_bytes_here() -> None:
+def test_the_present_release_has_stored_bytes() -> None:
     assert ".".join(__version__.split(".")[:2]) in RELEASES, "run: python -m compatibility.write"
 
 
@@ -117,13 +117,13 @@ def test_every_file_still_loads_and_means_the_same(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_nothing_that_was_said_is_lost_when_it_is_written_again(release: str) -> None:
+def test_rewriting_a_record_loses_no_field(release: str) -> None:
     for name, content, value in decoded(release):
         if not isinstance(value, bytes):
             assert is_part_of(json.loads(content), json.loads(encode(value))), name
 
 
-def test_every_kind_of_record_is_kept_here() -> None:
+def test_every_kind_of_record_has_stored_bytes() -> None:
     kinds = {type(value) for release in RELEASES for _, _, value in decoded(release)}
     # A view of a part of a job's record.
     expected = set(StoredRecord.__subclasses__()) - {_AcceptedJob}
@@ -132,8 +132,10 @@ def test_every_kind_of_record_is_kept_here() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_record_of_a_later_version_is_refused_in_words(release: str) -> None:
-    """A rolling upgrade that is taken back: the older release says so, and guesses nothing."""
+def test_a_record_of_a_later_version_is_refused_with_an_explanation(release: str) -> None:
+    """A rolling upgrade that is taken back:
+    the older release reports the version, and guesses nothing.
+    """
     for key, content in stored(release, "coordinator").items():
         later = json.dumps(json.loads(content) | {"v": 2}).encode()
         with pytest.raises(CorruptContent, match="version 2"):
@@ -141,7 +143,7 @@ def test_a_record_of_a_later_version_is_refused_in_words(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_fields_of_a_later_release_do_not_disturb(release: str) -> None:
+def test_fields_of_a_later_release_are_ignored(release: str) -> None:
     """A master of the next version writes while one of this version stands by."""
     for key, content in stored(release, "coordinator").items():
         kind = AT_COORDINATOR[key.split("/")[0]]
@@ -149,7 +151,7 @@ def test_fields_of_a_later_release_do_not_disturb(release: str) -> None:
         assert decode_record(later, kind, key) == decode_record(content, kind, key)
 
 
-def test_a_field_that_is_added_later_does_not_change_the_digest_of_a_graph() -> None:
+def test_a_field_added_later_does_not_change_the_digest_of_a_graph() -> None:
     """Otherwise every job would go to quarantine at an upgrade."""
 
     class NextGraph(JobGraph, frozen=True, kw_only=True):
@@ -170,7 +172,7 @@ def test_graphs_are_still_accepted(release: str) -> None:
 
 
 def test_jobs_stored_by_0_1_are_recovered_and_run(tmp_path: Path) -> None:
-    """RUN-08, DISP-13: as after an upgrade of all masters."""
+    """As after an upgrade of all masters (RUN-08, DISP-13)."""
     values = values_of("0.1")
 
     async def story() -> None:

@@ -25,14 +25,14 @@ class Item(Value):
 
 
 class NoSuchItem(NotFound):
-    """Its constructor takes no message, as those of several errors of the tree."""
+    """Its constructor takes no message, as with several errors of the tree."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"no item {number}", number=number, near=[1, 2])
 
 
 class StrangeError(Exception):
-    """Known at the callee's end only, for all that the caller can tell."""
+    """An error class that the caller does not know."""
 
 
 class ReadingGateway(Protocol):
@@ -150,6 +150,6 @@ async def services(kind: str) -> AsyncIterator[OpenService]:
             await service.close()
 
 
-def nobody(kind: str) -> str:
-    """The address of a service that does not exist."""
+def unused_address(kind: str) -> str:
+    """An address at which no service listens."""
     return "mem://nobody" if kind == "memory" else "grpc://127.0.0.1:1"

@@ -1,4 +1,4 @@
-"""What every coordinator does. A new driver joins by one more branch of `open_sessions`."""
+"""The contract of coordinators. A new driver joins with one more branch in `open_sessions`."""
 
 import asyncio
 import random
@@ -77,7 +77,7 @@ async def test_a_new_session_is_connected_and_has_an_id_of_its_own(
     assert one.session != other.session
 
 
-async def test_what_one_writes_the_other_reads(one: Coordinator, other: Coordinator):
+async def test_one_session_reads_what_another_wrote(one: Coordinator, other: Coordinator):
     assert await one.commit([Create("jobs/a", b"1")]) == [0]
     await other.sync()
     found = await other.read("jobs/a")
@@ -126,7 +126,7 @@ async def test_a_key_is_created_once(one: Coordinator, other: Coordinator):
         (Delete("a", 0), VersionMismatch),
     ],
 )
-async def test_a_transaction_with_an_op_that_does_not_hold_changes_nothing(
+async def test_a_transaction_with_a_failing_operation_changes_nothing(
     one: Coordinator, op: Check | Create | Put | Delete, error: type[StokerError]
 ):
     await one.commit([Create("a", b"old")])
@@ -148,7 +148,7 @@ async def test_ops_of_a_transaction_see_those_before_them(one: Coordinator):
 
 
 async def test_a_check_guards_other_writes(one: Coordinator, other: Coordinator):
-    """The epoch protocol stands on this."""
+    """The epoch protocol relies on this."""
     await one.commit([Create("epoch", b"one")])
     await other.commit([Put("epoch", b"other", 0)])
     with pytest.raises(VersionMismatch) as raised:
@@ -205,7 +205,9 @@ async def test_a_watch_fires_at_the_own_change(one: Coordinator):
     await fires(watch)
 
 
-async def test_a_watch_notices_a_key_that_went_and_came_back(one: Coordinator, other: Coordinator):
+async def test_a_watch_notices_a_key_that_was_deleted_and_created_again(
+    one: Coordinator, other: Coordinator
+):
     await other.commit([Create("a", b"")])
     watch = Watch()
     await one.read("a", watch=watch)
@@ -272,7 +274,9 @@ async def test_closing_removes_the_ephemeral_keys_and_no_others(
     assert await other.read("yours") is not None
 
 
-async def test_an_ephemeral_key_of_another_can_be_replaced(one: Coordinator, other: Coordinator):
+async def test_an_ephemeral_key_of_another_session_can_be_replaced(
+    one: Coordinator, other: Coordinator
+):
     # X-LEAD-05
     await one.commit([Create("leader/a", b"one", ephemeral=True)])
     await other.commit([Delete("leader/a"), Create("leader/a", b"other", ephemeral=True)])
@@ -295,7 +299,7 @@ async def test_a_closed_session_is_lost_and_does_nothing_more(one: Coordinator):
             await call
 
 
-async def test_a_watch_nobody_holds_does_no_harm(one: Coordinator, other: Coordinator):
+async def test_an_abandoned_watch_does_no_harm(one: Coordinator, other: Coordinator):
     await one.read("a", watch=Watch())
     await other.commit([Create("a", b"")])
     watch = Watch()
@@ -335,7 +339,9 @@ async def test_contact_is_recent_while_connected(one: Coordinator):
     assert asked <= one.last_contact <= loop.time()
 
 
-async def test_an_auto_renewing_coordinator_does_everything_but_own_keys(open_session: OpenSession):
+async def test_an_auto_renewing_coordinator_does_everything_but_own_ephemeral_keys(
+    open_session: OpenSession,
+):
     auto_renewing = await open_session(auto_renewing=True)
     assert await auto_renewing.commit([Create("a", b"1")]) == [0]
     with pytest.raises(InvalidInput, match="session"):
@@ -369,7 +375,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_process_killed_by_kill_9_is_noticed_at_once(tmp_path: Path):
+async def test_the_end_of_a_killed_process_is_noticed_at_once(tmp_path: Path):
     # LEAD-13 with real processes: the kernel drops the lock with the process.
     url = f"embedded://{tmp_path}/coordinator"
     session = await open_coordinator(url, ids=Ids())

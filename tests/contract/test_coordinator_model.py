@@ -1,4 +1,4 @@
-"""Two sessions of a real coordinator do, step by step, what two in memory do."""
+"""Two sessions of a real coordinator behave, step by step, like two sessions in memory."""
 
 import asyncio
 import itertools
@@ -33,7 +33,10 @@ sessions = st.integers(0, 1)
 
 
 class TwoDrivers(RuleBasedStateMachine):
-    """In memory, and at the URL. Only the former never fires a watch without a change."""
+    """The driver in memory and the one at the URL.
+
+    Only the one in memory never fires a watch without a change.
+    """
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -57,7 +60,7 @@ class TwoDrivers(RuleBasedStateMachine):
         return self.real[session]
 
     def plain(self, session: int, found: Versioned | None) -> object:
-        """What was read, with owners told by their place in the lists."""
+        """The result of a read, with owners given by their position in the lists."""
         if found is None:
             return None
         owners = {
@@ -122,7 +125,7 @@ class TwoDrivers(RuleBasedStateMachine):
         self.runner.close()
 
 
-def test_embedded_sessions_do_what_those_in_memory_do(tmp_path: Path):
+def test_embedded_sessions_behave_like_sessions_in_memory(tmp_path: Path):
     numbers = itertools.count()
     run_state_machine_as_test(
         lambda: TwoDrivers(f"embedded://{tmp_path}/{next(numbers)}"),
@@ -130,7 +133,7 @@ def test_embedded_sessions_do_what_those_in_memory_do(tmp_path: Path):
     )
 
 
-def test_zookeeper_sessions_do_what_those_in_memory_do(zookeeper: LocalZooKeeper):
+def test_zookeeper_sessions_behave_like_sessions_in_memory(zookeeper: LocalZooKeeper):
     numbers = itertools.count()
     run_state_machine_as_test(
         lambda: TwoDrivers(zookeeper.url(f"model/{next(numbers)}")),

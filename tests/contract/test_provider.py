@@ -95,7 +95,7 @@ async def test_stopping_an_unknown_executor_is_harmless(kind: str, tmp_path: Pat
         assert provider.alive() == ()
 
 
-async def test_no_end_is_reported_that_did_not_happen(kind: str, tmp_path: Path) -> None:
+async def test_a_running_executor_is_not_reported_as_ended(kind: str, tmp_path: Path) -> None:
     async with opened(kind, tmp_path) as provider:
         waiting = asyncio.create_task(provider.next_end())
         await asyncio.sleep(0)
@@ -106,7 +106,7 @@ async def test_no_end_is_reported_that_did_not_happen(kind: str, tmp_path: Path)
 # Those that start something
 
 
-async def test_a_stopped_executor_is_gone_reported_once_and_makes_room(tmp_path: Path) -> None:
+async def test_a_stopped_executor_is_reported_once_and_frees_its_place(tmp_path: Path) -> None:
     async with local(tmp_path) as provider:
         one, other = await provider.start(), await provider.start()
         pid = pid_of(provider, one)

@@ -1,4 +1,4 @@
-"""What the store of replacements does, on every coordinator and storage."""
+"""The contract of the store of replacements, on every coordinator and storage."""
 
 import random
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ class World:
     ids: Ids
 
     async def store(self) -> ReplacementStore:
-        """Of a leader that has just won."""
+        """The store of a leader that has just won."""
         return ReplacementStore(
             await seize_leadership(self.coordinator, ids=self.ids), self.storage
         )
@@ -75,7 +75,7 @@ def graph() -> JobGraph:
     return build_graph(*build_streaming_vertices(), job_id=NEW, name="clicks")
 
 
-async def test_a_replacement_is_kept_with_its_graph_until_it_is_removed(world: World):
+async def test_a_replacement_is_stored_with_its_graph_until_it_is_removed(world: World):
     store = await world.store()
     await store.create(plan(), graph())
     with pytest.raises(KeyExists):
@@ -96,7 +96,7 @@ async def test_a_replacement_is_kept_with_its_graph_until_it_is_removed(world: W
         await later.graph(following)
 
 
-async def test_a_former_leader_neither_begins_nor_carries_on_a_replacement(world: World):
+async def test_a_previous_leader_neither_begins_nor_continues_a_replacement(world: World):
     former = await world.store()
     await former.create(plan(), graph())
     await world.store()
@@ -107,7 +107,7 @@ async def test_a_former_leader_neither_begins_nor_carries_on_a_replacement(world
     assert await (await world.store()).all() == [plan()]
 
 
-async def test_a_record_that_cannot_be_understood_harms_no_other(world: World):
+async def test_an_unreadable_replacement_record_harms_no_other(world: World):
     store = await world.store()
     await store.create(plan(), graph())
     await world.coordinator.commit([Create(keys.replacement(OLD, "f" * 32), b"{")])

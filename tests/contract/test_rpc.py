@@ -1,4 +1,4 @@
-"""Calls, on every RpcService."""
+"""The contract of calls, on every RpcService."""
 
 import asyncio
 import contextvars
@@ -16,8 +16,8 @@ from contract.rpc_services import (
     ReadingGateway,
     Stock,
     StockGateway,
-    nobody,
     services,
+    unused_address,
 )
 from stoker.core.errors import (
     CallTimedOut,
@@ -77,7 +77,7 @@ async def test_a_service_can_call_its_own_endpoints(open_service):
 
 
 async def test_concurrent_calls_run_one_after_another(pair):
-    """RPC-01"""
+    """An endpoint needs no locks (RPC-01)."""
     here, there = pair
     endpoint = Stock()
     async with there.running(endpoint) as address:
@@ -88,7 +88,7 @@ async def test_concurrent_calls_run_one_after_another(pair):
 
 
 async def test_state_touched_from_another_thread_is_detected(open_service):
-    """RPC-01"""
+    """Only the loop of the endpoint may touch its state (RPC-01)."""
     service = await open_service()
     endpoint, found = Stock(), []
 
@@ -109,8 +109,8 @@ async def test_state_touched_from_another_thread_is_detected(open_service):
         endpoint.check_turn()
 
 
-async def test_a_call_before_the_start_has_ended_is_refused_and_succeeds_afterwards(pair):
-    """RPC-02"""
+async def test_a_call_before_the_end_of_the_start_is_refused_and_succeeds_afterwards(pair):
+    """No method sees a half-started endpoint (RPC-02)."""
     here, there = pair
     endpoint = Stock()
     endpoint.start_gate = asyncio.Event()
@@ -146,7 +146,7 @@ TOKEN = FencingToken(epoch=5, session=SessionId("a" * 32))
     ],
 )
 async def test_a_call_with_another_token_never_reaches_the_method(pair, wrong):
-    """RPC-03"""
+    """The caller gets the error of a wrong token (RPC-03)."""
     here, there = pair
     endpoint = Stock(token=TOKEN)
     async with there.running(endpoint) as address:
@@ -159,7 +159,7 @@ async def test_a_call_with_another_token_never_reaches_the_method(pair, wrong):
 
 
 async def test_an_endpoint_without_token_accepts_any(pair):
-    """RPC-03"""
+    """It has no leadership to fence (RPC-03)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway, token=TOKEN)
@@ -167,7 +167,7 @@ async def test_an_endpoint_without_token_accepts_any(pair):
 
 
 async def test_errors_of_the_tree_keep_type_message_and_facts(pair):
-    """RPC-07"""
+    """Callers can handle them as if they had been raised locally (RPC-07)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway)
@@ -181,7 +181,7 @@ async def test_errors_of_the_tree_keep_type_message_and_facts(pair):
 
 @pytest.mark.parametrize("name", ["built-in", "file", "key"])
 async def test_built_in_errors_keep_type_and_message(pair, name):
-    """RPC-07"""
+    """For example ValueError (RPC-07)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway)
@@ -192,7 +192,7 @@ async def test_built_in_errors_keep_type_and_message(pair, name):
 
 
 async def test_foreign_errors_arrive_as_remote_errors_with_their_traceback(pair):
-    """RPC-07"""
+    """The caller may not have their classes (RPC-07)."""
     here, there = pair
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway)
@@ -203,7 +203,7 @@ async def test_foreign_errors_arrive_as_remote_errors_with_their_traceback(pair)
 
 
 async def test_a_call_in_flight_fails_at_once_when_the_endpoint_stops(pair):
-    """RPC-08"""
+    """It does not wait for its timeout (RPC-08)."""
     here, there = pair
     endpoint = Stock()
     async with there.running(endpoint) as address:
@@ -218,7 +218,7 @@ async def test_a_call_in_flight_fails_at_once_when_the_endpoint_stops(pair):
 
 
 async def test_a_call_in_flight_fails_at_once_when_the_service_closes(pair):
-    """RPC-08"""
+    """It does not wait for its timeout (RPC-08)."""
     here, there = pair
     endpoint = Stock()
     async with there.running(endpoint) as address:
@@ -233,7 +233,7 @@ async def test_a_call_in_flight_fails_at_once_when_the_service_closes(pair):
 
 
 async def test_the_calls_of_a_service_that_closes_fail(pair):
-    """RPC-08"""
+    """Here the closing service is the caller (RPC-08)."""
     here, there = pair
     endpoint = Stock()
     async with there.running(endpoint) as address:
@@ -248,7 +248,7 @@ async def test_the_calls_of_a_service_that_closes_fail(pair):
 
 
 async def test_a_call_that_is_never_answered_times_out_with_method_recipient_and_call_site(pair):
-    """RPC-09"""
+    """The error says which call it was and where it was made (RPC-09)."""
     here, there = pair
     endpoint = Stock()
     async with there.running(endpoint) as address:
@@ -257,7 +257,7 @@ async def test_a_call_that_is_never_answered_times_out_with_method_recipient_and
             await stock.wait()
         for part in ("StockGateway.wait", address, "test_rpc.py:", "0.08 s"):
             assert part in str(caught.value)
-        # The call goes on without its caller.
+        # The call continues without its caller.
         assert "waited" not in endpoint.hooks
 
 
@@ -268,7 +268,7 @@ async def test_the_callee_knows_how_long_its_caller_waits(pair):
         assert 39 < await stock.seconds_left() <= 40
 
 
-async def test_the_usual_timeout_is_an_option(open_service):
+async def test_the_default_timeout_is_an_option(open_service):
     here, there = await open_service(options=RpcOptions(ask_timeout=BRIEFLY)), await open_service()
     async with there.running(Stock()) as address:
         stock = await here.connect(address, StockGateway)
@@ -276,8 +276,8 @@ async def test_the_usual_timeout_is_an_option(open_service):
             await stock.wait()
 
 
-async def test_peers_of_different_versions_do_not_shake_hands(open_service):
-    """RPC-10"""
+async def test_peers_of_different_protocol_versions_refuse_each_other(open_service):
+    """The handshake fails, before any call (RPC-10)."""
     later = PROTOCOL_VERSION + 1
     here, there = await open_service(), await open_service(protocol_version=later)
     async with there.running(Stock()) as address:
@@ -287,8 +287,8 @@ async def test_peers_of_different_versions_do_not_shake_hands(open_service):
             await here.connect(address, StockGateway)
 
 
-async def test_a_wrong_gateway_is_noticed_at_connect_and_a_part_of_the_right_one_is_fine(pair):
-    """RPC-10"""
+async def test_connect_refuses_a_wrong_gateway_and_accepts_a_part_of_the_right_one(pair):
+    """A caller may need only some of the methods (RPC-10)."""
     here, there = pair
     async with there.running(Stock()) as address:
         with pytest.raises(HandshakeFailed, match="the caller wants OtherGateway"):
@@ -297,10 +297,10 @@ async def test_a_wrong_gateway_is_noticed_at_connect_and_a_part_of_the_right_one
         assert await reader.items() == []
 
 
-async def test_an_address_that_nobody_serves_fails_at_connect(kind, pair):
+async def test_connect_to_an_unused_address_fails(kind, pair):
     """X-RPC-03"""
     here, there = pair
-    for address in (f"{nobody(kind)}/stock", f"{there.address}/stock"):
+    for address in (f"{unused_address(kind)}/stock", f"{there.address}/stock"):
         async with asyncio.timeout(3):
             with pytest.raises(RecipientUnreachable):
                 await here.connect(address, StockGateway)
@@ -308,7 +308,7 @@ async def test_an_address_that_nobody_serves_fails_at_connect(kind, pair):
         await here.connect("stock", StockGateway)
 
 
-async def test_frames_above_the_limit_fail_on_both_ways(open_service):
+async def test_requests_and_answers_above_the_frame_limit_fail(open_service):
     """X-RPC-04"""
     options = RpcOptions(frame_size=ByteSize(20_000))
     here, there = await open_service(options=options), await open_service(options=options)

@@ -1,4 +1,4 @@
-"""What only a transport between processes can show."""
+"""Behaviour that only a transport between processes can show."""
 
 import asyncio
 import signal
@@ -81,7 +81,7 @@ async def test_an_occupied_port_is_named_and_nothing_starts():
     await second.close()
 
 
-async def test_of_a_range_the_first_free_port_is_taken():
+async def test_the_first_free_port_of_a_range_is_used():
     """X-RPC-08"""
     taken, port = listening_socket()
     with taken:
@@ -100,7 +100,7 @@ def test_ports_are_read_as_users_write_them():
 
 
 async def test_the_death_of_a_process_fails_calls_in_flight_and_ends_the_wait(here):
-    """RPC-08"""
+    """The broken connection is noticed at once (RPC-08)."""
     child, address = await start_child()
     try:
         stock = await here.connect(address, StockGateway, timeout=timedelta(hours=1))
@@ -119,8 +119,8 @@ async def test_the_death_of_a_process_fails_calls_in_flight_and_ends_the_wait(he
             await stock.items()
 
 
-async def test_a_frozen_process_is_silent_but_not_gone(here):
-    """RPC-09"""
+async def test_a_frozen_process_is_silent_but_not_disconnected(here):
+    """Calls to it end with their timeouts (RPC-09)."""
     child, address = await start_child()
     try:
         stock = await here.connect(address, StockGateway, timeout=timedelta(milliseconds=100))
@@ -178,8 +178,8 @@ async def test_only_a_process_with_a_certificate_of_the_cluster_is_answered(stra
         await inside.close()
 
 
-async def test_a_process_that_speaks_another_protocol_is_named(here):
-    """RPC-10"""
+async def test_the_error_names_a_process_that_speaks_another_protocol(here):
+    """Its address is in the message (RPC-10)."""
     stranger = grpc.aio.server()
     port = stranger.add_insecure_port("127.0.0.1:0")
     await stranger.start()
@@ -201,7 +201,7 @@ async def test_small_and_large_calls_at_once(here):
         await there.close()
 
 
-async def test_a_service_that_is_called_by_others_closes_without_waiting(here, monkeypatch):
+async def test_a_service_closes_without_waiting_for_its_callers(here, monkeypatch):
     monkeypatch.setattr(grpc_transport, "_STOP_GRACE_SECONDS", 600.0)
     there = await open_grpc("127.0.0.1")
     async with there.running(Stock()) as address:
@@ -216,7 +216,7 @@ async def test_a_service_that_is_called_by_others_closes_without_waiting(here, m
             await stock.items()
 
 
-async def test_many_frames_at_once_may_be_more_than_the_largest_frame():
+async def test_the_frame_limit_does_not_limit_many_frames_together():
     options = RpcOptions(frame_size=ByteSize(20_000))
     here, there = (
         await open_grpc("127.0.0.1", options=options),

@@ -1,11 +1,11 @@
-"""Start, stop and absence of endpoints, on every RpcService."""
+"""The contract of start, stop and absence of endpoints, on every RpcService."""
 
 import asyncio
 from datetime import timedelta
 
 import pytest
 
-from contract.rpc_services import KINDS, Stock, StockGateway, nobody, services
+from contract.rpc_services import KINDS, Stock, StockGateway, services, unused_address
 from stoker.core.errors import RecipientUnreachable
 from stoker.core.ids import SessionId
 from stoker.core.values import FencingToken
@@ -27,8 +27,8 @@ async def run_until(service, endpoint, end):
         await end.wait()
 
 
-async def test_work_scheduled_under_an_old_token_is_not_done(open_service):
-    """RPC-04"""
+async def test_work_scheduled_under_an_old_token_does_not_run(open_service):
+    """It belongs to a leadership that has ended (RPC-04)."""
     service = await open_service()
     done = []
     endpoint = Stock(token=FencingToken(epoch=1, session=SessionId("a")))
@@ -40,7 +40,7 @@ async def test_work_scheduled_under_an_old_token_is_not_done(open_service):
     assert done == ["new"]
 
 
-async def test_scheduled_work_is_not_done_after_the_end_or_when_cancelled(open_service):
+async def test_scheduled_work_does_not_run_after_the_end_or_when_cancelled(open_service):
     """X-RPC-07"""
     service = await open_service()
     done = []
@@ -55,8 +55,8 @@ async def test_scheduled_work_is_not_done_after_the_end_or_when_cancelled(open_s
         endpoint.schedule(timedelta(0), lambda: None)
 
 
-async def test_a_start_hook_that_fails_fails_the_start(open_service):
-    """RPC-05"""
+async def test_a_failing_start_hook_fails_the_start(open_service):
+    """The caller of the start gets the error of the hook (RPC-05)."""
     service = await open_service()
     endpoint = Stock()
     endpoint.fail_at = "start"
@@ -69,7 +69,7 @@ async def test_a_start_hook_that_fails_fails_the_start(open_service):
 
 
 async def test_termination_waits_for_the_stop_hook(open_service):
-    """RPC-06"""
+    """The endpoint has ended only when its hook has (RPC-06)."""
     service, end = await open_service(), asyncio.Event()
     endpoint = Stock()
     endpoint.stop_gate = asyncio.Event()
@@ -84,7 +84,7 @@ async def test_termination_waits_for_the_stop_hook(open_service):
 
 
 async def test_closing_stops_all_endpoints_even_when_some_fail(open_service):
-    """RPC-11"""
+    """A failing stop hook does not keep the others from running (RPC-11)."""
     service, end = await open_service(), asyncio.Event()
     endpoints = [Stock(f"stock-{number}") for number in range(3)]
     endpoints[1].fail_at = "stop"
@@ -101,7 +101,7 @@ async def test_closing_stops_all_endpoints_even_when_some_fail(open_service):
             pass
 
 
-async def test_the_stop_hook_runs_once_however_often_the_end_comes(open_service):
+async def test_the_stop_hook_runs_once_for_any_number_of_stops(open_service):
     """X-RPC-01"""
     service = await open_service()
     endpoint = Stock()
@@ -111,7 +111,7 @@ async def test_the_stop_hook_runs_once_however_often_the_end_comes(open_service)
     assert endpoint.hooks == ["start", "stop"]
 
 
-async def test_a_stop_hook_that_fails_fails_the_termination(open_service):
+async def test_a_failing_stop_hook_fails_the_termination(open_service):
     """X-RPC-02"""
     service = await open_service()
     endpoint = Stock()
@@ -152,7 +152,7 @@ async def test_a_name_is_taken_while_in_use_and_free_afterwards(open_service):
 async def test_the_wait_for_an_absent_endpoint_ends_at_once(kind, open_service):
     here, there = await open_service(), await open_service()
     async with asyncio.timeout(3):
-        await here.wait_until_gone(f"{nobody(kind)}/stock")
+        await here.wait_until_gone(f"{unused_address(kind)}/stock")
         await here.wait_until_gone(f"{there.address}/stock")
 
 
@@ -203,7 +203,7 @@ async def test_a_wait_that_is_cancelled_leaves_the_others_waiting(open_service):
         await again
 
 
-async def test_who_is_reached_without_a_handshake_is_called_as_any_other(open_service):
+async def test_a_peer_connected_without_a_handshake_is_called_normally(open_service):
     here, there = await open_service(), await open_service()
     async with there.running(Stock()) as address:
         assert await here.reach(address, StockGateway).items() == []

@@ -1,4 +1,4 @@
-"""What every storage does. STORE-01, STORE-10 and X-STORE-10 stand on it."""
+"""The contract of storages; STORE-01, STORE-10 and X-STORE-10 rely on it."""
 
 import asyncio
 import secrets
@@ -26,7 +26,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
             return open_storage(f"memory://{secrets.token_hex(4)}/storage")
 
 
-async def test_what_was_written_is_read(storage: Storage):
+async def test_a_written_file_is_read_back(storage: Storage):
     await storage.write("jobs/a/graph", b"\0content")
     assert await storage.read("jobs/a/graph") == b"\0content"
     assert await storage.size("jobs/a/graph") == 8
@@ -53,7 +53,7 @@ async def test_a_file_is_created_once(storage: Storage):
     assert await storage.read("outcomes/a") == b"first"
 
 
-async def test_of_many_that_create_at_once_exactly_one_succeeds(storage: Storage):
+async def test_of_concurrent_creations_exactly_one_succeeds(storage: Storage):
     contents = [f"{number}".encode() for number in range(8)]
     results = await asyncio.gather(
         *(storage.create("winner/name", content) for content in contents), return_exceptions=True
@@ -88,7 +88,7 @@ async def test_files_are_listed_at_any_depth_and_sorted(storage: Storage):
     assert len(await storage.list("")) == 5
 
 
-async def test_deleting_what_is_absent_is_fine(storage: Storage):
+async def test_deleting_an_absent_file_is_no_error(storage: Storage):
     await storage.delete("absent/file")
     await storage.delete_tree("absent/folder")
 
@@ -108,7 +108,7 @@ async def test_a_deleted_tree_is_gone_and_its_neighbours_stay(storage: Storage):
     assert await storage.list("") == ["jobs/ab/3"]
 
 
-async def test_local_files_go_up_and_come_down(storage: Storage, tmp_path: Path):
+async def test_local_files_are_uploaded_and_downloaded(storage: Storage, tmp_path: Path):
     source = tmp_path / "source"
     source.write_bytes(b"x" * 300_000)
     await storage.upload(source, "blobs/x")
@@ -117,7 +117,7 @@ async def test_local_files_go_up_and_come_down(storage: Storage, tmp_path: Path)
     assert await storage.size("blobs/x") == 300_000
 
 
-async def test_a_local_file_can_be_given_away(storage: Storage, tmp_path: Path):
+async def test_a_local_file_can_be_moved_into_the_storage(storage: Storage, tmp_path: Path):
     for content in (b"x" * 300_000, b"y"):
         source = tmp_path / "source"
         source.write_bytes(content)
@@ -145,7 +145,7 @@ async def test_a_file_has_a_url(storage: Storage):
 
 
 async def test_files_are_listed_with_the_moment_of_their_last_write(storage: Storage):
-    """STORE-10: what nobody points to is removed by its age."""
+    """Files without a record are removed by age (STORE-10)."""
     before = time.time()
     await storage.write("jobs/a/graph", b"1")
     await storage.write("jobs/b", b"2")
@@ -164,7 +164,7 @@ async def test_files_are_listed_with_the_moment_of_their_last_write(storage: Sto
     assert await storage.modified("nothing") == {}
 
 
-async def test_a_pinned_file_outlives_its_source_and_what_replaces_it(storage: Storage):
+async def test_a_pinned_file_outlives_its_source_and_its_replacement(storage: Storage):
     await storage.write("live/1", b"one")
     await storage.write("live/2", b"two")
     await storage.pin({"live/1": "pins/x/1", "live/2": "pins/x/2"})
@@ -176,7 +176,7 @@ async def test_a_pinned_file_outlives_its_source_and_what_replaces_it(storage: S
     assert await storage.list("") == ["live/2"]
 
 
-async def test_what_is_gone_cannot_be_pinned(storage: Storage):
+async def test_a_deleted_file_cannot_be_pinned(storage: Storage):
     await storage.write("live/1", b"one")
     with pytest.raises(NotFound):
         await storage.pin({"live/1": "pins/1", "live/2": "pins/2"})

@@ -1,7 +1,7 @@
-"""What the stores do, on every coordinator and storage.
+"""The contract of the stores, on every coordinator and storage.
 
 STORE-05, STORE-06 and STORE-12 speak of locks on entries. Here the epoch does their work: only the
-leader of the newest epoch changes an entry, and one that a leader gives up simply stays.
+leader of the newest epoch changes an entry, and an entry that a leader no longer uses simply stays.
 """
 
 import random
@@ -125,7 +125,7 @@ async def test_a_stored_job_comes_back_the_same(stores: Stores):
     assert await stores.graphs.read_all() == [found]
 
 
-async def test_the_same_job_again_is_answered_with_the_first(stores: Stores):
+async def test_a_repeated_submission_returns_the_first_job(stores: Stores):
     graph = graph_of(stores.ids)
     first = await stores.graphs.put(graph, submitted_at=5)
     again = await stores.graphs.put(graph, submitted_at=9)
@@ -134,7 +134,7 @@ async def test_the_same_job_again_is_answered_with_the_first(stores: Stores):
     assert await stores.storage.list("jobs") == [first.record.pointer]
 
 
-async def test_another_job_of_the_same_id_conflicts(stores: Stores):
+async def test_another_job_with_the_same_id_conflicts(stores: Stores):
     # STORE-03: a stored job is never replaced by another one.
     graph = graph_of(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
@@ -146,7 +146,7 @@ async def test_another_job_of_the_same_id_conflicts(stores: Stores):
     assert stored.graph == graph
 
 
-async def test_an_idempotency_key_is_answered_with_the_first_job(stores: Stores):
+async def test_a_repeated_idempotency_key_returns_the_first_job(stores: Stores):
     first = graph_of(stores.ids, key="every/day 2026-11-01")
     second = graph_of(stores.ids, key="every/day 2026-11-01")
     await stores.graphs.put(first, submitted_at=5)
@@ -156,10 +156,10 @@ async def test_an_idempotency_key_is_answered_with_the_first_job(stores: Stores)
     assert len(await stores.graphs.read_all()) == 1
 
 
-async def test_a_job_that_ends_and_goes_while_it_is_submitted_again_is_not_stored_again(
+async def test_a_job_that_ends_during_its_repeated_submission_is_not_stored_again(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ):
-    """Between any two looks of the store at what is known."""
+    """It ends and is removed between any two reads of the store."""
     for looks in (1, 2):
         graph = graph_of(stores.ids)
         await stores.graphs.put(graph, submitted_at=1)
@@ -200,7 +200,7 @@ async def test_an_ended_job_is_never_stored_again(stores: Stores):
     assert await stores.graphs.read_all() == []
 
 
-async def test_removing_a_job_takes_pointer_content_and_wishes(stores: Stores):
+async def test_removing_a_job_removes_pointer_content_and_cancellation_requests(stores: Stores):
     # STORE-04, X-STORE-11
     graph, other = graph_of(stores.ids), graph_of(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
@@ -249,8 +249,8 @@ async def test_a_job_whose_content_is_damaged_is_quarantined_and_harms_no_other(
     assert await stores.storage.exists(pointers[2])
 
 
-async def test_a_former_leader_changes_nothing(stores: Stores):
-    # Design invariant 4; STORE-05
+async def test_a_previous_leader_cannot_change_a_store(stores: Stores):
+    # Design invariant 4; STORE-05 in our form
     graph = graph_of(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     await stores.results.create_dirty(*ending(graph.job_id))
@@ -338,7 +338,7 @@ async def test_a_huge_stack_trace_does_not_keep_a_job_from_ending(stores: Stores
     assert record.result.failure.stack_trace.startswith("ssss")
 
 
-async def test_a_result_that_cannot_be_understood_still_says_that_the_job_ended(stores: Stores):
+async def test_an_unreadable_result_still_says_that_the_job_ended(stores: Stores):
     job_id = stores.ids.job()
     await stores.results.create_dirty(*ending(job_id))
     await stores.coordinator.commit([Put(f"results/{job_id}", b"?")])
@@ -379,7 +379,7 @@ async def test_a_pruned_job_and_its_key_may_run_again(stores: Stores):
     assert isinstance(await stores.graphs.put(graph, submitted_at=9), Stored)
 
 
-async def test_a_wish_is_kept_and_repeating_it_is_harmless(stores: Stores):
+async def test_a_cancellation_request_is_stored_and_can_be_repeated(stores: Stores):
     graph = graph_of(stores.ids)
     await stores.graphs.put(graph, submitted_at=5)
     assert await stores.cancellations.get(graph.job_id) is None
@@ -393,7 +393,7 @@ async def test_a_wish_is_kept_and_repeating_it_is_harmless(stores: Stores):
     assert await stores.cancellations.all() == {}
 
 
-async def test_a_wish_for_an_unknown_job_is_refused(stores: Stores):
+async def test_a_cancellation_request_for_an_unknown_job_is_refused(stores: Stores):
     with pytest.raises(JobNotFound):
         await stores.cancellations.cancel(stores.ids.job(), at=7)
 
@@ -410,8 +410,10 @@ def attempt_of(job_id: JobId, region: str = "out", number: int = 1) -> AttemptRe
     )
 
 
-async def test_a_first_attempt_takes_the_place_of_whatever_is_there(stores: Stores):
-    """It is written without a look: a job that begins anew, under a new leader, finds the last."""
+async def test_a_first_attempt_replaces_any_earlier_record(stores: Stores):
+    """It is written without a read:
+    a job that starts over under a new leader may find an old record.
+    """
     job_id = stores.ids.job()
     first = attempt_of(job_id, number=0)
     await stores.attempts.put(first)
@@ -475,7 +477,7 @@ async def test_records_are_read_without_their_contents(stores: Stores):
     assert list(await stores.graphs.records()) == [damaged.job_id]
 
 
-async def test_a_shutdown_is_asked_for_once_and_completed_once(stores: Stores):
+async def test_a_shutdown_is_requested_once_and_completed_once(stores: Stores):
     # DISP-16, RUN-05: it carries the status that was asked for first
     asked = await stores.shutdowns.ask(ApplicationStatus.SUCCEEDED, at=5)
     assert await stores.shutdowns.ask(ApplicationStatus.FAILED, at=6) == asked
@@ -498,7 +500,7 @@ async def test_a_cluster_that_was_shut_down_before_can_be_shut_down_again(stores
     assert await stores.shutdowns.get() is None
 
 
-async def test_a_former_leader_neither_completes_nor_forgets_a_shutdown(stores: Stores):
+async def test_a_previous_leader_neither_completes_nor_forgets_a_shutdown(stores: Stores):
     # RUN-06
     asked = await stores.shutdowns.ask(ApplicationStatus.SUCCEEDED, at=5)
     old = stores.shutdowns

@@ -1,4 +1,4 @@
-"""Masters and task executors as processes of their own, over the embedded coordinator."""
+"""Masters and task executors as separate processes, over the embedded coordinator."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def process_of(
     program: tuple[str, ...] = STOKER,
     failpoint: str = "",
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Killed at the end, if it still runs; its log is in the folder."""
+    """A process that is killed at the end if it still runs; its log is in the folder."""
     owner = "jobmanager" if kind == "master" else "taskmanager"
     given = {
         "high-availability.storageDir": str(folder / "storage"),
@@ -50,7 +50,7 @@ def process_of(
 
 
 def url_of(folder: Path, name: str, process: "subprocess.Popen[bytes]") -> str:
-    """Of a master, as soon as it answers."""
+    """URL of a master, as soon as it answers."""
     deadline = time.monotonic() + PATIENCE
     path = folder / "work" / name / "master.json"
     while not path.exists() or json.loads(path.read_text())["pid"] != process.pid:

@@ -1,4 +1,4 @@
-"""Processes that a master or task executor starts while it calls others."""
+"""Child processes of a master or task executor, started during its RPC calls."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ run(main())
 
 
 @pytest.mark.parametrize("command", ["master", "task_executor"])
-def test_they_begin_however_many_calls_are_under_way(command: str) -> None:
+def test_child_processes_start_during_any_number_of_rpc_calls(command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, f"stoker.cli.commands.{command}"],
         capture_output=True,

@@ -1,7 +1,7 @@
-"""A leading master that is stopped by SIGSTOP: nobody who asks waits for it for long.
+"""A leading master that is stopped by SIGSTOP: no caller waits for it for long.
 
-Over the embedded coordinator it leads on, so there is nobody else to answer; the point is that
-every question comes to an end, at the frozen master and at the standby that would forward it.
+Over the embedded coordinator it keeps leading, so no other master can answer; the point is that
+every request comes to an end, at the frozen master and at the standby that would forward it.
 """
 
 import signal
@@ -27,7 +27,7 @@ def master(folder: Path, name: str) -> Iterator[tuple["subprocess.Popen[bytes]",
         yield process, url_of(folder, name, process)
 
 
-def test_nobody_waits_long_for_a_frozen_leader(tmp_path: Path) -> None:
+def test_requests_to_a_frozen_leader_end_in_time(tmp_path: Path) -> None:
     options = ClientOptions(retries=0, silence=timedelta(seconds=6))
     with ExitStack() as stack:
         leader, leader_url = stack.enter_context(master(tmp_path, "leader"))

@@ -1,4 +1,4 @@
-"""A real master without task executors: how it comes up, what stays of it, how it ends."""
+"""A real master without task executors: how it starts, what it leaves behind, how it ends."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ def configured(folder: Path, name: str = "one", **others: str) -> Configuration:
 
 
 def waiting_job() -> JobGraph:
-    """It waits for a slot for as long as there is no task executor."""
+    """A job that waits for a slot as long as there is no task executor."""
     return new_graph()
 
 
@@ -58,8 +58,8 @@ async def records_of(folder: Path) -> EmbeddedCoordinator:
     return await EmbeddedCoordinator.open(folder / "storage" / "coordinator", session="observer")
 
 
-async def test_a_master_that_is_up_has_all_its_services_and_leads(tmp_path: Path) -> None:
-    """ENTRY-01, LEAD-16: alone on one machine it leads at once."""
+async def test_a_started_master_has_all_its_services_and_leads(tmp_path: Path) -> None:
+    """On a single machine it leads at once (ENTRY-01, LEAD-16)."""
     async with asyncio.timeout(PATIENCE), running_master(configured(tmp_path)) as one:
         address = json.loads((tmp_path / "work" / "one" / "master.json").read_text())
         assert address["rest_url"] == one.rest_url
@@ -70,8 +70,8 @@ async def test_a_master_that_is_up_has_all_its_services_and_leads(tmp_path: Path
     assert not (tmp_path / "work" / "one" / "master.json").exists()
 
 
-async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
-    """ENTRY-02"""
+async def test_a_failed_start_leaves_nothing_open(tmp_path: Path) -> None:
+    """What was opened before the failure is closed (ENTRY-02)."""
     threads = {thread.name for thread in threading.enumerate()}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -84,8 +84,8 @@ async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     assert not any(name.startswith("coordinator") for name in left)
 
 
-async def test_a_master_that_is_closed_keeps_its_jobs_for_the_next(tmp_path: Path) -> None:
-    """ENTRY-03, DISP-14, CLEAN-02, JMR-05"""
+async def test_a_closed_master_leaves_its_jobs_to_the_next_one(tmp_path: Path) -> None:
+    """A stop deletes no record of a job (ENTRY-03, DISP-14, CLEAN-02, JMR-05)."""
     job = waiting_job()
     async with asyncio.timeout(PATIENCE):
         async with running_master(configured(tmp_path)) as one, AsyncClient(one.rest_url) as http:
@@ -103,7 +103,9 @@ async def test_a_master_that_is_closed_keeps_its_jobs_for_the_next(tmp_path: Pat
 async def test_a_newer_master_joins_and_takes_over_from_the_older(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rolling upgrade: the job is known at every moment, and the old one's bytes are read."""
+    """A rolling upgrade:
+    the job is known at every moment, and the records of the older release are read.
+    """
     job = waiting_job()
     async with asyncio.timeout(PATIENCE), AsyncExitStack() as old:
         one = await old.enter_async_context(running_master(configured(tmp_path, "old")))
@@ -147,8 +149,8 @@ def wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
         time.sleep(0.05)
 
 
-def test_a_master_that_is_asked_to_end_ends_with_0_and_hands_over(tmp_path: Path) -> None:
-    """ENTRY-05, ENTRY-07"""
+def test_a_terminated_master_exits_with_0_and_hands_over(tmp_path: Path) -> None:
+    """SIGTERM is an orderly end (ENTRY-05, ENTRY-07)."""
     with master_process(tmp_path, *settings(tmp_path)) as process:
         wait_for(tmp_path / "work" / "one" / "master.json", process)
         process.send_signal(signal.SIGTERM)
@@ -158,8 +160,8 @@ def test_a_master_that_is_asked_to_end_ends_with_0_and_hands_over(tmp_path: Path
     assert (tmp_path / "work" / "one").is_dir()
 
 
-def test_a_master_that_cannot_start_ends_with_1_and_says_why(tmp_path: Path) -> None:
-    """ENTRY-02"""
+def test_a_master_that_cannot_start_exits_with_1_and_says_why(tmp_path: Path) -> None:
+    """The reason is on standard error (ENTRY-02)."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         options = settings(tmp_path, **{"rest.bind-port": str(port)})
@@ -170,7 +172,7 @@ def test_a_master_that_cannot_start_ends_with_1_and_says_why(tmp_path: Path) -> 
     assert "Traceback" not in errors
 
 
-async def test_a_master_looks_for_garbage_when_it_is_quiet(
+async def test_an_idle_master_collects_garbage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, seldom = asyncio.Event(), []

@@ -24,12 +24,12 @@ def graph(name: str) -> JobGraph:
     return build_graph(job_id=IDS.job(), name=name, configuration={"fake.seconds": "0.1"})
 
 
-def a_directory_instead(path: Path) -> None:
+def replace_by_directory(path: Path) -> None:
     path.unlink()
     path.mkdir()
 
 
-def made_huge(path: Path) -> None:
+def make_huge(path: Path) -> None:
     path.write_bytes(b"[" * (64 * 1024 * 1024))
 
 
@@ -37,8 +37,8 @@ POISONS: dict[str, Callable[[Path], object]] = {
     "corrupt": lambda path: path.write_bytes(b"\x00 not a graph"),
     "empty": lambda path: path.write_bytes(b""),
     "gone": Path.unlink,
-    "huge": made_huge,
-    "unreadable": a_directory_instead,
+    "huge": make_huge,
+    "unreadable": replace_by_directory,
 }
 
 
@@ -48,7 +48,7 @@ def stored(folder: Path, job_id: JobId) -> Path:
 
 
 def test_twenty_jobs_finish_beside_jobs_that_cannot_be_loaded(tmp_path: Path) -> None:
-    """RUN-12; and one whose bytes come back is taken out of quarantine and runs."""
+    """A job whose bytes are restored leaves the quarantine and runs (RUN-12)."""
     with process_of(tmp_path, "master", "master") as first:
         with BlockingClient(url_of(tmp_path, "master", first)) as client:
             bad = {name: client.submit(graph(name)).job_id for name in POISONS}

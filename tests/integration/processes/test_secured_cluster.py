@@ -27,7 +27,7 @@ security.ssl.internal: {{enabled: true, {files}}}
 """
 
 
-def test_leader_and_standby_answer_those_who_hold_a_token(tmp_path: Path) -> None:
+def test_leader_and_standby_answer_only_clients_with_a_token(tmp_path: Path) -> None:
     tokens = TokenFile(tmp_path / "tokens.json")
     tokens.add(Token(id="test", name="test", role=Role.READ, sha256=hash_of(TEXT), created_ms=0))
     known = ClientOptions(token=TEXT, authorities=OURS.authorities)

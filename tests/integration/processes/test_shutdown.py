@@ -1,4 +1,4 @@
-"""A whole cluster of real processes that is ended for good, over the embedded coordinator."""
+"""The shutdown of a whole cluster of real processes, over the embedded coordinator."""
 
 import time
 from contextlib import ExitStack, nullcontext, suppress
@@ -35,15 +35,15 @@ def overview_with(client: BlockingClient, executors: int) -> ClusterOverviewAnsw
 
 
 def waiting_job() -> JobGraph:
-    """It waits for a slot that is larger than any machine."""
+    """A job that waits for a slot larger than any machine."""
     return msgspec.structs.replace(new_graph(), profile=ResourceProfile(cores=1e6))
 
 
 @pytest.mark.parametrize("failpoint", ["", "shutdown.after-record"])
-def test_the_cluster_ends_with_its_jobs_and_a_new_one_knows_how(
+def test_a_cluster_shuts_down_with_its_jobs_and_a_new_one_knows_their_results(
     tmp_path: Path, failpoint: str
 ) -> None:
-    """ENTRY-04, ENTRY-07, RUN-05; asked of the standby, and also when the leader dies over it."""
+    """Asked of the standby, and also when the leader dies over it (ENTRY-04, ENTRY-07, RUN-05)."""
     with ExitStack() as stack:
         leader = stack.enter_context(process_of(tmp_path, "master", "one", failpoint=failpoint))
         first = url_of(tmp_path, "one", leader)

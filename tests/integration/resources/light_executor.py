@@ -1,4 +1,4 @@
-"""`stoker` with task executors that need no Spark: a real process, a fake engine."""
+"""The `stoker` command with task executors that need no Spark: a real process, a fake engine."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

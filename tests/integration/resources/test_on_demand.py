@@ -1,4 +1,4 @@
-"""A master that starts task executors by itself: real processes and RPC, a fake engine."""
+"""A master that starts task executors on demand: real processes and RPC, a fake engine."""
 
 import os
 import signal
@@ -50,14 +50,14 @@ async def is_running(client: AsyncClient, job_id: JobId) -> bool:
 
 
 class Watched:
-    """Pids of all task executors that the master has had."""
+    """Process ids of all task executors that the master has had."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.pids: set[int] = set()
 
     def look(self) -> list[int]:
-        """Those that run now."""
+        """Process ids of the executors that run now."""
         marker = str(self.folder).encode()
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -100,7 +100,7 @@ async def client(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 async def test_executors_are_started_when_needed_and_released_afterwards(
     client: AsyncClient, watched: Watched
 ) -> None:
-    """Shows RM-18, SM-03, SM-11 and SM-13."""
+    """Idle executors end after their timeout (RM-18, SM-03, SM-11, SM-13)."""
     assert watched.look() == []
     first = await client.submit(graph(seconds=2, queue="nightly"))
     second = await client.submit(graph(queue="nightly"))
@@ -124,7 +124,7 @@ async def test_executors_are_started_when_needed_and_released_afterwards(
 async def test_a_killed_executor_is_noticed_and_replaced(
     client: AsyncClient, watched: Watched
 ) -> None:
-    """Shows RM-12 and RM-18."""
+    """The job restarts on the new executor (RM-12, RM-18)."""
     again = RestartPolicy(strategy="fixed-delay", attempts=5, delay_seconds=0.1)
     submitted = await client.submit(graph(seconds=3, restart=again))
 
@@ -143,7 +143,7 @@ async def test_a_killed_executor_is_noticed_and_replaced(
 async def test_a_job_whose_slots_cannot_exist_fails_with_the_reason(
     client: AsyncClient, watched: Watched
 ) -> None:
-    """Shows POOL-06, RM-16 and FAULT-12."""
+    """Waiting would not help (POOL-06, RM-16, FAULT-12)."""
     submitted = await client.submit(graph(profile=ResourceProfile(cores=4096)))
     assert await client.wait(submitted.job_id) is JobStatus.FAILED
     details = await client.job(submitted.job_id)

@@ -1,4 +1,4 @@
-"""A master that starts its task executors by itself, with real Spark; only `STOKER_CHAOS=long`."""
+"""A master that starts its task executors on demand, with real Spark; only `STOKER_CHAOS=long`."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def graph(**more: object) -> JobGraph:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """A cluster whose task executors are started by the master alone."""
+    """A cluster whose task executors are all started by the master."""
     with LocalCluster(tmp_path / "cluster", tied=True) as local:
         local.start(masters=1, task_executors=0, configuration=json.dumps(CONFIGURATION))
         local.wait_until_ready()
@@ -59,7 +59,7 @@ def others(cluster: LocalCluster) -> list[ProcessRecord]:
     os.environ.get("STOKER_CHAOS") != "long", reason="long; test_on_demand is short"
 )
 @pytest.mark.timeout(420)
-def test_task_executors_are_started_on_demand_and_end_with_the_need_or_with_the_master(
+def test_on_demand_task_executors_end_when_idle_or_with_the_master(
     cluster: LocalCluster,
 ) -> None:
     """A job that nothing could ever serve ends with the reason (POOL-07, RM-18, SM-03, SM-11)."""

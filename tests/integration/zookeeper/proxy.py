@@ -1,4 +1,4 @@
-"""A proxy on loopback between one client and one ZooKeeper server, that cuts at a chosen moment."""
+"""A proxy on loopback between one client and one ZooKeeper server; it cuts at a chosen moment."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ TRANSACTION: Final = 14
 
 
 class Cut(Enum):
-    """When the connection goes, seen from the next transaction."""
+    """When the connection is cut, relative to the next transaction."""
 
     BEFORE_THE_SERVER_GETS_IT = "before"
     AFTER_THE_SERVER_ANSWERED = "after"
@@ -30,11 +30,11 @@ class Proxy:
         self.address = ""
 
     def cut_at_next_transaction(self, moment: Cut) -> None:
-        """And stay away until healed."""
+        """Also refuses new connections, until healed."""
         self._next_cut = moment
 
     def cut(self) -> None:
-        """Every connection, and refuse new ones."""
+        """Cut every connection, and refuse new ones."""
         self._away = True
         for writer in list(self._open):
             writer.transport.abort()

@@ -1,4 +1,4 @@
-"""Who may do what: credentials, TLS, and servers that only answer questions."""
+"""Access rights over ZooKeeper: credentials, TLS, and read-only servers."""
 
 import asyncio
 import subprocess
@@ -23,11 +23,13 @@ IMPATIENT = replace(OPTIONS, connection_timeout=timedelta(seconds=2))
 
 @pytest.fixture
 def root() -> str:
-    """Not in a node that other tests need: it belongs to whoever makes it first."""
+    """A root of its own, because it belongs to the session that creates it first."""
     return f"private-{uuid.uuid4().hex}"
 
 
-async def test_what_a_creator_writes_is_for_those_with_its_credentials(open_session: OpenSession):
+async def test_nodes_are_accessible_only_with_the_credentials_of_their_creator(
+    open_session: OpenSession,
+):
     ours = replace(OPTIONS, acl=AccessControl.CREATOR, auth=("digest:stoker:secret",))
     one, same = await open_session(options=ours), await open_session(options=ours)
     await one.commit([Create("jobs/a", b"")])
@@ -38,7 +40,7 @@ async def test_what_a_creator_writes_is_for_those_with_its_credentials(open_sess
             await open_session(options=replace(OPTIONS, auth=auth))
 
 
-async def test_a_root_in_a_node_of_others_can_be_used_once_it_is_there(
+async def test_a_root_below_a_foreign_node_can_be_used_once_it_exists(
     ensemble: LocalZooKeeper, open_session: OpenSession, root: str
 ):
     admin = replace(OPTIONS, acl=AccessControl.CREATOR, auth=("digest:admin:secret",))
@@ -85,7 +87,9 @@ def secure_port(tmp_path: Path, certificate: Path, unused_tcp_port: int) -> Iter
         yield unused_tcp_port
 
 
-async def test_a_session_by_tls_shows_and_demands_certificates(secure_port: int, certificate: Path):
+async def test_a_session_over_tls_presents_and_demands_certificates(
+    secure_port: int, certificate: Path
+):
     url, own = f"zookeeper://127.0.0.1:{secure_port}/stoker", str(certificate)
     trusting = replace(IMPATIENT, tls=True, tls_authorities=own)
     whole = replace(trusting, tls_certificate=own, tls_key=own)
@@ -103,13 +107,13 @@ async def test_a_session_by_tls_shows_and_demands_certificates(secure_port: int,
 
 @pytest.fixture
 def two_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalZooKeeper]:
-    """Each goes on answering questions when it is alone."""
+    """Each keeps answering reads when it is alone."""
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Dreadonlymode.enabled=true")
     with LocalZooKeeper(tmp_path, servers=2) as servers:
         yield servers
 
 
-async def test_servers_that_only_answer_questions_are_as_good_as_none(
+async def test_read_only_servers_count_as_unavailable(
     two_servers: LocalZooKeeper, wait_for: WaitForState
 ):
     patient = ZooKeeperOptions(session_timeout=timedelta(seconds=20))

@@ -1,4 +1,4 @@
-"""The election and the retrieval over real servers, each process with a session of its own."""
+"""Election and retrieval over real servers; each process has its own session."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ PATIENT = replace(TOLERANT, session_timeout=timedelta(seconds=20))
 
 
 class Process:
-    """One that takes part in the election, and notes under which epochs it led."""
+    """A process that takes part in the election, and records the epochs under which it led."""
 
     def __init__(self, name: str, coordinator: Coordinator, epochs: list[int]) -> None:
         self.name = name
@@ -51,7 +51,7 @@ class Process:
             self.leadership = None
 
     async def stop(self) -> None:
-        """As at SIGTERM: out of the election first."""
+        """As at SIGTERM: leave the election first."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -106,7 +106,7 @@ async def followed(coordinator: Coordinator) -> AsyncIterator[LeaderRetrieval]:
             await following
 
 
-async def test_exactly_one_leads_again_and_again_until_none_is_left(cluster: Cluster):
+async def test_exactly_one_process_leads_after_each_death_until_none_is_left(cluster: Cluster):
     # LEAD-12
     left = {await cluster.process() for _ in range(3)}
     while left:
@@ -133,7 +133,7 @@ async def test_a_leader_that_stops_hands_over_at_once(cluster: Cluster):
     assert cluster.epochs == sorted(set(cluster.epochs))
 
 
-async def test_a_leader_that_is_cut_off_leads_no_more_and_another_follows(
+async def test_a_leader_that_is_cut_off_stops_leading_and_another_takes_over(
     cluster: Cluster, proxy: Proxy, open_session: OpenSession
 ):
     # LEAD-13, LEAD-14
@@ -167,7 +167,7 @@ async def _leader_other_than(retrieval: LeaderRetrieval, process: Process) -> Le
     raise AssertionError
 
 
-async def test_a_listener_that_is_cut_off_knows_no_leader_and_is_told_again(
+async def test_a_listener_that_is_cut_off_knows_no_leader_until_it_is_reconnected(
     cluster: Cluster, proxy: Proxy, open_session: OpenSession
 ):
     # LEAD-19
@@ -189,7 +189,7 @@ async def test_a_listener_that_is_cut_off_knows_no_leader_and_is_told_again(
     assert cluster.leaders == [leader]
 
 
-async def test_a_suspension_that_is_tolerated_costs_neither_leadership_nor_knowledge_of_it(
+async def test_a_tolerated_suspension_ends_neither_leadership_nor_retrieval(
     cluster: Cluster, proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
 ):
     # LEAD-15

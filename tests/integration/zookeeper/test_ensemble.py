@@ -1,4 +1,4 @@
-"""Servers that die, freeze and come back, under sessions that go on."""
+"""ZooKeeper servers die, freeze and return; the sessions survive."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,10 @@ PATIENT = ZooKeeperOptions(session_timeout=timedelta(seconds=15))
 
 
 async def put_until_it_succeeds(session: Coordinator, key: str, value: bytes) -> float:
-    """How long it took. The value says whether a write of unknown outcome was applied."""
+    """Seconds until the write succeeded.
+
+    The value says whether a write of unknown outcome was applied.
+    """
     loop = asyncio.get_running_loop()
     begun = loop.time()
     async with asyncio.timeout(15):
@@ -38,7 +41,7 @@ async def value_of(session: Coordinator, key: str) -> bytes:
     return found.value
 
 
-async def test_with_one_server_down_all_goes_on(
+async def test_sessions_keep_working_with_one_server_down(
     ensemble: LocalZooKeeper, open_session: OpenSession
 ):
     sessions = [await open_session(options=PATIENT) for _ in range(3)]
@@ -54,7 +57,7 @@ async def test_with_one_server_down_all_goes_on(
     assert await sessions[1].read("mine") is not None
 
 
-async def test_when_the_leading_server_is_killed_the_sessions_go_on(
+async def test_sessions_survive_the_death_of_the_leading_server(
     ensemble: LocalZooKeeper, open_session: OpenSession
 ):
     session, other = await open_session(options=PATIENT), await open_session(options=PATIENT)
@@ -103,7 +106,7 @@ async def test_without_a_majority_calls_fail_fast_until_it_is_back(
     assert await session.read("mine") is not None
 
 
-async def test_no_session_begins_without_a_majority(ensemble: LocalZooKeeper, root: str):
+async def test_no_session_opens_without_a_majority(ensemble: LocalZooKeeper, root: str):
     for index in (0, 1):
         ensemble.kill(index)
     options = ZooKeeperOptions(
@@ -117,7 +120,7 @@ async def test_no_session_begins_without_a_majority(ensemble: LocalZooKeeper, ro
 async def test_calls_to_a_frozen_server_end_in_bounded_time(
     ensemble: LocalZooKeeper, open_session: OpenSession, wait_for: WaitForState
 ):
-    """It may have applied the write before it froze, so the outcome is unknown."""
+    """The server may have applied the write before it froze, so the outcome is unknown."""
     session = await open_session(at=ensemble.addresses[0])
     await session.commit([Create("a", b"")])
     ensemble.freeze(0)
@@ -131,7 +134,7 @@ async def test_calls_to_a_frozen_server_end_in_bounded_time(
 async def test_a_busy_client_notices_a_frozen_server(
     ensemble: LocalZooKeeper, open_session: OpenSession, wait_for: WaitForState
 ):
-    """Requests that are sent and not answered are no sign of life."""
+    """Requests that are sent but not answered are no sign of life."""
     session = await open_session(at=ensemble.addresses[0])
     await session.commit([Create("a", b"")])
 

@@ -1,4 +1,4 @@
-"""The servers themselves, as people and tests start them."""
+"""The ZooKeeper servers that developers and tests start locally."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from stoker.ha.open import open_coordinator
 from stoker.processes.local.zookeeper import LocalZooKeeper
 
 
-async def test_what_was_acknowledged_survives_a_restart_at_the_same_place(tmp_path: Path):
+async def test_acknowledged_writes_survive_a_restart_in_the_same_directory(tmp_path: Path):
     with LocalZooKeeper(tmp_path) as server:
         url = server.url()
         session = await open_coordinator(url, ids=Ids())
@@ -49,7 +49,7 @@ with LocalZooKeeper(Path(sys.argv[1])) as server:
 """
 
 
-def test_tied_servers_die_with_whoever_started_them(tmp_path: Path):
+def test_servers_die_with_the_process_that_started_them(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-c", START_ONE, tmp_path],
         capture_output=True,

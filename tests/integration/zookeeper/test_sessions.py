@@ -1,4 +1,4 @@
-"""Sessions that end against the will of their owners, and writes whose answers are lost."""
+"""Sessions that expire, and writes whose answers are lost."""
 
 import asyncio
 import signal
@@ -42,7 +42,7 @@ async def test_after_a_lost_answer_reading_back_tells_the_truth(
     assert (found.value, found.version) == ((b"new", 1) if applied else (b"old", 0))
 
 
-async def test_a_session_that_is_cut_off_for_too_long_ends_and_learns_it(
+async def test_a_session_cut_off_for_too_long_expires_and_learns_so(
     proxy: Proxy, open_session: OpenSession, wait_for: WaitForState
 ):
     # LEAD-13
@@ -156,7 +156,9 @@ asyncio.run(main())
 async def test_a_process_that_was_frozen_for_too_long_writes_nothing_when_it_wakes(
     ensemble: LocalZooKeeper, open_session: OpenSession, root: str, slowness: float
 ):
-    """Lease rule 1 too: by its last contact it knows at once that it cannot be sure any more."""
+    """Lease rule 1 too:
+    the age of its last contact tells it at once that its leases may be over.
+    """
     other = await open_session()
     child = await asyncio.create_subprocess_exec(
         sys.executable,
