@@ -9,7 +9,7 @@ from contract import flink_facts
 from stoker.core.ids import vertex_hex_id
 from stoker.core.states import ApplicationStatus
 from stoker.rest.app import HANDLERS
-from stoker.rest.flink.operations_table import OPERATIONS, Class
+from stoker.rest.flink.operations_table import OPERATIONS, Support
 from stoker.testing.rest import (
     CANCELED,
     EXECUTOR,
@@ -48,7 +48,7 @@ def gets() -> list[flink_facts.Operation]:
         each
         for each in TABLE
         if each.method == "GET"
-        and classes.get((each.method, each.path)) not in (None, Class.OFF)
+        and classes.get((each.method, each.path)) not in (None, Support.OFF)
         and not any(name in each.path for name in needs_more)
     ]
 

@@ -19,7 +19,7 @@ from stoker.core.replacements import Replacement, ReplacementPhase
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
-from stoker.rest.flink.operations_table import OPERATIONS, Class
+from stoker.rest.flink.operations_table import OPERATIONS, Support
 from stoker.rest.jobs import checkpoint_handlers
 from stoker.rest.programs import handlers as program_handlers
 from stoker.rest.programs.runs import CompiledProgram
@@ -60,7 +60,7 @@ EXERCISED = {
 
 @pytest.fixture
 def master(monkeypatch: pytest.MonkeyPatch) -> Master:
-    monkeypatch.setattr(checkpoint_handlers, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(checkpoint_handlers, "_POLL_SECONDS", 0)
     master = Master()
     master.dispatcher.jobs[STREAM] = streaming_details()
     return master
@@ -71,7 +71,7 @@ def test_every_request_that_changes_something_is_exercised_here() -> None:
     changing = {
         f"{method} {path}"
         for method, path in FACTS
-        if method != "GET" and classes[method, path] is Class.SERVED
+        if method != "GET" and classes[method, path] is Support.SERVED
     }
     assert changing == EXERCISED
 

@@ -19,7 +19,7 @@ from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.gateways.inspection import InspectionGateway
 from stoker.processes.inspection.endpoint import Inspection, inspection_at
 from stoker.rest.app import build_app
-from stoker.rest.flink.operations_table import OPERATIONS, Class
+from stoker.rest.flink.operations_table import OPERATIONS, Support
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
 from stoker.rest.services import RestServices
@@ -71,7 +71,7 @@ def test_every_answer_about_real_jobs_has_the_fields_and_types_of_flink(tmp_path
         each
         for each in flink_facts.read_table()
         if each.method == "GET"
-        and kinds[each.method, each.path] is not Class.OFF
+        and kinds[each.method, each.path] is not Support.OFF
         and not any(name in each.path for name in unfit)
     ]
 

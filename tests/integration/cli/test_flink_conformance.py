@@ -14,7 +14,7 @@ from contract.flink_facts import misplaced_moments
 from contract.test_flink_conformance import check, gets
 from integration.cli.conftest import CommandLine
 from stoker.processes.local.cluster_state import urls_of
-from stoker.rest.flink.operations_table import OPERATIONS, Class
+from stoker.rest.flink.operations_table import OPERATIONS, Support
 
 FACTS = {(each.method, each.path): each for each in flink_facts.read_table()}
 PATIENCE_SECONDS = 90.0
@@ -162,7 +162,7 @@ def test_every_question_is_answered_in_flinks_form(scene: Scene) -> None:
 
 def test_a_disabled_feature_is_refused_with_a_reason(scene: Scene) -> None:
     for operation in OPERATIONS:
-        if operation.kind is not Class.OFF:
+        if operation.kind is not Support.OFF:
             continue
         path = scene.concrete(
             operation.path.replace("{rescaleuuid}", "1").replace("{triggerid}", "1" * 32),

@@ -295,7 +295,7 @@ async def test_the_next_checkpoint_of_a_stream_is_waited_for(served, monkeypatch
     job = streaming_details()
     served.master.dispatcher.jobs[STREAM] = job
     seen = iter([7, 8])
-    monkeypatch.setattr(checkpoint_handlers, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(checkpoint_handlers, "_POLL_SECONDS", 0)
     monkeypatch.setattr(checkpoint_handlers, "last_batch", lambda _job: next(seen, 8))
     number = job.checkpoints.latest_completed.id
     result = await served("checkpoint", "trigger", STREAM, "--json")

@@ -24,7 +24,7 @@ NO_RESCALES = (
 )
 
 
-@get(f"{_VERTEX}/backpressure", summary="Back pressure; always empty, Spark does not have it")
+@get(f"{_VERTEX}/backpressure", summary="Back pressure of a vertex")
 async def back_pressure(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> BackPressure:
@@ -32,7 +32,7 @@ async def back_pressure(
     return BackPressure()
 
 
-@get(f"{_VERTEX}/flamegraph", summary="Flame graph; always empty, operators are not sampled")
+@get(f"{_VERTEX}/flamegraph", summary="Flame graph of a vertex")
 async def flame_graph(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices
 ) -> FlameGraph:
@@ -42,7 +42,7 @@ async def flame_graph(
 
 @get(
     f"{_VERTEX}/jm-operator-metrics",
-    summary="Metrics of operator coordinators; always empty, Spark does not have them",
+    summary="Metrics of the operator coordinators of a vertex",
 )
 async def operator_metrics(
     jobid: JobIdText, vertexid: VertexIdText, services: RestServices, names: MetricNames = None
@@ -52,7 +52,7 @@ async def operator_metrics(
     return []
 
 
-@get("/datasets", summary="Data sets cached for later jobs; always empty, Spark has none")
+@get("/datasets", summary="Data sets cached for later jobs")
 async def data_sets() -> DataSets:
     return DataSets()
 
@@ -78,14 +78,14 @@ async def data_set_deletion(triggerid: str, services: RestServices) -> Nothing:
         "/jobs/{jobid}/rescales/overview",
         "/jobs/{jobid}/rescales/summary",
     ],
-    summary="Earlier rescales; always 404, no history of them is kept",
+    summary="Earlier rescales of a job",
 )
 async def rescales(jobid: JobIdText, services: RestServices) -> Nothing:
     await check_job_exists(services, jobid)
     raise NotFound(NO_RESCALES)
 
 
-@get("/jobs/{jobid}/rescales/details/{rescaleuuid}", summary="One earlier rescale; always 404")
+@get("/jobs/{jobid}/rescales/details/{rescaleuuid}", summary="One earlier rescale of a job")
 async def rescale_details(jobid: JobIdText, rescaleuuid: str, services: RestServices) -> Nothing:
     await check_job_exists(services, jobid)
     raise NotFound(f"rescale {rescaleuuid} is unknown: {NO_RESCALES}")
@@ -93,7 +93,7 @@ async def rescale_details(jobid: JobIdText, rescaleuuid: str, services: RestServ
 
 @get(
     *["/jobmanager/profiler", "/taskmanagers/{taskmanagerid}/profiler"],
-    summary="Profiles of a process; the profiler is switched off",
+    summary="Profiles of a process",
 )
 async def profiler() -> Nothing:
     raise Unavailable("the profiler is switched off; a thread dump shows what a process does")

@@ -1,4 +1,4 @@
-"""Requests about applications: each decodes, asks the dispatcher once, and encodes."""
+"""Requests about applications, which group jobs in Flink. Here every job is its own application."""
 
 from stoker.api.cluster import ConfigurationEntry
 from stoker.api.flink import ApplicationAnswer, ApplicationExceptions, Applications
@@ -20,7 +20,7 @@ async def _job(services: RestServices, application_id: JobId) -> JobDetails:
     return await dispatcher.job_details(application_id)
 
 
-@get("/applications/overview", summary="All applications: one for every job")
+@get("/applications/overview", summary="All applications")
 async def overview_of_applications(services: RestServices) -> Applications:
     snapshot = await services.job_list_snapshot()
     return views.applications(snapshot.jobs.all_jobs(), services.clock())
@@ -32,7 +32,7 @@ async def application(applicationid: str, services: RestServices) -> Application
     return views.application(job, services.clock())
 
 
-@get(f"{_APPLICATION}/exceptions", summary="What an application failed of")
+@get(f"{_APPLICATION}/exceptions", summary="The failure that ended an application")
 async def application_exceptions(
     applicationid: str, services: RestServices
 ) -> ApplicationExceptions:
@@ -40,7 +40,7 @@ async def application_exceptions(
     return views.application_exceptions(without_secrets(job))
 
 
-@get(f"{_APPLICATION}/jobmanager/config", summary="Configuration of its master")
+@get(f"{_APPLICATION}/jobmanager/config", summary="Configuration of the master of an application")
 async def application_config(
     applicationid: str, services: RestServices
 ) -> list[ConfigurationEntry]:

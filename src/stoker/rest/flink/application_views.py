@@ -1,4 +1,4 @@
-"""Applications, as Flink 2.3 has them: every job is one of its own, with the same id."""
+"""Applications in the form of Flink 2.3: every job is an application with the id of the job."""
 
 from collections.abc import Iterable
 
@@ -75,7 +75,7 @@ def application(job: JobDetails, now: Millis) -> ApplicationAnswer:
 
 
 def application_exceptions(job: JobDetails) -> ApplicationExceptions:
-    """What ended it; a failure that was overcome is the job's own matter."""
+    """The failure that ended the application; failures that the job survived are not part of it."""
     last = job.failures[:1] if job.status is JobStatus.FAILED else ()
     return ApplicationExceptions(
         exception_history=ApplicationExceptionHistory(

@@ -1,7 +1,8 @@
-"""An error as Java's serialization writes it: the only form in which Flink's client reads one.
+"""Write an error in the format of Java's serialization.
 
-It is written and never read here. The stream has one object of Flink's class for errors that
-travel; superclasses and fields that are left out get their defaults when it is read.
+Flink's Java client reads the failure of a job only from a serialized Java object. The bytes written
+here hold one object of Flink's SerializedThrowable; superclasses and fields that are left out get
+their default values when the client reads it. Stoker never reads this format.
 """
 
 import struct
@@ -27,7 +28,7 @@ def failure_cause(error: str, message: str, stack_trace: str) -> FailureCause:
 
 
 def serialized_throwable(error: str, message: str, stack_trace: str) -> bytes:
-    """What shows `message` as its message, and `stack_trace` when it is printed."""
+    """A throwable with this message that prints this stack trace."""
     own_fields = ("fullStringifiedStackTrace", "originalErrorClassName")
     described = (
         _class(*_SERIALIZED_THROWABLE, _SERIALIZABLE, own_fields)
@@ -35,7 +36,7 @@ def serialized_throwable(error: str, message: str, stack_trace: str) -> bytes:
         + _class(*_THROWABLE, _WITH_OWN_WRITE_METHOD, ("detailMessage",))
         + _NULL
     )
-    # Values follow from the superclass down; what has a write method of its own ends with a mark.
+    # Values come from the superclass down; a class with a write method of its own ends with a mark.
     values = _text(message) + _END + _text(stack_trace) + _text(error)
     return _MAGIC_AND_VERSION + _OBJECT + described + values
 
@@ -59,7 +60,7 @@ def _text(text: str) -> bytes:
 
 
 def _modified_utf8(text: str) -> bytes:
-    """Java's own: each half of a surrogate pair by itself, and no zero byte."""
+    """Java's variant of UTF-8: surrogates are encoded one by one, and no byte is zero."""
     units = text.encode("utf-16-be", "surrogatepass")
     halves = "".join(map(chr, struct.unpack(f">{len(units) // 2}H", units)))
     return halves.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")

@@ -1,7 +1,7 @@
-"""Requests about how widely a job is spread: into how many parts Spark divides its shuffles.
+"""Requests about the parallelism of a job, which is the number of its shuffle partitions in Spark.
 
-The state of a streaming job is divided into as many, so a change replaces the job by itself: stop
-with a savepoint, divide, start under another id.
+The state of a streaming job has as many partitions as its shuffles. To change the number, the
+job is stopped with a savepoint, its state is repartitioned, and it starts again under another id.
 """
 
 from typing import Annotated, Any
@@ -29,17 +29,16 @@ from stoker.rest.requests.operations import TriggerId, parse_trigger_id
 from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
 
-SPARKS_OWN = 200
-"""Parts of a shuffle where nobody says anything."""
-MOST_PARTITIONS = 32768
+SPARK_DEFAULT_PARTITIONS = 200
+MAX_PARTITIONS = 32768
 
-Parallelism = Annotated[int, QueryParameter(ge=1, le=MOST_PARTITIONS)]
+Parallelism = Annotated[int, QueryParameter(ge=1, le=MAX_PARTITIONS)]
 Requirements = dict[str, VertexRequirements]
 
 
 @get(
     "/jobs/{jobid}/resource-requirements",
-    summary="Into how many parts each vertex is divided at most",
+    summary="Parallelism of each vertex",
 )
 async def requirements(jobid: JobIdText, services: RestServices) -> Requirements:
     job_id = parse_job_id(jobid)
@@ -60,24 +59,24 @@ def _requirements(job: JobDetails) -> Requirements:
 def _partitions(job: JobDetails, vertices: tuple[str, ...]) -> int:
     ruled = shuffle_partitions(job.configuration, vertices)
     said = job.configuration.get(SHUFFLE_PARTITIONS, "")
-    return ruled or (int(said) if said.isdecimal() else SPARKS_OWN)
+    return ruled or (int(said) if said.isdecimal() else SPARK_DEFAULT_PARTITIONS)
 
 
 @put(
     "/jobs/{jobid}/resource-requirements",
-    summary="Divide a streaming job into another number of parts",
+    summary="Change the parallelism of a streaming job",
     answer=Nothing,
     body=Requirements,
 )
 async def change_requirements(
     jobid: JobIdText, request: Request, services: RestServices
 ) -> Nothing | Response:
-    """What would change nothing is accepted, which is what a repeated request asks for."""
+    """A request that changes nothing is accepted: it may be a repeated one."""
     job_id = parse_job_id(jobid)
     wanted: Requirements = await read_body(request, Requirements, dict)
     dispatcher = await services.dispatcher()
     job = await dispatcher.job_details(job_id)
-    parts = _wanted_parts(wanted, _requirements(job))
+    parts = _wanted_partitions(wanted, _requirements(job))
     if parts is None:
         return Nothing()
     trigger_id = await _rescale(services, dispatcher, job, parts)
@@ -85,8 +84,8 @@ async def change_requirements(
     return Response(b"{}", headers=[("Location", location)])
 
 
-def _wanted_parts(wanted: Requirements, known: Requirements) -> int | None:
-    """None when it is as it should be."""
+def _wanted_partitions(wanted: Requirements, known: Requirements) -> int | None:
+    """Number of partitions that the client wants; None when the job has it already."""
     if wanted.keys() - known.keys() or not wanted:
         raise InvalidInput(
             "name the vertices of the job by their ids, with parallelism {lowerBound, upperBound}; "
@@ -94,9 +93,9 @@ def _wanted_parts(wanted: Requirements, known: Requirements) -> int | None:
         )
     for vertex, each in wanted.items():
         bounds = each.parallelism
-        if not 1 <= bounds.lower_bound <= bounds.upper_bound <= MOST_PARTITIONS:
+        if not 1 <= bounds.lower_bound <= bounds.upper_bound <= MAX_PARTITIONS:
             raise InvalidInput(
-                f"vertex {vertex}: 1 <= lowerBound <= upperBound <= {MOST_PARTITIONS} must hold"
+                f"vertex {vertex}: 1 <= lowerBound <= upperBound <= {MAX_PARTITIONS} must hold"
             )
     parts = {each.parallelism.upper_bound for each in wanted.values()}
     if all(
@@ -106,8 +105,8 @@ def _wanted_parts(wanted: Requirements, known: Requirements) -> int | None:
         return None
     if len(parts) > 1:
         raise InvalidInput(
-            f"upperBound must be one number for all vertices, found {sorted(parts)}: Spark divides "
-            "all shuffles of a job alike"
+            f"upperBound must be one number for all vertices, found {sorted(parts)}: Spark uses "
+            "one number for all shuffles of a job"
         )
     return parts.pop()
 
@@ -134,7 +133,7 @@ def _check_can_change(job: JobDetails) -> None:
         raise JobAlreadyEnded(job.job_id, job.status)
     if job.job_type is JobType.BATCH:
         raise Conflict(
-            f"job {job.job_id} is a batch job, which Spark has planned already; cancel it and "
+            f"job {job.job_id} is a batch job, which Spark has already planned; cancel it and "
             f"submit it with another {SHUFFLE_PARTITIONS}"
         )
     if any(shuffle_partitions(job.configuration, each.vertices) for each in job.regions):
@@ -144,7 +143,7 @@ def _check_can_change(job: JobDetails) -> None:
         )
 
 
-@patch("/jobs/{jobid}/rescaling", summary="Divide a streaming job into another number of parts")
+@patch("/jobs/{jobid}/rescaling", summary="Change the parallelism of a streaming job")
 async def rescale(jobid: JobIdText, services: RestServices, parallelism: Parallelism) -> Triggered:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
@@ -152,7 +151,7 @@ async def rescale(jobid: JobIdText, services: RestServices, parallelism: Paralle
     return Triggered(request_id=await _rescale(services, dispatcher, job, parallelism))
 
 
-@get("/jobs/{jobid}/rescaling/{triggerid}", summary="How a rescale went")
+@get("/jobs/{jobid}/rescaling/{triggerid}", summary="Status of a rescale")
 async def rescale_status(
     jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:

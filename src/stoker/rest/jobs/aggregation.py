@@ -1,4 +1,8 @@
-"""Figures of several things as one: minimum, quantiles, sums and skew."""
+"""Aggregate metrics: select them by name, combine several values into minimum, quantiles and skew.
+
+A metric's value is text in Flink's API, mostly the text of a number. Names that a client asks for
+and nobody has are left out of an answer, as Flink does.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,27 +16,26 @@ from stoker.core.errors import InvalidInput
 
 MODES = ("min", "max", "avg", "sum", "skew")
 MAX_SELECTED = 100_000
-Figures = Mapping[str, str]
-"""By name; a value is text, as Flink's API has it, and mostly a number."""
+MetricValues = Mapping[str, str]
 
 
 def parse_names(text: str | None) -> tuple[str, ...] | None:
-    """`get=a,b`: the names; None where none were asked for."""
+    """Parse `get=a,b`; None when the client named no metric."""
     names = tuple(name for name in (text or "").split(",") if name)
     return names or None
 
 
 def parse_modes(text: str | None) -> tuple[str, ...]:
-    """`agg=min,max`: all of them unless some are asked for."""
+    """Parse `agg=min,max`; all modes when the client named none."""
     wanted = tuple(mode.strip().lower() for mode in (text or "").split(",") if mode.strip())
     unknown = [mode for mode in wanted if mode not in MODES]
     if unknown:
-        raise InvalidInput(f"agg must be of {', '.join(MODES)}, found {unknown[0]!r}")
+        raise InvalidInput(f"agg must be one of {', '.join(MODES)}, found {unknown[0]!r}")
     return wanted or MODES
 
 
 def parse_indices(text: str | None) -> frozenset[int] | None:
-    """`0,2,4-6`; None for all."""
+    """Parse `0,2,4-6`; None stands for all subtasks."""
     if not text:
         return None
     chosen: set[int] = set()
@@ -43,27 +46,27 @@ def parse_indices(text: str | None) -> frozenset[int] | None:
             raise InvalidInput(f"subtasks must be like 0,2,4-6, found {text!r}")
         bounds = (int(first), int(last) if dash else int(first))
         if bounds[1] - bounds[0] > MAX_SELECTED:
-            raise InvalidInput(f"subtasks {part.strip()!r} is a range of too many")
+            raise InvalidInput(f"subtasks {part.strip()!r} is too large a range")
         chosen.update(range(bounds[0], bounds[1] + 1))
     return frozenset(chosen)
 
 
-def select_metrics(figures: Figures, names: Sequence[str] | None) -> list[Metric]:
-    """The figures of one thing; unknown names are left out, as Flink does."""
+def select_metrics(values: MetricValues, names: Sequence[str] | None) -> list[Metric]:
+    """Select metrics of one object; without names, list the names that there are."""
     if names is None:
-        return [Metric(id=name) for name in sorted(figures)]
-    return [Metric(id=name, value=figures[name]) for name in names if name in figures]
+        return [Metric(id=name) for name in sorted(values)]
+    return [Metric(id=name, value=values[name]) for name in names if name in values]
 
 
 def aggregate_metrics(
-    things: Sequence[Figures], names: Sequence[str] | None, modes: Sequence[str]
+    objects: Sequence[MetricValues], names: Sequence[str] | None, modes: Sequence[str]
 ) -> list[AggregatedMetric]:
-    """The figures of several things; those that are no numbers cannot be aggregated."""
+    """Aggregate each metric over several objects; values that are not numbers are left out."""
     if names is None:
-        return [AggregatedMetric(id=name) for name in sorted({n for each in things for n in each})]
+        return [AggregatedMetric(id=name) for name in sorted({n for each in objects for n in each})]
     found = []
     for name in names:
-        values = [number for each in things if (number := _number(each.get(name))) is not None]
+        values = [number for each in objects if (number := _number(each.get(name))) is not None]
         if values:
             found.append(_aggregate(name, values, modes))
     return found
@@ -91,7 +94,7 @@ def _aggregate(name: str, values: Sequence[float], modes: Sequence[str]) -> Aggr
 
 
 def _skew(values: Sequence[float]) -> float:
-    """Mean distance from the average, in percent of it: 0 is even, 100 is all in one place."""
+    """Mean distance from the average in percent: 0 is an even spread, 100 is all in one place."""
     average = sum(values) / len(values)
     if average == 0:
         return 0.0
@@ -100,7 +103,7 @@ def _skew(values: Sequence[float]) -> float:
 
 
 def summarize_by_name(samples: Iterable[Mapping[str, int]]) -> Aggregates:
-    """For every name that any sample has: quantiles over the samples that have it."""
+    """Compute quantiles of each name over the samples that contain it."""
     values: dict[str, list[int]] = {}
     for sample in samples:
         for name, value in sample.items():
@@ -109,7 +112,7 @@ def summarize_by_name(samples: Iterable[Mapping[str, int]]) -> Aggregates:
 
 
 def _quantiles(ordered: list[int]) -> dict[str, int]:
-    def at(part: float) -> int:
+    def quantile_at(part: float) -> int:
         return ordered[min(len(ordered) - 1, math.ceil(part * len(ordered)) - 1)]
 
     return {
@@ -117,15 +120,15 @@ def _quantiles(ordered: list[int]) -> dict[str, int]:
         "max": ordered[-1],
         "avg": round(sum(ordered) / len(ordered)),
         "sum": sum(ordered),
-        "median": at(0.5),
-        "p25": at(0.25),
-        "p75": at(0.75),
-        "p95": at(0.95),
+        "median": quantile_at(0.5),
+        "p25": quantile_at(0.25),
+        "p75": quantile_at(0.75),
+        "p95": quantile_at(0.95),
     }
 
 
 def summary_of(values: Iterable[int], *, quantiles: bool = True) -> FigureSummary:
-    """Quantiles lie between two values, as Flink reckons them; NaN where there are no values."""
+    """Summarize one figure. Quantiles are interpolated as in Flink; they are NaN without values."""
     ordered = sorted(values)
     if not ordered:
         return FigureSummary()
@@ -145,7 +148,7 @@ def summary_of(values: Iterable[int], *, quantiles: bool = True) -> FigureSummar
 
 
 def quantile(ordered: Sequence[int], part: float) -> float:
-    """Of values in order, at least one."""
+    """Interpolate a quantile. `ordered` is sorted and not empty."""
     position = part * (len(ordered) + 1)
     below = int(position)
     if below < 1:

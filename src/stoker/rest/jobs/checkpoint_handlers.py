@@ -1,4 +1,8 @@
-"""Requests about checkpoints: the figures that are known, and a wait for the next one."""
+"""Requests about the checkpoints of a streaming job.
+
+Spark makes a checkpoint with every batch and takes no order to make one, so triggering a checkpoint
+means waiting until the next batch is committed.
+"""
 
 import asyncio
 from typing import Any
@@ -38,7 +42,7 @@ from stoker.rest.services import RestServices
 
 CHECKPOINT = "checkpoint"
 TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 @get("/jobs/{jobid}/checkpoints", summary="Checkpoints of a streaming job")
@@ -46,7 +50,7 @@ async def checkpoints(jobid: JobIdText, services: RestServices) -> CheckpointSta
     return checkpoint_statistics(await load_job(services, jobid), services.clock())
 
 
-@get("/jobs/{jobid}/checkpoints/config", summary="How a streaming job makes checkpoints")
+@get("/jobs/{jobid}/checkpoints/config", summary="Checkpoint settings of a streaming job")
 async def checkpoints_config(jobid: JobIdText, services: RestServices) -> CheckpointConfig:
     return checkpoint_config(await load_job(services, jobid), services.savepoints)
 
@@ -84,14 +88,14 @@ async def trigger_checkpoint(
 ) -> Triggered:
     job_id = parse_job_id(jobid)
     body = {**await read_json(request), **request.query}
-    kind, chosen = body.get("checkpointType") or "CONFIGURED", body.get("triggerId")
+    kind, given_id = body.get("checkpointType") or "CONFIGURED", body.get("triggerId")
     if not isinstance(kind, str) or kind.upper() not in TYPES:
-        raise InvalidInput(f"checkpointType must be of {', '.join(TYPES)}, found {kind!r}")
-    if chosen is not None and not isinstance(chosen, str):
-        raise InvalidInput(f"triggerId must be a text, found {chosen!r}")
+        raise InvalidInput(f"checkpointType must be one of {', '.join(TYPES)}, found {kind!r}")
+    if given_id is not None and not isinstance(given_id, str):
+        raise InvalidInput(f"triggerId must be a string, found {given_id!r}")
     dispatcher = await services.dispatcher()
     job = await dispatcher.job_details(job_id)
-    trigger_id = choose_trigger_id(chosen, services.ids)
+    trigger_id = choose_trigger_id(given_id, services.ids)
     key = OperationKey(kind=CHECKPOINT, trigger_id=trigger_id, job_id=job_id)
     services.operations.trigger(key, lambda: _next_checkpoint(services, job))
     return Triggered(request_id=trigger_id)
@@ -102,15 +106,15 @@ async def _next_checkpoint(services: RestServices, job: JobDetails) -> dict[str,
     before = last_batch(job)
     while last_batch(job) == before:
         if job.status.globally_terminal:
-            raise Conflict(f"job {job.job_id} has ended as {job.status} before another checkpoint")
-        await asyncio.sleep(_LOOK_SECONDS)
+            raise Conflict(f"job {job.job_id} ended as {job.status} before its next checkpoint")
+        await asyncio.sleep(_POLL_SECONDS)
         dispatcher = await services.dispatcher()
         job = await dispatcher.job_details(JobId(job.job_id))
     latest = job.checkpoints.latest_completed
     return {"checkpointId": last_batch(job) if latest is None else latest.id}
 
 
-@get("/jobs/{jobid}/checkpoints/{triggerid}", summary="Whether a checkpoint was made")
+@get("/jobs/{jobid}/checkpoints/{triggerid}", summary="Status of a triggered checkpoint")
 async def checkpoint_status(
     jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:

@@ -1,7 +1,9 @@
-"""Checkpoints of a streaming job: Spark makes one with every batch, and savepoints are copies.
+"""Checkpoints of a streaming job in the form of Flink's REST API.
 
-A checkpoint is that of one region, a savepoint that of all streaming regions. As everywhere, a
-region is one subtask of each vertex in it, and its figures are told by the vertex at its end.
+Flink takes one checkpoint of a whole job; Spark commits one with every batch of every query. So a
+checkpoint here belongs to one region, and a savepoint, which Stoker copies while all queries stand
+at a batch boundary, belongs to all streaming regions. A region is one subtask of each vertex in it,
+and only the vertex at its end shows its sizes: they must not be counted several times.
 """
 
 from collections.abc import Sequence
@@ -52,20 +54,20 @@ _TYPES = {
     CheckpointKind.STOP_SAVEPOINT: "SYNC_SAVEPOINT",
 }
 _FORMAT = "NATIVE"
-"""A savepoint holds the files that Spark wrote, in Spark's own form."""
+"""A savepoint holds the files as Spark wrote them."""
 
 
 def check_has_checkpoints(job: JobDetails) -> None:
-    """Flink answers in the same way for a job that runs without checkpoints."""
+    """Raise NotFound for a batch job, as Flink does for a job without checkpoints."""
     if job.job_type is not JobType.STREAMING:
         raise NotFound(
-            f"job {job.job_id} has no checkpoints: it is no streaming job, and a batch job begins "
-            "again from its sources or its materialized results"
+            f"job {job.job_id} has no checkpoints: it is not a streaming job, and a batch job "
+            "restarts from its sources or its materialized results"
         )
 
 
 def checkpoint_statistics(job: JobDetails, now: Millis) -> CheckpointStatistics:
-    """What the job's master remembers, under the present leader."""
+    """Statistics of the checkpoints that the current master of the job has seen."""
     check_has_checkpoints(job)
     known = job.checkpoints
     history = [checkpoint(job, entry, now) for entry in known.history]
@@ -73,9 +75,9 @@ def checkpoint_statistics(job: JobDetails, now: Millis) -> CheckpointStatistics:
         counts=_counts(job),
         summary=_summaries([each for each in history if each.class_name == "completed"]),
         latest=LatestCheckpoints(
-            completed=_maybe(job, known.latest_completed, now),
-            savepoint=_maybe(job, known.latest_savepoint, now),
-            failed=_maybe(job, known.latest_failed, now),
+            completed=_checkpoint_or_none(job, known.latest_completed, now),
+            savepoint=_checkpoint_or_none(job, known.latest_savepoint, now),
+            failed=_checkpoint_or_none(job, known.latest_failed, now),
             restored=None if known.restored is None else _restored(known.restored),
         ),
         history=history,
@@ -83,7 +85,7 @@ def checkpoint_statistics(job: JobDetails, now: Millis) -> CheckpointStatistics:
 
 
 def _counts(job: JobDetails) -> CheckpointTotals:
-    """An attempt after one that had committed a batch has begun from that batch."""
+    """Count as a restore every attempt that followed one with a committed batch."""
     counts = job.checkpoints.counts
     again = sum(
         attempt.progress.batch_id is not None
@@ -109,7 +111,9 @@ def _summaries(completed: Sequence[CheckpointAnswer]) -> CheckpointSummaries:
     )
 
 
-def _maybe(job: JobDetails, entry: CheckpointEntry | None, now: Millis) -> CheckpointAnswer | None:
+def _checkpoint_or_none(
+    job: JobDetails, entry: CheckpointEntry | None, now: Millis
+) -> CheckpointAnswer | None:
     return None if entry is None else checkpoint(job, entry, now)
 
 
@@ -123,10 +127,10 @@ def _restored(origin: RestoredFrom) -> RestoredCheckpoint:
 
 
 def checkpoint(job: JobDetails, entry: CheckpointEntry, now: Millis) -> CheckpointAnswer:
-    """Without what each vertex did: nobody wants that ten times over."""
+    """One checkpoint without its vertices, which would make the history ten times as large."""
     subtasks = sum(len(region.vertices) for region in regions_of(job, entry))
     is_savepoint = entry.kind is not CheckpointKind.CHECKPOINT
-    told = CheckpointAnswer(
+    answer = CheckpointAnswer(
         class_name=entry.status.lower(),
         id=entry.id,
         status=entry.status,
@@ -143,12 +147,12 @@ def checkpoint(job: JobDetails, entry: CheckpointEntry, now: Millis) -> Checkpoi
     )
     if is_complete(entry):
         path = entry.path or NOT_ADDRESSABLE
-        return msgspec.structs.replace(told, external_path=path, discarded=False)
+        return msgspec.structs.replace(answer, external_path=path, discarded=False)
     if entry.status is CheckpointStatus.FAILED:
         ended = entry.at if entry.ended_at is None else entry.ended_at
         reason = entry.failure or "unknown"
-        return msgspec.structs.replace(told, failure_timestamp=ended, failure_message=reason)
-    return told
+        return msgspec.structs.replace(answer, failure_timestamp=ended, failure_message=reason)
+    return answer
 
 
 def checkpoint_with_tasks(job: JobDetails, entry: CheckpointEntry, now: Millis) -> CheckpointAnswer:
@@ -178,7 +182,7 @@ def task_checkpoint(
 
 
 def size_of(entry: CheckpointEntry, region: RegionDetails, vertex: str) -> int:
-    """How large the part of each region is, nobody counts in a savepoint of several."""
+    """Bytes of a region. In a savepoint of several regions Spark does not count them apart: 0."""
     return entry.size_bytes if entry.region == region.id == vertex else 0
 
 
@@ -197,7 +201,7 @@ def streaming_regions(job: JobDetails) -> list[RegionDetails]:
 def regions_of(
     job: JobDetails, entry: CheckpointEntry, vertex: str | None = None
 ) -> list[RegionDetails]:
-    """The regions that take part in a checkpoint, or those of them that contain the vertex."""
+    """Regions that take part in a checkpoint; with `vertex`, only those that contain it."""
     return [
         region
         for region in streaming_regions(job)
@@ -213,8 +217,8 @@ def find_checkpoint(job: JobDetails, number: int) -> CheckpointEntry:
         if entry is not None and entry.id == number:
             return entry
     raise NotFound(
-        f"nothing is known of checkpoint {number} of job {job.job_id}; only the last ones are "
-        "remembered (web.checkpoints.history), and GET /jobs/:id/checkpoints lists them"
+        f"checkpoint {number} of job {job.job_id} is unknown; only the last ones are remembered "
+        "(web.checkpoints.history), and GET /jobs/:id/checkpoints lists them"
     )
 
 
@@ -236,7 +240,7 @@ def checkpoint_config(job: JobDetails, options: SavepointOptions) -> CheckpointC
 
 
 def last_batch(job: JobDetails) -> int:
-    """The number of the last batch that all streaming regions have committed; -1 for none."""
+    """Number of the last batch that all streaming regions have committed; -1 when there is none."""
     numbers = [
         -1 if region.current.progress.batch_id is None else region.current.progress.batch_id
         for region in streaming_regions(job)
@@ -244,18 +248,20 @@ def last_batch(job: JobDetails) -> int:
     return min(numbers, default=-1)
 
 
-_BEFORE_THE_WORK = ("latestOffset", "getBatch", "queryPlanning")
-_IN_THE_LOGS = ("walCommit", "commitOffsets")
-"""Spark's names of the phases of a batch; state is written by the tasks of the batch itself."""
+_PHASES_BEFORE_WORK = ("latestOffset", "getBatch", "queryPlanning")
+_PHASES_OF_LOGS = ("walCommit", "commitOffsets")
+"""Phases of a batch under Spark's names. Writing state has no phase: the batch's tasks do it."""
 
 
 def vertex_checkpoint(found: FoundVertex, entry: CheckpointEntry, now: Millis) -> VertexCheckpoint:
     job, vertex = found.job, found.vertex.name
     regions = regions_of(job, entry, vertex)
     if not regions:
-        raise NotFound(f"checkpoint {entry.id} of job {job.job_id} is not of vertex {found.id}")
+        raise NotFound(
+            f"checkpoint {entry.id} of job {job.job_id} does not include vertex {found.id}"
+        )
     whole = task_checkpoint(job, entry, vertex, now)
-    done = [_subtask(found, entry, region) for region in regions if is_complete(entry)]
+    completed = [_subtask(found, entry, region) for region in regions if is_complete(entry)]
     pending = [
         SubtaskCheckpoint(
             class_name="pending", index=found.regions.index(region), status="pending_or_failed"
@@ -265,8 +271,8 @@ def vertex_checkpoint(found: FoundVertex, entry: CheckpointEntry, now: Millis) -
     ]
     return VertexCheckpoint(
         **msgspec.structs.asdict(whole),
-        summary=_subtask_summaries(entry, done),
-        subtasks=[*done, *pending],
+        summary=_subtask_summaries(entry, completed),
+        subtasks=[*completed, *pending],
     )
 
 
@@ -283,29 +289,35 @@ def _subtask(
         end_to_end_duration=duration(entry.at, ended, ended),
         checkpointed_size=size,
         state_size=size,
-        checkpoint=CheckpointPhases(sync=_time_in(entry.figures, _IN_THE_LOGS)),
+        checkpoint=CheckpointPhases(sync=_time_in_phases(entry.figures, _PHASES_OF_LOGS)),
         alignment=CheckpointAlignment(),
-        start_delay=_time_in(entry.figures, _BEFORE_THE_WORK),
+        start_delay=_time_in_phases(entry.figures, _PHASES_BEFORE_WORK),
         unaligned_checkpoint=False,
         aborted=False,
     )
 
 
-def _time_in(figures: BatchFigures | None, phases: tuple[str, ...]) -> int:
+def _time_in_phases(figures: BatchFigures | None, phases: tuple[str, ...]) -> int:
     return 0 if figures is None else sum(figures.phases.get(name, 0) for name in phases)
 
 
-def _subtask_summaries(entry: CheckpointEntry, done: list[SubtaskCheckpoint]) -> SubtaskSummaries:
-    """Flink keeps no quantiles of the subtasks of one checkpoint."""
+def _subtask_summaries(
+    entry: CheckpointEntry, completed: list[SubtaskCheckpoint]
+) -> SubtaskSummaries:
+    """Summaries without quantiles: Flink computes none for the subtasks of a checkpoint."""
     sizes = summary_of(
-        (each.state_size for each in done if isinstance(each.state_size, int)), quantiles=False
+        (each.state_size for each in completed if isinstance(each.state_size, int)), quantiles=False
     )
     durations = summary_of(
-        (each.end_to_end_duration for each in done if isinstance(each.end_to_end_duration, int)),
+        (
+            each.end_to_end_duration
+            for each in completed
+            if isinstance(each.end_to_end_duration, int)
+        ),
         quantiles=False,
     )
-    delays = [_time_in(entry.figures, _BEFORE_THE_WORK) for _ in done]
-    logs = [_time_in(entry.figures, _IN_THE_LOGS) for _ in done]
+    delays = [_time_in_phases(entry.figures, _PHASES_BEFORE_WORK) for _ in completed]
+    logs = [_time_in_phases(entry.figures, _PHASES_OF_LOGS) for _ in completed]
     return SubtaskSummaries(
         checkpointed_size=sizes,
         state_size=sizes,

@@ -1,4 +1,4 @@
-"""A job's failures, in the form of Flink's exception history."""
+"""Failures of a job in the form of Flink's exception history."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ DEFAULT_EXCEPTIONS = 20
 def job_exceptions(
     job: JobDetails, limit: int = DEFAULT_EXCEPTIONS, labels: Mapping[str, str] | None = None
 ) -> JobExceptions:
-    """Newest first, cut to the limit; only those that have all the labels."""
+    """List the failures that have all the labels, newest first, at most `limit`."""
     wanted = (labels or {}).items()
     matching = [record for record in job.failures if wanted <= record.failure.labels.items()]
     return JobExceptions(
@@ -26,7 +26,7 @@ def job_exceptions(
 
 
 def parse_labels(text: str | None) -> dict[str, str]:
-    """`key:value,key:value`, as the query parameter failureLabelFilter has it."""
+    """Parse `key:value,key:value`, the form of the query parameter failureLabelFilter."""
     labels: dict[str, str] = {}
     for pair in (text or "").split(","):
         key, colon, value = pair.partition(":")
@@ -59,7 +59,7 @@ def _task_name(record: FailureRecord) -> str | msgspec.UnsetType:
 
 
 def stack_trace(failure: Failure) -> str:
-    """Begins with what went wrong, also where no code was involved."""
+    """Stack trace with the message at its beginning, even when there is no stack."""
     headline = f"{failure.error}: {failure.message}"
     if not failure.stack_trace:
         return headline

@@ -33,12 +33,13 @@ from stoker.rest.requests.parameters import (
 from stoker.rest.services import RestServices
 from stoker.security.redaction import secret_values, shown_failure, without_secrets
 
-STOP_MOVED = "mode=stop is gone; use mode=cancel to end the job without a savepoint"
+STOP_REMOVED = "mode=stop was removed; use mode=cancel to end the job without a savepoint"
 
 HeartbeatSeconds = Annotated[
-    float | None, QueryParameter(ge=0, description="the client is missed after so many seconds")
+    float | None,
+    QueryParameter(ge=0, description="seconds after which a silent client counts as gone"),
 ]
-Seconds = Annotated[float | None, QueryParameter(ge=0, description="wait this long for a change")]
+Seconds = Annotated[float | None, QueryParameter(ge=0, description="seconds to wait for a change")]
 Limit = Annotated[int, QueryParameter(name="maxExceptions", ge=1)]
 StateFilter = Annotated[str | None, QueryParameter(name="state")]
 TypeFilter = Annotated[str | None, QueryParameter(name="type")]
@@ -54,7 +55,7 @@ async def list_jobs(services: RestServices) -> Response:
 
 @get(
     "/jobs/overview",
-    summary="All jobs, newest first; a page of them when something is asked for",
+    summary="All jobs, newest first; with any parameter, a page of those that match",
     answer=JobsOverview,
 )
 async def overview_of_jobs(
@@ -79,7 +80,7 @@ async def job(jobid: JobIdText, services: RestServices) -> JobAnswer:
     return job_views.job_answer(await dispatcher.job_details(job_id), services.clock())
 
 
-@get("/jobs/{jobid}/details", summary="All that Stoker knows of a job, in its own words")
+@get("/jobs/{jobid}/details", summary="Everything that Stoker knows about a job, in its own terms")
 async def details(jobid: JobIdText, services: RestServices) -> JobDetails:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()
@@ -88,7 +89,7 @@ async def details(jobid: JobIdText, services: RestServices) -> JobDetails:
 
 @get(
     "/jobs/{jobid}/status",
-    summary="State of a job; with wait and known, as soon as it is none of the known ones",
+    summary="State of a job; with wait and known, wait until it is in none of the known states",
 )
 async def status(
     jobid: JobIdText,
@@ -154,8 +155,8 @@ async def config(jobid: JobIdText, services: RestServices) -> JobConfig:
     summary="Cancel a job; mode is cancel",
     answer=Nothing,
     other_statuses={
-        308: "The job is ended in another way: mode=stop is gone",
-        408: "The job is not cancelled yet; ask again",
+        308: "mode=stop was removed: end the job in another way",
+        408: "The job is not canceled yet; ask again",
     },
 )
 async def cancel(
@@ -163,14 +164,14 @@ async def cancel(
 ) -> Nothing | Response:
     job_id = parse_job_id(jobid)
     if mode.lower() == "stop":
-        return _error(308, STOP_MOVED)
+        return _error(308, STOP_REMOVED)
     if mode.lower() != "cancel":
         raise InvalidInput(f"mode must be cancel, found {mode!r}")
     dispatcher = await services.dispatcher()
     try:
         await dispatcher.cancel_job(job_id)
-    except CallTimedOut as late:
-        return _error(408, late.message)
+    except CallTimedOut as error:
+        return _error(408, error.message)
     return Nothing()
 
 
@@ -181,7 +182,7 @@ def _error(status: int, message: str) -> Response:
 @patch(
     "/jobs/{jobid}/clientHeartbeat",
     status=202,
-    summary="The client of an attached job shows that it is there",
+    summary="Heartbeat from the client of an attached job",
     body=json_object(expiredTimestamp=WHOLE_NUMBER),
 )
 async def client_heartbeat(
@@ -190,7 +191,7 @@ async def client_heartbeat(
     services: RestServices,
     seconds: HeartbeatSeconds = None,
 ) -> Nothing:
-    """Flink's clients say by their clock until when; ours how long, which needs no clock."""
+    """Flink's clients send a deadline, which depends on their clock; Stoker's send a period."""
     job_id = parse_job_id(jobid)
     if seconds is None:
         until = parse_expiry(await request.body())

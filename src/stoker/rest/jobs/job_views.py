@@ -1,4 +1,4 @@
-"""From what the dispatcher tells of jobs to what Flink's API says about them."""
+"""Turn what the dispatcher knows about jobs into the answers of Flink's API."""
 
 from collections.abc import Iterable
 

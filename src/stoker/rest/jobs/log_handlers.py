@@ -1,4 +1,4 @@
-"""Requests about what attempts write to their two streams."""
+"""Requests for the output of attempts, stdout and stderr."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -17,19 +17,23 @@ from stoker.rest.http.routing import PathParameter, QueryParameter, Route, get
 from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
 
-AttemptText = Annotated[str, PathParameter(description="names an attempt, as the details do")]
+AttemptText = Annotated[
+    str, PathParameter(description="id of an attempt, as in the details of its job")
+]
 StreamName = Annotated[str, QueryParameter(name="stream", description="stdout or stderr")]
-Offset = Annotated[int, QueryParameter(ge=0, le=2**53, description="bytes to leave out")]
-Limit = Annotated[int | None, QueryParameter(ge=0, le=2**53, description="bytes at most")]
-Follow = Annotated[bool, QueryParameter(description="go on as it is written, until it has ended")]
+Offset = Annotated[int, QueryParameter(ge=0, le=2**53, description="bytes to skip")]
+Limit = Annotated[int | None, QueryParameter(ge=0, le=2**53, description="maximum number of bytes")]
+Follow = Annotated[
+    bool, QueryParameter(description="keep sending what the attempt writes until it ends")
+]
 
-FOLLOW_SECONDS = 0.5
+POLL_SECONDS = 0.5
 _TYPE = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """A part of what an attempt wrote."""
+class LogRange:
+    """A range of one output stream of an attempt."""
 
     job_id: JobId
     attempt: AttemptId
@@ -39,20 +43,20 @@ class Wanted:
     follow: bool = False
 
     async def read(self, dispatcher: DispatcherGateway, at: int) -> LogPiece:
-        """From this byte on, and not beyond the limit."""
+        """Read from byte `at` on, up to the limit."""
         piece = await dispatcher.read_attempt_log(self.job_id, self.attempt, self.stream, at)
-        left = None if self.limit is None else self.offset + self.limit - at
-        if left is None or len(piece.data) <= left:
+        remaining = None if self.limit is None else self.offset + self.limit - at
+        if remaining is None or len(piece.data) <= remaining:
             return piece
-        return msgspec.structs.replace(piece, data=piece.data[:left], complete=False)
+        return msgspec.structs.replace(piece, data=piece.data[:remaining], complete=False)
 
-    def is_enough(self, at: int) -> bool:
+    def is_complete_at(self, at: int) -> bool:
         return self.limit is not None and at >= self.offset + self.limit
 
 
 @get(
     "/jobs/{jobid}/attempts/{attempt}/log",
-    summary="What an attempt wrote from an offset on, while it runs and afterwards",
+    summary="Output of an attempt from an offset on, while it runs and afterwards",
 )
 async def attempt_log(
     jobid: JobIdText,
@@ -62,20 +66,18 @@ async def attempt_log(
     offset: Offset = 0,
     limit: Limit = None,
 ) -> LogAnswer:
-    wanted = Wanted(
+    log_range = LogRange(
         job_id=parse_job_id(jobid),
         attempt=AttemptId(attempt),
         stream=parse_stream(stream_name),
         offset=offset,
         limit=limit,
     )
-    piece = await wanted.read(await services.dispatcher(), offset)
+    piece = await log_range.read(await services.dispatcher(), offset)
     return LogAnswer(data=piece.data, next_offset=offset + len(piece.data), complete=piece.complete)
 
 
-def _whole(stream: LogStream, summary: str) -> Route:
-    """What answers with all of a stream."""
-
+def _stream_route(stream: LogStream, summary: str) -> Route:
     @get(f"/jobs/{{jobid}}/attempts/{{attempt}}/{stream}", summary=summary, media_type=_TYPE)
     async def attempt_stream(
         jobid: JobIdText,
@@ -85,7 +87,7 @@ def _whole(stream: LogStream, summary: str) -> Route:
         limit: Limit = None,
         follow: Follow = False,
     ) -> Stream:
-        wanted = Wanted(
+        log_range = LogRange(
             job_id=parse_job_id(jobid),
             attempt=AttemptId(attempt),
             stream=stream,
@@ -93,7 +95,7 @@ def _whole(stream: LogStream, summary: str) -> Route:
             limit=limit,
             follow=follow,
         )
-        return await _streamed(services, wanted)
+        return await _send_stream(services, log_range)
 
     return attempt_stream
 
@@ -105,35 +107,37 @@ def parse_stream(text: str) -> LogStream:
         raise InvalidInput(f"stream must be stdout or stderr, found {text!r}") from None
 
 
-async def _streamed(services: RestServices, wanted: Wanted) -> Stream:
+async def _send_stream(services: RestServices, log_range: LogRange) -> Stream:
     """The first piece is read before the answer begins, so that an unknown attempt is a 404."""
-    first = await wanted.read(await services.dispatcher(), wanted.offset)
-    return Stream(_pieces(services, wanted, first), media_type=_TYPE)
+    first = await log_range.read(await services.dispatcher(), log_range.offset)
+    return Stream(_pieces(services, log_range, first), media_type=_TYPE)
 
 
 async def _pieces(
-    services: RestServices, wanted: Wanted, piece: LogPiece
+    services: RestServices, log_range: LogRange, piece: LogPiece
 ) -> AsyncGenerator[bytes, None]:
-    at = wanted.offset
+    at = log_range.offset
     while True:
         if piece.data:
             yield piece.data
             at += len(piece.data)
-        elif not wanted.follow:
+        elif not log_range.follow:
             return
-        if piece.complete or wanted.is_enough(at):
+        if piece.complete or log_range.is_complete_at(at):
             return
         if not piece.data:
-            await asyncio.sleep(FOLLOW_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         try:
-            piece = await wanted.read(await services.dispatcher(), at)
+            piece = await log_range.read(await services.dispatcher(), at)
         except StokerError:
-            # The answer has begun: who wants the rest asks again, from where it ended.
+            # The answer has begun, so it can only end here; the client asks again from this offset.
             return
 
 
 LOG_HANDLERS = (
     attempt_log,
-    _whole(LogStream.STDOUT, "What an attempt printed so far, or as it prints it"),
-    _whole(LogStream.STDERR, "Its errors and its logging, in the same way"),
+    _stream_route(LogStream.STDOUT, "Standard output of an attempt; with follow, until it ends"),
+    _stream_route(
+        LogStream.STDERR, "Standard error of an attempt, with its log; with follow, until it ends"
+    ),
 )

@@ -1,6 +1,16 @@
-"""Figures of jobs and subtasks under the names that Flink gives its metrics.
+"""Metrics of jobs and subtasks, under Flink's names where Flink has the same metric.
 
-Names of our own begin with `spark`: Flink has nothing like them.
+The other names begin with `spark`. Those of a streaming query describe its last batch:
+
+| name | unit | Spark's own name |
+|---|---|---|
+| sparkRowsPerSecond | rows | processedRowsPerSecond |
+| sparkBatchRows | rows | numInputRows |
+| sparkBatchDuration | ms | triggerExecution |
+| sparkBatchPhase.NAME | ms | the other parts of durationMs |
+| sparkStateRows | rows | numRowsTotal of the state operators |
+| sparkStateBytes | bytes | memoryUsedBytes of the state operators |
+| sparkWatermark | ms since 1970 | watermark of the event time |
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +35,7 @@ _TIME_IN = {
     "failingTime": JobStatus.FAILING,
     "cancellingTime": JobStatus.CANCELLING,
 }
-"""How long the job has been in a state that it is in now; 0 in any other, as with Flink."""
+"""Time in the job's current state; the metrics of all other states are 0, as in Flink."""
 
 
 def metrics_of_job(job: JobDetails, now: Millis) -> dict[str, str]:
@@ -43,17 +53,17 @@ def metrics_of_job(job: JobDetails, now: Millis) -> dict[str, str]:
         "fullRestarts": restarts,
         "numRescales": 0,
         "deployingTime": _time_in(job, ExecutionState.DEPLOYING, now),
-        "allSubTasksRunningOrFinishedTime": _all_run_since(job, now),
+        "allSubTasksRunningOrFinishedTime": _time_all_are_running(job, now),
         "sparkBatches": batches,
         "sparkTasksTotal": sum(region.current.progress.tasks_total for region in job.regions),
         "sparkTasksDone": sum(region.current.progress.tasks_done for region in job.regions),
     }
     if job.job_type is not JobType.STREAMING:
-        return _texts(figures)
-    return _texts({**figures, **_checkpoint_figures(job), **combine_stream_figures(job.regions)})
+        return _as_text(figures)
+    return _as_text({**figures, **_checkpoint_figures(job), **combine_stream_figures(job.regions)})
 
 
-def _texts(figures: Mapping[str, float | int | str | None]) -> dict[str, str]:
+def _as_text(figures: Mapping[str, float | int | str | None]) -> dict[str, str]:
     return {name: str(value) for name, value in figures.items() if value is not None}
 
 
@@ -88,19 +98,19 @@ def _time_in(job: JobDetails, state: ExecutionState, now: Millis) -> int:
     return max(0, now - min(since)) if since else 0
 
 
-def _all_run_since(job: JobDetails, now: Millis) -> int:
+def _time_all_are_running(job: JobDetails, now: Millis) -> int:
     run = (ExecutionState.RUNNING, ExecutionState.FINISHED)
     if not job.regions or any(region.current.state not in run for region in job.regions):
         return 0
-    return max(0, now - max(_began(region.current, job.start) for region in job.regions))
+    return max(0, now - max(_running_since(region.current, job.start) for region in job.regions))
 
 
-def _began(attempt: AttemptDetails, otherwise: Millis) -> Millis:
+def _running_since(attempt: AttemptDetails, otherwise: Millis) -> Millis:
     return attempt.timestamps.get(ExecutionState.RUNNING, otherwise)
 
 
 def metrics_of_subtask(region: RegionDetails, vertex: str, *, reads: bool) -> dict[str, str]:
-    """Figures of a region, told by the vertex at its end and, for what it reads, by its source."""
+    """Metrics of a region: its last vertex shows what it writes, its only source what it reads."""
     progress = region.current.progress
     writes = region.id == vertex
     known: dict[str, float | int | None] = {}
@@ -122,11 +132,11 @@ def metrics_of_subtask(region: RegionDetails, vertex: str, *, reads: bool) -> di
             known |= stream_figures(progress)
     if region.streaming:
         known["currentInputWatermark"] = watermark_of(progress)
-    return _texts(known)
+    return _as_text(known)
 
 
 def prefix_with_subtask(subtasks: Iterable[dict[str, str]]) -> dict[str, str]:
-    """All subtasks of a vertex in one: `0.numRecordsIn`."""
+    """Join the metrics of all subtasks under names like `0.numRecordsIn`."""
     return {
         f"{index}.{name}": value
         for index, figures in enumerate(subtasks)
@@ -140,12 +150,12 @@ Figure = float | int
 
 
 def last_figures(progress: Progress) -> BatchFigures | None:
-    """Of the newest batch that is known with its cost."""
+    """Figures of the newest batch; None before the first one."""
     return progress.recent_batches[-1] if progress.recent_batches else None
 
 
 def watermark_of(progress: Progress) -> Millis | None:
-    """The newest one; a batch without rows may tell of none."""
+    """The newest watermark; a batch without rows may have none, so earlier batches count too."""
     for batch in reversed(progress.recent_batches):
         if (found := _millis(batch.watermark)) is not None:
             return found
@@ -153,7 +163,7 @@ def watermark_of(progress: Progress) -> Millis | None:
 
 
 def stream_figures(progress: Progress) -> dict[str, Figure]:
-    """Of one region; what is not known is not there."""
+    """Metrics of one region; unknown values are left out."""
     last = last_figures(progress)
     known: dict[str, Figure] = {}
     if progress.rows_per_second is not None:
@@ -172,17 +182,19 @@ def stream_figures(progress: Progress) -> dict[str, Figure]:
 
 
 def combine_stream_figures(regions: Sequence[RegionDetails]) -> dict[str, Figure]:
-    """Of a whole job: rows and state are added, the slowest batch and the last watermark count."""
+    """Combine regions: add rows and state, take the slowest batch and the earliest watermark."""
     each = [stream_figures(region.current.progress) for region in regions if region.streaming]
-    joint: dict[str, Figure] = {}
+    combined: dict[str, Figure] = {}
     for name in _SUMS:
         if values := [figures[name] for figures in each if name in figures]:
-            joint[name] = sum(values)
-    if durations := [one["sparkBatchDuration"] for one in each if "sparkBatchDuration" in one]:
-        joint["sparkBatchDuration"] = max(durations)
+            combined[name] = sum(values)
+    if durations := [
+        figures["sparkBatchDuration"] for figures in each if "sparkBatchDuration" in figures
+    ]:
+        combined["sparkBatchDuration"] = max(durations)
     if watermarks := [figures[WATERMARK] for figures in each if WATERMARK in figures]:
-        joint[WATERMARK] = min(watermarks)
-    return joint
+        combined[WATERMARK] = min(watermarks)
+    return combined
 
 
 def _millis(text: str | None) -> Millis | None:

@@ -1,4 +1,4 @@
-"""A job's plan, in the form of Flink's API: nodes with their inputs, the sinks first."""
+"""The plan of a job in the form of Flink's API: nodes with their inputs, the sinks first."""
 
 import html
 
@@ -30,7 +30,7 @@ def plan_of(job: JobDetails) -> JobPlan:
 
 
 def plan_of_graph(graph: JobGraph) -> JobPlan:
-    """Of a job that was not submitted: nothing of it has begun."""
+    """Plan of a job that was not submitted: none of its regions has started."""
     regions = tuple(
         RegionDetails(
             id=region.id,

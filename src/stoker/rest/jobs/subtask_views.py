@@ -1,4 +1,4 @@
-"""A vertex with its subtasks: each region that contains the vertex runs it as one subtask."""
+"""A vertex and its subtasks: each region that contains the vertex runs it as one subtask."""
 
 from collections.abc import Iterable, Sequence
 
@@ -32,7 +32,7 @@ from stoker.rest.jobs.vertex_views import (
 )
 
 UNASSIGNED = "(unassigned)"
-_FIGURES = (
+_NUMERIC_METRICS = (
     "read-bytes",
     "write-bytes",
     "read-records",
@@ -55,7 +55,7 @@ def vertex_answer(found: FoundVertex, now: Millis) -> VertexAnswer:
         max_parallelism=MAX_PARALLELISM,
         now=now,
         subtasks=subtasks,
-        aggregated=_aggregated(subtasks),
+        aggregated=_aggregate(subtasks),
     )
 
 
@@ -80,7 +80,7 @@ def subtask_attempt(
 
 
 def _time_in_states(attempt: AttemptDetails, now: Millis) -> dict[ExecutionState, int]:
-    """How long it was in each state that it has left or is in; ended ones are not counted."""
+    """Time in each state up to now. Terminal states are left out: they do not end."""
     steps = sorted(attempt.timestamps.items(), key=lambda step: step[1])
     ends = [at for _, at in steps[1:]] + [now]
     return {
@@ -90,9 +90,9 @@ def _time_in_states(attempt: AttemptDetails, now: Millis) -> dict[ExecutionState
     }
 
 
-def _aggregated(subtasks: Sequence[SubtaskAttempt]) -> Aggregated:
+def _aggregate(subtasks: Sequence[SubtaskAttempt]) -> Aggregated:
     return Aggregated(
-        metrics=summarize_by_name(_figures(subtask.metrics) for subtask in subtasks),
+        metrics=summarize_by_name(_numeric_metrics(subtask.metrics) for subtask in subtasks),
         status_duration=summarize_by_name(
             {state.value: time for state, time in subtask.status_duration.items()}
             for subtask in subtasks
@@ -100,9 +100,9 @@ def _aggregated(subtasks: Sequence[SubtaskAttempt]) -> Aggregated:
     )
 
 
-def _figures(metrics: VertexMetrics) -> dict[str, int]:
-    plain = msgspec.to_builtins(metrics)
-    return {name: int(plain[name]) for name in _FIGURES}
+def _numeric_metrics(metrics: VertexMetrics) -> dict[str, int]:
+    values = msgspec.to_builtins(metrics)
+    return {name: int(values[name]) for name in _NUMERIC_METRICS}
 
 
 def subtask_times(found: FoundVertex, now: Millis) -> SubtaskTimes:
@@ -127,19 +127,22 @@ def _subtask_time(subtask: int, attempt: AttemptDetails, now: Millis) -> Subtask
 
 
 def vertex_task_managers(found: FoundVertex, now: Millis) -> VertexTaskManagers:
-    places: dict[str, list[tuple[int, RegionDetails]]] = {}
+    by_executor: dict[str, list[tuple[int, RegionDetails]]] = {}
     for index, region in enumerate(found.regions):
         executor = region.current.task_executor or UNASSIGNED
-        places.setdefault(executor, []).append((index, region))
+        by_executor.setdefault(executor, []).append((index, region))
     return VertexTaskManagers(
         id=found.id,
         name=found.vertex.name,
         now=now,
-        taskmanagers=[_place(found, executor, held, now) for executor, held in places.items()],
+        taskmanagers=[
+            _vertex_task_manager(found, executor, held, now)
+            for executor, held in by_executor.items()
+        ],
     )
 
 
-def _place(
+def _vertex_task_manager(
     found: FoundVertex, executor: str, held: Iterable[tuple[int, RegionDetails]], now: Millis
 ) -> VertexTaskManager:
     held = list(held)
@@ -155,5 +158,5 @@ def _place(
         metrics=metrics_of(found.job, found.vertex, [region for _, region in held]),
         status_counts=count_states(attempt.state for attempt in attempts),
         taskmanager_id=executor,
-        aggregated=_aggregated(subtasks),
+        aggregated=_aggregate(subtasks),
     )

@@ -1,4 +1,8 @@
-"""The vertices of a job with state and figures, which come from the regions that contain them."""
+"""The vertices of a job: their state, times and metrics, as far as Spark can tell them apart.
+
+Stoker runs regions, and Spark counts what a whole region reads and writes. What a region reads is
+shown at its source if it has only one, what it writes at its last vertex, and nothing in between.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +19,7 @@ from stoker.core.values import Millis
 from stoker.rest.programs.parts import with_parts
 
 MAX_PARALLELISM = 128
-"""Spark has no such bound; Flink's clients expect a number, and this is Flink's usual one."""
+"""Flink's default. Spark has no such bound, but Flink's clients expect a number."""
 
 _WORST_FIRST = (
     ExecutionState.FAILED,
@@ -31,7 +35,7 @@ _WORST_FIRST = (
 
 
 def count_states(states: Iterable[ExecutionState]) -> dict[ExecutionState, int]:
-    """Every state with its count, also those that are not there."""
+    """Count the states; every state is in the answer, with 0 if need be."""
     counts = dict.fromkeys(ExecutionState, 0)
     for state in states:
         counts[state] += 1
@@ -39,15 +43,15 @@ def count_states(states: Iterable[ExecutionState]) -> dict[ExecutionState, int]:
 
 
 def combine_states(states: Sequence[ExecutionState]) -> ExecutionState:
-    """One state for a vertex that is part of several regions."""
+    """State of a vertex that is part of several regions: the worst of theirs."""
     if not states:
         return ExecutionState.CREATED
     if all(state is ExecutionState.FINISHED for state in states):
         return ExecutionState.FINISHED
-    joint = next(state for state in _WORST_FIRST if state in states)
-    if ExecutionState.FINISHED in states and joint in _NOT_YET_RUNNING:
+    worst = next(state for state in _WORST_FIRST if state in states)
+    if ExecutionState.FINISHED in states and worst in _NOT_YET_RUNNING:
         return ExecutionState.RUNNING
-    return joint
+    return worst
 
 
 _NOT_YET_RUNNING = (
@@ -84,7 +88,7 @@ def _vertex(job: JobDetails, vertex: PlanVertex, now: Millis) -> JobVertex:
 
 
 def span_of(attempts: list[AttemptDetails]) -> tuple[int, int]:
-    """First deployment and last end; -1 where there is none yet."""
+    """First deployment and last end; -1 for what has not happened yet."""
     starts = [
         attempt.timestamps[ExecutionState.DEPLOYING]
         for attempt in attempts
@@ -98,7 +102,7 @@ def span_of(attempts: list[AttemptDetails]) -> tuple[int, int]:
 
 
 def metrics_of(job: JobDetails, vertex: PlanVertex, regions: list[RegionDetails]) -> VertexMetrics:
-    """Spark counts for a whole region: what it reads is its source's, what it writes its end's."""
+    """Metrics of a vertex in these regions; `complete` is false when Spark gives no number."""
     sources = _sources(job)
     reading = [region for region in regions if _only_source(region, sources) == vertex.name]
     writing = [region for region in regions if region.id == vertex.name]
@@ -119,7 +123,7 @@ def metrics_of(job: JobDetails, vertex: PlanVertex, regions: list[RegionDetails]
 
 
 def _only_source(region: RegionDetails, sources: set[str]) -> str | None:
-    """With several sources nobody can say which of them read how much."""
+    """The only source of a region; with several, Spark does not say which one read how much."""
     readers = [name for name in region.vertices if name in sources]
     return readers[0] if len(readers) == 1 else None
 
@@ -130,7 +134,7 @@ def _total(figures: Iterable[int | None]) -> int | None:
 
 
 def is_only_source(job: JobDetails, region: RegionDetails, vertex: str) -> bool:
-    """Whether all that the region reads is read by this vertex."""
+    """Whether this vertex reads everything that the region reads."""
     return _only_source(region, _sources(job)) == vertex
 
 
@@ -143,5 +147,5 @@ def end_time(end: Millis | None) -> int:
 
 
 def duration(start: Millis, end: Millis | None, now: Millis) -> int:
-    """Milliseconds up to the end, or up to now; never negative, clocks differ."""
+    """Milliseconds until the end or until now. Never negative, although clocks differ."""
     return max(0, (now if end is None else end) - start)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from stoker.rest.app import HANDLERS
-from stoker.rest.flink.operations_table import OPERATIONS, Class, FlinkOperation
+from stoker.rest.flink.operations_table import OPERATIONS, FlinkOperation, Support
 from stoker.rest.http.routing import Route
 
 _HEAD = """# REST API
@@ -119,7 +119,7 @@ def _table(
 ) -> Iterator[str]:
     yield "| Operation | | What it does |"
     yield "|---|---|---|"
-    order = {Class.SERVED: 0, Class.EMPTY: 1, Class.OFF: 2}
+    order = {Support.SERVED: 0, Support.EMPTY: 1, Support.OFF: 2}
     for each in sorted(operations, key=lambda one: (order[one.kind], one.path, one.method)):
         summary = summaries.get((each.method, each.path), "")
         note = f"; {each.note}" if each.note else ""

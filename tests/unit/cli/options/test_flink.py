@@ -238,7 +238,7 @@ async def test_a_full_checkpoint_is_said_to_be_as_any_other(
 ) -> None:
     served.master.dispatcher.jobs[STREAM] = streaming_details()
     seen = iter([7, 8])
-    monkeypatch.setattr(checkpoint_handlers, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(checkpoint_handlers, "_POLL_SECONDS", 0)
     monkeypatch.setattr(checkpoint_handlers, "last_batch", lambda _job: next(seen, 8))
     result = await served("checkpoint", "-full", STREAM)
     assert result.exit_code == 0, result.output

@@ -64,7 +64,7 @@ async def test_a_range_of_a_log_is_read(query: dict[str, int], text: str) -> Non
 async def test_a_log_is_followed_until_its_attempt_has_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_handlers, "FOLLOW_SECONDS", 0)
+    monkeypatch.setattr(log_handlers, "POLL_SECONDS", 0)
     async with Master(dispatcher=Writing(b"begun\n", b"more\n", b"end\n")).in_process() as http:
         so_far = await http.get(f"{PATH}/stdout")
         followed = await http.get(f"{PATH}/stdout", params={"follow": "true"})

@@ -36,7 +36,7 @@ async def test_cancel_is_accepted_with_and_without_a_body(query: str) -> None:
         (FINISHED, "cancel", 409, "has ended as FINISHED"),
         (FAILED, "cancel", 409, "has ended as FAILED"),
         (RUNNING, "foo", 400, "mode must be cancel, found 'foo'"),
-        (RUNNING, "stop", 308, "mode=stop is gone"),
+        (RUNNING, "stop", 308, "mode=stop was removed"),
         ("xyz", "cancel", 400, "32 hexadecimal digits"),
     ],
 )
