@@ -197,7 +197,7 @@ async def test_a_program_is_uploaded_planned_run_and_deleted_with_answers_in_fli
     async def compiled(*given: Any) -> AsyncIterator[CompiledProgram]:
         yield CompiledProgram(graph=new_graph(), files={})
 
-    monkeypatch.setattr(program_handlers, "compiled", compiled)
+    monkeypatch.setattr(program_handlers, "compile_program", compiled)
     async with master.in_process() as http:
         files = {"jarfile": ("copy.py", b"print()")}
         uploaded = await http.post("/jars/upload", files=files)

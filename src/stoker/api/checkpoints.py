@@ -6,11 +6,11 @@ from stoker.api.shape import Answer
 
 NOT_A_NUMBER = "NaN"
 NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
-"""What Flink says of a checkpoint that no job can be started from by its path."""
+"""Flink's path of a checkpoint from which no job can be started."""
 
 
 class FigureSummary(Answer, frozen=True, kw_only=True):
-    """Of a figure over several checkpoints; the text NaN stands where there is none."""
+    """Summary of one figure over several checkpoints; a quantile of no values is the text NaN."""
 
     min: int = 0
     max: int = 0
@@ -23,7 +23,7 @@ class FigureSummary(Answer, frozen=True, kw_only=True):
 
 
 NO_BUFFERS = FigureSummary(p50=0.0, p90=0.0, p95=0.0, p99=0.0, p999=0.0)
-"""Nothing is ever buffered: Spark has no barriers that would have to be aligned."""
+"""Summary of buffered bytes, always 0: Spark has no barriers to align."""
 
 
 class CheckpointSummaries(Answer, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class TaskCheckpoint(Answer, frozen=True, kw_only=True):
     end_to_end_duration: int
     alignment_buffered: int = 0
     processed_data: int = 0
-    """Bytes in flight that were processed while a checkpoint was made: Spark has none."""
+    """Bytes in flight that were processed during the checkpoint; always 0 in Spark."""
     persisted_data: int = 0
     num_subtasks: int
     num_acknowledged_subtasks: int
@@ -66,7 +66,7 @@ class CheckpointAnswer(
     kw_only=True,
     rename={"class_name": "className", "savepoint_format": "savepointFormat"},
 ):
-    """One checkpoint: in the history, as the latest of its kind, or with what each vertex did."""
+    """One checkpoint: in the history, as the latest of its kind, or with its vertices."""
 
     class_name: str
     """completed, failed or in_progress"""
@@ -85,9 +85,9 @@ class CheckpointAnswer(
     num_subtasks: int
     num_acknowledged_subtasks: int
     checkpoint_type: str
-    """CHECKPOINT, SAVEPOINT or SYNC_SAVEPOINT (of a stop)"""
+    """CHECKPOINT, SAVEPOINT or SYNC_SAVEPOINT, which is the savepoint of a stop."""
     tasks: dict[str, TaskCheckpoint] = {}
-    """By the id of the vertex; only where one checkpoint is asked for."""
+    """By vertex id; filled only in the answer about one checkpoint."""
     external_path: str | msgspec.UnsetType = msgspec.UNSET
     discarded: bool | msgspec.UnsetType = msgspec.UNSET
     failure_timestamp: int | msgspec.UnsetType = msgspec.UNSET
@@ -95,7 +95,7 @@ class CheckpointAnswer(
 
 
 class RestoredCheckpoint(Answer, frozen=True, kw_only=True):
-    """What the job began from."""
+    """The checkpoint or savepoint from which the job started."""
 
     id: int
     restore_timestamp: int
@@ -132,7 +132,7 @@ class CheckpointAlignment(Answer, frozen=True, kw_only=True):
 
 
 class SubtaskCheckpoint(Answer, frozen=True, kw_only=True, rename={"class_name": "className"}):
-    """The part of one region; one that is not done has only its number and its state."""
+    """The part of one region in a checkpoint; a pending one has only an index and a status."""
 
     class_name: str
     """completed or pending"""
@@ -184,11 +184,11 @@ class CheckpointExternalization(Answer, frozen=True, kw_only=True):
 
 
 class CheckpointConfig(Answer, frozen=True, kw_only=True):
-    """GET /jobs/:id/checkpoints/config; times in milliseconds. What Spark has not is off."""
+    """GET /jobs/:id/checkpoints/config; times in milliseconds. What Spark lacks is off."""
 
     mode: str = "exactly_once"
     interval: int = 0
-    """0: a checkpoint is made with every batch, whenever that is."""
+    """Always 0: Spark makes a checkpoint with every batch, in no fixed interval."""
     timeout: int = 0
     min_pause: int = 0
     max_concurrent: int = 1

@@ -1,4 +1,4 @@
-"""Answers about the cluster, in the form of Flink's REST API."""
+"""Answers about the cluster and its processes, in the form of Flink's REST API."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from stoker.api.shape import Answer, Camel, Dashed
 from stoker.core.ids import JobId
 
 FLINK_API_VERSION = "2.3.0"
-"""The version of Flink's REST API that is spoken; its clients look at it."""
+"""Version of Flink's REST API that Stoker implements; Flink's clients check it."""
 
 
 class ClusterOverviewAnswer(Dashed, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class DashboardConfig(Dashed, frozen=True, kw_only=True):
 
 
 class TaskManagerResource(Camel, frozen=True, kw_only=True):
-    """A share of a task executor; memory in MiB. What Spark does not divide is 0."""
+    """A share of a task executor; memory in MiB. Resources that Spark does not divide are 0."""
 
     cpu_cores: float = 0.0
     task_heap_memory: int = 0
@@ -81,7 +81,7 @@ class TaskManagerMemory(Camel, frozen=True, kw_only=True):
 
 
 class TaskManager(Camel, frozen=True, kw_only=True):
-    """A task executor, under the name that Flink's API gives it."""
+    """A task executor, which Flink's API calls task manager."""
 
     id: str
     path: str
@@ -89,7 +89,7 @@ class TaskManager(Camel, frozen=True, kw_only=True):
     data_port: int = -1
     jmx_port: int = -1
     time_since_last_heartbeat: int
-    """Despite its name, the moment of the last heartbeat in milliseconds since 1970."""
+    """Despite its name the time of the last heartbeat, in milliseconds since 1970."""
     slots_number: int
     free_slots: int
     assigned_tasks: int
@@ -118,7 +118,7 @@ class GarbageCollector(Answer, frozen=True, kw_only=True):
 
 
 class TaskManagerMetrics(Camel, frozen=True, kw_only=True):
-    """Figures of the process; those that are not measured are 0."""
+    """Metrics of the process; 0 for those that are not measured."""
 
     heap_used: int = 0
     heap_committed: int = 0
@@ -149,14 +149,14 @@ class TaskManagerAnswer(TaskManager, frozen=True, kw_only=True):
 
 
 class ConfigurationEntry(Answer, frozen=True, kw_only=True):
-    """One of GET /jobmanager/config"""
+    """An item of GET /jobmanager/config"""
 
     key: str
     value: str
 
 
 class PythonRuntime(Answer, frozen=True, kw_only=True):
-    """Python, in the place where Flink tells of its JVM."""
+    """The Python interpreter, in the field where Flink describes its JVM."""
 
     version: str
     arch: str
@@ -168,7 +168,7 @@ class PythonEnvironment(Answer, frozen=True, kw_only=True):
 
     jvm: PythonRuntime
     classpath: list[str]
-    """Where Python finds its modules."""
+    """Python's module search path."""
 
 
 class LogFileAnswer(Answer, frozen=True, kw_only=True):

@@ -1,4 +1,7 @@
-"""Answers about queues and draining. Flink has no such thing, so the words are Stoker's."""
+"""Answers about queues, the quarantine and server-sent events.
+
+Flink has nothing like them, so the field names are Stoker's own.
+"""
 
 from stoker.api.shape import Answer, Dashed
 from stoker.core.ids import JobId, RegionId
@@ -9,13 +12,13 @@ from stoker.core.values import Millis
 class QueueAnswer(Answer, frozen=True, kw_only=True):
     name: str
     running: int
-    """Jobs that had their turn and have not ended."""
+    """Jobs that were admitted and have not ended."""
     max_running: int | None
     slots: int
-    """The most that these may use together."""
+    """Most slots that the running jobs may use together."""
     max_slots: int | None
     waiting: list[JobId]
-    """In the order of their turn, as it is now."""
+    """In the order in which they would be admitted now."""
 
 
 class QueuesAnswer(Answer, frozen=True, kw_only=True):
@@ -31,7 +34,7 @@ class QuarantinedJobAnswer(Answer, frozen=True, kw_only=True):
     reason: str
     since: Millis
     pointer: str | None
-    """Where its content is or should be in the storage, if that is known."""
+    """Path of the job graph in the storage; None if unknown."""
     cancel_wanted: bool
 
 
@@ -66,7 +69,7 @@ class JobProgressEvent(Dashed, frozen=True, kw_only=True):
     name: str
     state: JobStatus
     waiting: str | None
-    """Why it waits, in words."""
+    """Why the job waits, as a text; None when it does not wait."""
     regions: dict[RegionId, ExecutionState]
     tasks_total: int
     tasks_done: int

@@ -1,4 +1,8 @@
-"""Answers about applications: every job is one of its own."""
+"""Answers that only Flink's clients ask for.
+
+Applications: every job is its own application, with the same id. Accumulators: what Spark counts of
+rows and bytes. Data sets, back pressure and flame graphs: Spark has none, so these are empty.
+"""
 
 from typing import Any
 
@@ -118,16 +122,16 @@ class SubtasksAccumulators(Answer, frozen=True, kw_only=True):
 
 
 class BackPressure(Answer, frozen=True, kw_only=True):
-    """GET …/backpressure: Spark pulls its input, so nothing presses back, nor is measured."""
+    """GET …/backpressure: Spark pulls its input, so there is no back pressure to measure."""
 
     status: str = "deprecated"
 
 
 class FlameGraph(Answer, frozen=True, kw_only=True):
-    """GET …/flamegraph: operators of Spark are not sampled."""
+    """GET …/flamegraph: Spark does not sample its operators."""
 
     end_timestamp: int = msgspec.field(name="endTimestamp", default=-3)
-    """What Flink says while there is no sample."""
+    """Flink's value while there is no sample."""
 
 
 class ParallelismBounds(Answer, frozen=True, kw_only=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""Answers about jobs, in the form of Flink's REST API."""
+"""Submitting jobs, and answers about them in the form of Flink's REST API."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from stoker.core.ids import JobId
 from stoker.core.states import ExecutionState, JobStatus
 
 NOT_ENDED = -1
-"""What an end time says while there is none."""
+"""End time of a job that has not ended."""
 
 
 class JobIdWithStatus(Answer, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class JobsOverview(Answer, frozen=True, kw_only=True):
 
     jobs: list[JobOverview]
     total: int | msgspec.UnsetType = msgspec.UNSET
-    """How many there are in all; said when a page or a filter was asked for."""
+    """Number of jobs that match; absent unless the client asked for a page or a filter."""
 
 
 class JobStatusAnswer(Answer, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class JobStatusAnswer(Answer, frozen=True, kw_only=True):
 
 
 class VertexMetrics(Dashed, frozen=True, kw_only=True):
-    """What went through a vertex. `complete` is false where Spark does not tell the number."""
+    """Data that a vertex has read and written. `…_complete` is false if Spark gives no number."""
 
     read_bytes: int = 0
     read_bytes_complete: bool = False
@@ -87,7 +87,7 @@ class JobVertex(Dashed, frozen=True, kw_only=True):
     name: str
     max_parallelism: int = msgspec.field(name="maxParallelism")
     parallelism: int
-    """Regions that contain the vertex: each of them is one task."""
+    """Number of regions that contain the vertex; each of them is one task."""
     status: ExecutionState
     start_time: int
     end_time: int
@@ -109,10 +109,10 @@ class PlanNode(Answer, frozen=True, kw_only=True):
     parallelism: int
     operator_strategy: str = ""
     description: str
-    """For a page: special characters are escaped and lines end with a break tag."""
+    """HTML: special characters are escaped and lines end with a break tag."""
     optimizer_properties: dict[str, str] = {}
     inputs: list[PlanInput] | msgspec.UnsetType = msgspec.UNSET
-    """Absent where there are none."""
+    """Absent for a node without inputs."""
 
 
 class JobPlan(Answer, frozen=True, kw_only=True):
@@ -213,9 +213,9 @@ class ExecutionResultAnswer(Dashed, frozen=True, kw_only=True):
 
 
 GRAPH_PART = "graph"
-"""Name of the part that carries the job graph as JSON."""
+"""Name of the multipart part with the job graph as JSON."""
 ARTIFACT_PART = "artifact"
-"""Name of each part that carries a file; it is recognized by its content, never by a name."""
+"""Name of each part with a file. Files are matched by hash, not by name."""
 IDEMPOTENCY_KEY = "Idempotency-Key"
 
 
@@ -225,15 +225,15 @@ class JobSubmitted(Camel, frozen=True, kw_only=True):
     job_url: str
     job_id: JobId
     repeated: bool
-    """The same job had been accepted before."""
+    """True when the same job was accepted before."""
 
 
 class LogAnswer(Dashed, frozen=True, kw_only=True):
     """GET /jobs/:jobid/attempts/:attempt/log"""
 
     data: bytes
-    """In base64, since a program may write anything, and a piece may end within a character."""
+    """Base64 in JSON: a program may write any bytes, and a piece may end within a character."""
     next_offset: int
-    """Where the next piece begins."""
+    """Offset at which the next piece begins."""
     complete: bool
-    """Nothing comes after this piece."""
+    """True when nothing follows this piece."""

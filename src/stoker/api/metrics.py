@@ -1,4 +1,4 @@
-"""Answers about figures, in the form of Flink's REST API."""
+"""Answers about metrics, in the form of Flink's REST API."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from stoker.api.shape import Answer
 
 
 class Metric(Answer, frozen=True, kw_only=True):
-    """Its name alone where no names were asked for."""
+    """A metric; without its value when the client asked for no names."""
 
     id: str
     value: str | msgspec.UnsetType = msgspec.UNSET

@@ -1,4 +1,8 @@
-"""Answers about operations that go on after their request was answered."""
+"""Operations that continue after their request was answered.
+
+The answer to the request is an id (Triggered). A client asks for the status with that id until the
+operation is COMPLETED, and then finds the result or the cause of the failure.
+"""
 
 from typing import Any
 
@@ -14,7 +18,7 @@ COMPLETED = "COMPLETED"
 
 
 class Triggered(Dashed, frozen=True, kw_only=True):
-    """What a request that triggers an operation is answered with: the id to ask for it by."""
+    """Answer to a request that triggers an operation; the id leads to its status."""
 
     request_id: str
 
@@ -29,14 +33,14 @@ class OperationAnswer(Answer, frozen=True, kw_only=True):
 
     status: OperationStatus
     operation: dict[str, Any] | None = None
-    """The result; with `failure-cause` where it failed. null while it goes on, as Flink says."""
+    """The result, or `failure-cause` after a failure; null while in progress, as in Flink."""
 
 
 class FailureCause(Dashed, frozen=True, kw_only=True):
     error: str = msgspec.field(name="class")
     stack_trace: str
     serialized_throwable: bytes = b""
-    """For Flink's client, which reads no other field: see `rest/flink/java_throwable.py`."""
+    """The only field that Flink's client reads; see `rest/flink/java_throwable.py`."""
 
 
 class Savepoints(Answer, frozen=True, kw_only=True):
@@ -46,17 +50,17 @@ class Savepoints(Answer, frozen=True, kw_only=True):
 
 
 class SavepointOutcome(Answer, frozen=True, kw_only=True):
-    """What became of a triggered operation, as a client sees it."""
+    """Outcome of a savepoint or checkpoint that a client has triggered."""
 
     done: bool
     location: str | None = None
     number: int | None = None
-    """Of a checkpoint."""
+    """Number of a checkpoint; None for a savepoint."""
     failure: str | None = None
 
 
 def outcome_of(answer: dict[str, Any]) -> SavepointOutcome:
-    """From the body that every asynchronous operation is answered with."""
+    """Read the outcome from the body of an OperationAnswer."""
     if answer.get("status", {}).get("id") != "COMPLETED":
         return SavepointOutcome(done=False)
     operation = answer.get("operation") or {}
@@ -73,16 +77,16 @@ class ReplacementState(Dashed, frozen=True, kw_only=True):
     kind: str
     phase: ReplacementPhase
     job_id: JobId
-    """The job that stands for the old one now, or will when it is done."""
+    """The job that runs now in place of the old one, or will when the replacement is done."""
     old_job_id: JobId
     new_job_id: JobId
     rolled_back: bool = False
     savepoint: str | None = None
-    """With which the old version was stopped."""
+    """Savepoint with which the old version was stopped."""
     origin: str | None = None
-    """What the version that runs has begun from, if not that."""
+    """Checkpoint from which the running version started, if not from that savepoint."""
     reason: str = ""
-    """Why the new version is not the one that runs."""
+    """Why the new version does not run."""
 
     @property
     def over(self) -> bool:

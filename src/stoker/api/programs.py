@@ -1,4 +1,4 @@
-"""Uploaded programs, under the name that Flink's API has for them: jars."""
+"""Requests and answers about uploaded programs, which Flink's API calls jars."""
 
 import msgspec
 
@@ -30,12 +30,12 @@ class ProgramUploaded(Answer, frozen=True, kw_only=True):
     """POST /jars/upload"""
 
     filename: str
-    """Its last part is the id by which the program is asked for."""
+    """Its last path segment is the id of the program."""
     status: str = "success"
 
 
 class ProgramRun(Camel, frozen=True, kw_only=True):
-    """The body of POST /jars/:id/run, /run-application and /plan; queries may say the same."""
+    """Body of POST /jars/:id/run, /run-application and /plan; the query may override fields."""
 
     entry_class: str | None = None
     program_args_list: list[str] | None = None
@@ -48,12 +48,12 @@ class ProgramRun(Camel, frozen=True, kw_only=True):
     claim_mode: str | None = None
     restore_mode: str | None = None
     flink_configuration: dict[str, str] | None = None
-    """Settings of the Spark session; the name is Flink's."""
+    """Settings of the Spark session, under Flink's name."""
     queue: str | None = None
     priority: int | None = None
     slots: int | None = None
     resources: dict[str, int | float | str] | None = None
-    """`cores` and `memory` that each slot of the job must offer."""
+    """`cores` and `memory` that each slot of the job must have."""
 
 
 class ProgramStarted(Answer, frozen=True, kw_only=True):

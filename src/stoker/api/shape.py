@@ -1,29 +1,29 @@
-"""The base of all HTTP answers."""
+"""The base classes of all HTTP bodies, and the bodies that many requests share."""
 
 import msgspec
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A body as it stands on the wire; fields are renamed to the names that Flink uses."""
+    """A body of an HTTP answer, with fields under the names that Flink uses."""
 
 
 class Dashed(Answer, frozen=True, kw_only=True, rename="kebab"):
-    """An answer whose fields are written with dashes; a few have a name of their own."""
+    """An answer with names like `start-time`; a few fields have a name of their own."""
 
 
 class Camel(Answer, frozen=True, kw_only=True, rename="camel"):
-    """An answer whose fields are written in camel case."""
+    """An answer with names like `startTime`."""
 
 
 class Nothing(Answer, frozen=True, kw_only=True):
-    """`{}`: the request was accepted, and there is nothing to say about it."""
+    """`{}`: the request was accepted, and there is no more to say."""
 
 
 class Errors(Answer, frozen=True, kw_only=True):
-    """The body of every answer from 400 on."""
+    """Body of every answer with a status of 400 or more."""
 
     errors: list[str]
 
 
 RETRY_AFTER = "Retry-After"
-"""Header of a 503: seconds after which asking again makes sense."""
+"""Header of a 503: seconds to wait before the next try."""

@@ -1,19 +1,20 @@
-"""Which version of the API a client and a master speak; each tells the other in a header.
+"""Which version of the API a client and a master use; each sends its own in a header.
 
-Whoever sends no header is let in: Flink's tools, curl, and clients that are older than this.
+A request without the header is accepted: it comes from Flink's tools, from curl, or from a client
+that is older than this header.
 """
 
 import re
 from dataclasses import dataclass
 
 API_VERSION = 1
-"""Raised when a client of before could misunderstand an answer, or be misunderstood."""
+"""Increase when an older client could misunderstand an answer or be misunderstood."""
 OLDEST_API_VERSION = 1
-"""Of the other side, with which this one still works."""
+"""Oldest API version of the other side with which this version still works."""
 CLIENT_HEADER = "Stoker-Client"
 SERVER_HEADER = "Stoker-Server"
 
-_TOLD = re.compile(r"(\S{1,64}) api/(\d{1,9})")
+_HEADER = re.compile(r"(\S{1,64}) api/(\d{1,9})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,20 +24,20 @@ class PeerVersion:
 
 
 def version_header(version: str) -> str:
-    """The content of either header."""
+    """Value of either header."""
     return f"{version} api/{API_VERSION}"
 
 
 def parse_version_header(text: str | None) -> PeerVersion | None:
-    """None for no header, and for one that nobody of us wrote."""
-    found = None if text is None else _TOLD.fullmatch(text)
+    """None for a missing header and for one that is not Stoker's."""
+    found = None if text is None else _HEADER.fullmatch(text)
     return None if found is None else PeerVersion(version=found[1], api=int(found[2]))
 
 
 def explain_refused_client(
     text: str | None, version: str, oldest: int = OLDEST_API_VERSION
 ) -> str | None:
-    """Why a master of this version cannot serve a client that sent this header."""
+    """Why a master of this version cannot serve a client with this header; None if it can."""
     client = parse_version_header(text)
     if client is None or client.api >= oldest:
         return None
@@ -49,7 +50,7 @@ def explain_refused_client(
 def explain_refused_server(
     text: str | None, version: str, oldest: int = OLDEST_API_VERSION
 ) -> str | None:
-    """Why a client of this version cannot use a master that answered with this header."""
+    """Why a client of this version cannot use a master with this header; None if it can."""
     server = parse_version_header(text)
     if server is None or server.api >= oldest:
         return None

@@ -7,7 +7,7 @@ from stoker.api.shape import Answer, Dashed
 from stoker.core.states import ExecutionState
 
 Aggregates = dict[str, dict[str, int]]
-"""For each figure: min, max, avg, sum, median, p25, p75, p95."""
+"""For each metric: min, max, avg, sum, median, p25, p75, p95."""
 
 
 class Aggregated(Dashed, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class SubtaskAttempt(Dashed, frozen=True, kw_only=True):
     taskmanager_id: str
     status_duration: dict[ExecutionState, int]
     start_time_again: int = msgspec.field(name="start_time")
-    """Flink says it twice, and older clients read this one."""
+    """Flink sends this field under two names; older clients read this one."""
 
 
 class VertexAnswer(Dashed, frozen=True, kw_only=True):

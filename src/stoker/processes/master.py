@@ -62,7 +62,7 @@ from stoker.rest.app import build_app
 from stoker.rest.dispatcher_finder import DispatcherFinder
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
-from stoker.rest.programs.sweep import keep_swept
+from stoker.rest.programs.sweep import sweep_repeatedly
 from stoker.rest.requests.operations import Operations
 from stoker.rest.server import serving
 from stoker.rest.services import RestServices
@@ -224,7 +224,7 @@ async def _rest(
         sweeping = configuration.of(DispatcherOptions)
         scope.spawn(
             "programs",
-            keep_swept(
+            sweep_repeatedly(
                 programs,
                 leads,
                 interval=sweeping.orphans_sweep_interval,

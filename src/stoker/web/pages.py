@@ -1,4 +1,4 @@
-"""Pages that a master serves by itself: nothing of them comes from another machine."""
+"""Web pages that a master serves. They load nothing from other machines."""
 
 from dataclasses import dataclass
 from functools import cache

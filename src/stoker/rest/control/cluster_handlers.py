@@ -1,4 +1,4 @@
-"""Requests about the cluster: each decodes, asks the dispatcher once, and encodes."""
+"""Requests about the cluster and its task executors."""
 
 from datetime import UTC, datetime
 
@@ -15,13 +15,13 @@ from stoker.rest.http.routing import get
 from stoker.rest.services import RestServices
 
 
-@get("/overview", summary="Task executors, slots and jobs in numbers")
+@get("/overview", summary="Number of task executors, slots and jobs")
 async def overview(services: RestServices) -> ClusterOverviewAnswer:
     dispatcher = await services.dispatcher()
     return cluster_views.overview(await dispatcher.cluster_overview(), services.version)
 
 
-@get("/config", summary="What a web page needs to know of this cluster")
+@get("/config", summary="Settings of the cluster for a web page")
 async def config(services: RestServices) -> DashboardConfig:
     now = datetime.fromtimestamp(services.clock() / 1000, UTC).astimezone()
     return cluster_views.dashboard_config(services.options, now, services.version)
@@ -40,9 +40,9 @@ async def task_manager(taskmanagerid: str, services: RestServices) -> TaskManage
     try:
         figures = await (await inspection_of(services, taskmanagerid)).figures()
     except StokerError:
-        # It may have just gone: what the master knows of it is still true.
+        # The process may just have ended; what the master knows about it still holds.
         return answer
-    return cluster_views.measured(answer, figures)
+    return cluster_views.with_measurements(answer, figures)
 
 
 CLUSTER_HANDLERS = (overview, config, task_managers, task_manager)

@@ -1,4 +1,4 @@
-"""From what is known of the cluster to what Flink's API says about it."""
+"""Turn what the master knows about the cluster into the answers of Flink's API."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -41,7 +41,7 @@ def overview(cluster: ClusterOverview, version: str) -> ClusterOverviewAnswer:
 
 
 def dashboard_config(options: RestOptions, local_time: datetime, version: str) -> DashboardConfig:
-    """`local_time` must know its time zone."""
+    """Settings for a web page. `local_time` must have a time zone."""
     offset = local_time.utcoffset()
     assert offset is not None
     return DashboardConfig(
@@ -65,11 +65,11 @@ def task_manager(executors: Iterable[TaskExecutorDetails], wanted: str) -> TaskM
             slot = _share(executor, 1)
             slots = [AllocatedSlot(job_id=job, resource=slot) for job in executor.jobs]
             return TaskManagerAnswer(**_facts(executor), allocated_slots=slots)
-    raise NotFound(f"no task executor with id {wanted}; GET /taskmanagers lists those there are")
+    raise NotFound(f"no task executor with id {wanted}; GET /taskmanagers lists the ids")
 
 
-def measured(answer: TaskManagerAnswer, figures: Mapping[str, float]) -> TaskManagerAnswer:
-    """With what the process says of itself."""
+def with_measurements(answer: TaskManagerAnswer, figures: Mapping[str, float]) -> TaskManagerAnswer:
+    """Add what the process has measured about itself."""
     hardware = msgspec.structs.replace(
         answer.hardware, free_memory=int(figures.get("Status.Machine.Memory.Free", 0))
     )
@@ -94,7 +94,7 @@ def _facts(executor: TaskExecutorDetails) -> dict[str, Any]:
 
 
 def _share(executor: TaskExecutorDetails, slots: int) -> TaskManagerResource:
-    """Slots share the engine evenly."""
+    """Resources of this many slots; all slots have an equal share of the task executor."""
     part = slots / executor.slots_total if executor.slots_total else 0.0
     return TaskManagerResource(
         cpu_cores=executor.cores * part,

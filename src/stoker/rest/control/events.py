@@ -1,4 +1,8 @@
-"""Server-sent events: what changes is told as it happens."""
+"""Server-sent events: changes of jobs and of the cluster, sent as they happen.
+
+A stream ends when the leader changes or nobody leads. The client then connects again and so reaches
+the new leader; each stream begins with the current state, so nothing is missed in between.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -18,28 +22,28 @@ from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
 
 KEEP_ALIVE_SECONDS = 15.0
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 _RETRY = b"retry: 1000\n\n"
-_ALIVE = b": alive\n\n"
+_KEEP_ALIVE = b": alive\n\n"
 
 
-def event(name: str, content: Any) -> bytes:
+def encode_event(name: str, content: Any) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(content))
 
 
-def changes(before: dict[JobId, JobSummary], jobs: Iterable[JobSummary]) -> list[JobSummary]:
-    """The jobs that are new or differ from what was known, oldest change first."""
+def changed_jobs(before: dict[JobId, JobSummary], jobs: Iterable[JobSummary]) -> list[JobSummary]:
+    """Jobs that are new or have changed, oldest change first."""
     found = [job for job in jobs if before.get(job.job_id) != job]
     return sorted(found, key=lambda job: job.last_change)
 
 
 async def cluster_events(services: RestServices) -> AsyncGenerator[bytes, None]:
-    """Until the client leaves, or nobody leads: then it connects again and finds the leader."""
+    """Send changes of all jobs and of the cluster, until the client leaves or nobody leads."""
     yield _RETRY
     loop = asyncio.get_running_loop()
     known: dict[JobId, JobSummary] | None = None
     cluster: ClusterOverview | None = None
-    told = loop.time()
+    last_sent = loop.time()
     while True:
         try:
             dispatcher = await services.dispatcher()
@@ -50,47 +54,47 @@ async def cluster_events(services: RestServices) -> AsyncGenerator[bytes, None]:
         pieces = []
         if overview != cluster:
             cluster = overview
-            pieces.append(event("cluster", _cluster(overview)))
+            pieces.append(encode_event("cluster", _cluster(overview)))
         pieces += _job_events(jobs, known)
         known = {job.job_id: job for job in jobs.all_jobs()}
-        if loop.time() - told >= KEEP_ALIVE_SECONDS and not pieces:
-            pieces.append(_ALIVE)
+        if loop.time() - last_sent >= KEEP_ALIVE_SECONDS and not pieces:
+            pieces.append(_KEEP_ALIVE)
         if pieces:
-            told = loop.time()
+            last_sent = loop.time()
             yield b"".join(pieces)
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def _job_events(jobs: JobList, known: dict[JobId, JobSummary] | None) -> list[bytes]:
     if known is None:
-        # At the beginning those that live: the list of jobs tells of the others.
-        return [event("job", _job(job)) for job in jobs.live.values()]
-    pieces = [event("job", _job(job)) for job in changes(known, jobs.all_jobs())]
+        # The first events are the live jobs; a client gets the ended ones from the job list.
+        return [encode_event("job", _job(job)) for job in jobs.live.values()]
+    pieces = [encode_event("job", _job(job)) for job in changed_jobs(known, jobs.all_jobs())]
     gone = known.keys() - {job.job_id for job in jobs.all_jobs()}
-    return pieces + [event("removed", {"jid": job_id}) for job_id in sorted(gone)]
+    return pieces + [encode_event("removed", {"jid": job_id}) for job_id in sorted(gone)]
 
 
 async def job_events(services: RestServices, first: JobDetails) -> AsyncGenerator[bytes, None]:
-    """States and progress of one job, up to its end."""
+    """Send states and progress of one job until it ends."""
     yield _RETRY
     loop = asyncio.get_running_loop()
-    told: JobProgressEvent | None = None
-    at = loop.time()
+    sent: JobProgressEvent | None = None
+    sent_at = loop.time()
     job = first
     while True:
-        seen = _progress(job)
-        if seen != told:
-            told, at = seen, loop.time()
-            yield event("job", seen)
-        elif loop.time() - at >= KEEP_ALIVE_SECONDS:
-            at = loop.time()
-            yield _ALIVE
+        progress = _progress(job)
+        if progress != sent:
+            sent, sent_at = progress, loop.time()
+            yield encode_event("job", progress)
+        elif loop.time() - sent_at >= KEEP_ALIVE_SECONDS:
+            sent_at = loop.time()
+            yield _KEEP_ALIVE
         if job.status.globally_terminal:
-            yield event("end", {"jid": job.job_id, "state": job.status})
+            yield encode_event("end", {"jid": job.job_id, "state": job.status})
             return
         try:
             dispatcher = await services.dispatcher()
-            await dispatcher.wait_for_change(job.job_id, (job.status,), LOOK_SECONDS)
+            await dispatcher.wait_for_change(job.job_id, (job.status,), POLL_SECONDS)
             job = await dispatcher.job_details(job.job_id)
         except StokerError:
             return
@@ -142,7 +146,11 @@ async def events(services: RestServices) -> Stream:
     return Stream(cluster_events(services), media_type=_TYPE)
 
 
-@get("/jobs/{jobid}/events", summary="Changes of one job, up to its end", media_type=_TYPE)
+@get(
+    "/jobs/{jobid}/events",
+    summary="Changes of one job until it ends, as they happen",
+    media_type=_TYPE,
+)
 async def events_of_a_job(jobid: JobIdText, services: RestServices) -> Stream:
     job_id = parse_job_id(jobid)
     dispatcher = await services.dispatcher()

@@ -1,4 +1,7 @@
-"""Requests about processes: the leading master that answers, and any task executor."""
+"""Requests about processes: the leading master, which answers, and any task executor.
+
+The master reads its own logs, threads and metrics; it asks a task executor for them by RPC.
+"""
 
 from collections.abc import AsyncGenerator
 from typing import Annotated
@@ -31,7 +34,7 @@ _PIECE = 256 * 1024
 Names = Annotated[str | None, QueryParameter(name="get", description="names of metrics")]
 
 
-def own_inspection(services: RestServices) -> InspectionGateway:
+def master_inspection(services: RestServices) -> InspectionGateway:
     if services.inspection is None:
         raise Unavailable("this master cannot be inspected at the moment; ask again")
     return services.inspection
@@ -46,12 +49,12 @@ async def find_executor(services: RestServices, wanted: str) -> TaskExecutorDeta
     for executor in await dispatcher.task_executors():
         if executor.resource_id == wanted:
             return executor
-    raise NotFound(f"no task executor with id {wanted}; GET /taskmanagers lists those there are")
+    raise NotFound(f"no task executor with id {wanted}; GET /taskmanagers lists the ids")
 
 
 async def _inspect(services: RestServices, executor: TaskExecutorDetails) -> InspectionGateway:
     if services.process_at is None:
-        raise Unavailable("task executors cannot be inspected from here")
+        raise Unavailable("this master cannot inspect task executors")
     return await services.process_at(executor.address)
 
 
@@ -63,38 +66,38 @@ async def master_config(services: RestServices) -> list[ConfigurationEntry]:
     return views.configuration_entries(services.configuration)
 
 
-@get("/jobmanager/environment", summary="Python and its path in the master")
+@get("/jobmanager/environment", summary="Python environment of the master")
 async def master_environment(services: RestServices) -> PythonEnvironment:
     return views.environment()
 
 
 @get("/jobmanager/logs", summary="Log files of the master")
 async def master_logs(services: RestServices) -> LogList:
-    return views.log_list(await own_inspection(services).logs())
+    return views.log_list(await master_inspection(services).logs())
 
 
-@get("/jobmanager/log", summary="What the master logs")
+@get("/jobmanager/log", summary="Log of the master")
 async def master_log(services: RestServices) -> Stream:
-    inspection = own_inspection(services)
+    inspection = master_inspection(services)
     return await _log(inspection, (await inspection.logs()).main_log)
 
 
-@get("/jobmanager/stdout", summary="What the master prints")
+@get("/jobmanager/stdout", summary="Output of the master")
 async def master_stdout(services: RestServices) -> Stream:
-    inspection = own_inspection(services)
+    inspection = master_inspection(services)
     return await _log(inspection, (await inspection.logs()).main_output)
 
 
 @get("/jobmanager/logs/{file}", summary="A log file of the master")
 async def master_log_file(file: str, services: RestServices) -> Stream:
-    return await _log(own_inspection(services), file)
+    return await _log(master_inspection(services), file)
 
 
-@get("/jobmanager/metrics", summary="Figures of the master and of the cluster")
+@get("/jobmanager/metrics", summary="Metrics of the master and of the cluster")
 async def master_metrics(services: RestServices, names: Names = None) -> list[Metric]:
     dispatcher = await services.dispatcher()
     cluster = await dispatcher.cluster_overview()
-    figures = views.metrics_as_text(await own_inspection(services).figures()) | {
+    figures = views.metrics_as_text(await master_inspection(services).figures()) | {
         "numRegisteredTaskManagers": str(cluster.resources.task_executors),
         "numRunningJobs": str(cluster.jobs_running),
         "taskSlotsTotal": str(cluster.resources.slots_total),
@@ -103,12 +106,12 @@ async def master_metrics(services: RestServices, names: Names = None) -> list[Me
     return select_metrics(figures, parse_names(names))
 
 
-@get("/jobmanager/thread-dump", summary="What the threads of the master do")
+@get("/jobmanager/thread-dump", summary="Stack traces of the threads of the master")
 async def master_threads(services: RestServices) -> ThreadDump:
-    return views.thread_dump(await own_inspection(services).threads())
+    return views.thread_dump(await master_inspection(services).threads())
 
 
-@delete("/cluster", status=200, summary="End the whole cluster for good")
+@delete("/cluster", status=200, summary="Shut down the whole cluster")
 async def shut_down(services: RestServices) -> Nothing:
     dispatcher = await services.dispatcher()
     await dispatcher.shut_down_cluster(ApplicationStatus.SUCCEEDED)
@@ -123,26 +126,26 @@ async def executor_logs(taskmanagerid: TaskManagerIdText, services: RestServices
     return views.log_list(await (await inspection_of(services, taskmanagerid)).logs())
 
 
-@get("/taskmanagers/{taskmanagerid}/log", summary="What a task executor logs")
+@get("/taskmanagers/{taskmanagerid}/log", summary="Log of a task executor")
 async def executor_log(taskmanagerid: TaskManagerIdText, services: RestServices) -> Stream:
     inspection = await inspection_of(services, taskmanagerid)
     return await _log(inspection, (await inspection.logs()).main_log)
 
 
-@get("/taskmanagers/{taskmanagerid}/stdout", summary="What a task executor prints")
+@get("/taskmanagers/{taskmanagerid}/stdout", summary="Output of a task executor")
 async def executor_stdout(taskmanagerid: TaskManagerIdText, services: RestServices) -> Stream:
     inspection = await inspection_of(services, taskmanagerid)
     return await _log(inspection, (await inspection.logs()).main_output)
 
 
-@get("/taskmanagers/{taskmanagerid}/logs/{file}", summary="A log file of it")
+@get("/taskmanagers/{taskmanagerid}/logs/{file}", summary="A log file of a task executor")
 async def executor_log_file(
     taskmanagerid: TaskManagerIdText, file: str, services: RestServices
 ) -> Stream:
     return await _log(await inspection_of(services, taskmanagerid), file)
 
 
-@get("/taskmanagers/{taskmanagerid}/metrics", summary="Figures of a task executor")
+@get("/taskmanagers/{taskmanagerid}/metrics", summary="Metrics of a task executor")
 async def executor_metrics(
     taskmanagerid: TaskManagerIdText, services: RestServices, names: Names = None
 ) -> list[Metric]:
@@ -150,12 +153,18 @@ async def executor_metrics(
     return select_metrics(views.metrics_as_text(await inspection.figures()), parse_names(names))
 
 
-@get("/taskmanagers/{taskmanagerid}/thread-dump", summary="What its threads do")
+@get(
+    "/taskmanagers/{taskmanagerid}/thread-dump",
+    summary="Stack traces of the threads of a task executor",
+)
 async def executor_threads(taskmanagerid: TaskManagerIdText, services: RestServices) -> ThreadDump:
     return views.thread_dump(await (await inspection_of(services, taskmanagerid)).threads())
 
 
-@get("/taskmanagers/metrics", summary="Figures of task executors, joined")
+@get(
+    "/taskmanagers/metrics",
+    summary="Metrics of several task executors, aggregated; by default of all",
+)
 async def executors_metrics(
     services: RestServices,
     names: Names = None,
@@ -170,7 +179,7 @@ async def executors_metrics(
             try:
                 found = await (await _inspect(services, executor)).figures()
             except StokerError:
-                # One that has just gone must not hide the others.
+                # A task executor that has just ended must not hide the others.
                 continue
             figures.append(views.metrics_as_text(found))
     return aggregate_metrics(figures, parse_names(names), modes)

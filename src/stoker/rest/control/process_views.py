@@ -1,4 +1,4 @@
-"""What a process tells of itself, in the form of Flink's REST API."""
+"""Logs, threads, metrics and environment of a process in the form of Flink's REST API."""
 
 import platform
 import sys
@@ -18,12 +18,12 @@ from stoker.api.cluster import (
 from stoker.gateways.inspection import LogListing
 
 
-def configuration_entries(shown: Mapping[str, str]) -> list[ConfigurationEntry]:
-    return [ConfigurationEntry(key=key, value=value) for key, value in shown.items()]
+def configuration_entries(configuration: Mapping[str, str]) -> list[ConfigurationEntry]:
+    return [ConfigurationEntry(key=key, value=value) for key, value in configuration.items()]
 
 
 def environment() -> PythonEnvironment:
-    """Of this process. Options of the interpreter only: arguments of a program may be secret."""
+    """Environment of this process. Program arguments are left out: they may be secret."""
     version = f"Python {platform.python_version()} ({platform.python_implementation()})"
     flags = [f"-X {name}" for name in sys._xoptions]
     return PythonEnvironment(
@@ -58,7 +58,7 @@ def metrics_as_text(figures: Mapping[str, float]) -> dict[str, str]:
 
 
 def task_manager_metrics(figures: Mapping[str, float]) -> TaskManagerMetrics:
-    """Memory of a task executor is its own and that of its Spark server and runners."""
+    """Metrics of a task executor; its memory includes that of its Spark server and runners."""
     own = int(figures.get("Status.JVM.Memory.Heap.Used", 0))
     children = int(figures.get("Status.Process.Children.Memory.Used", 0))
     collections = int(figures.get("Status.JVM.GarbageCollector.All.Count", 0))

@@ -1,4 +1,4 @@
-"""Requests about jobs that cannot be loaded: each decodes, asks the dispatcher once, encodes."""
+"""Requests about quarantined jobs: accepted jobs that the dispatcher cannot load."""
 
 from stoker.api.control import QuarantineAnswer, QuarantinedJobAnswer
 from stoker.api.shape import Nothing
@@ -8,7 +8,7 @@ from stoker.rest.requests.parameters import JobIdText, parse_job_id
 from stoker.rest.services import RestServices
 
 
-@get("/quarantine", summary="Accepted jobs that cannot be loaded, with the reasons")
+@get("/quarantine", summary="Accepted jobs that cannot be loaded, and why")
 async def quarantined_jobs(services: RestServices) -> QuarantineAnswer:
     dispatcher = await services.dispatcher()
     return QuarantineAnswer(jobs=[_view(job) for job in await dispatcher.quarantined()])
@@ -29,7 +29,7 @@ async def retry_quarantined(jobid: JobIdText, services: RestServices) -> Nothing
 @delete(
     "/quarantine/{jobid}",
     status=202,
-    summary="Give the job up: it is recorded as FAILED and what it left is removed",
+    summary="Give up the job: record it as FAILED and remove its files",
 )
 async def drop_quarantined(jobid: JobIdText, services: RestServices) -> Nothing:
     job_id = parse_job_id(jobid)

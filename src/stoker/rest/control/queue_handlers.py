@@ -1,4 +1,4 @@
-"""Requests about queues and about task executors that leave."""
+"""Requests about queues, and to drain a task executor."""
 
 from typing import Annotated
 
@@ -15,12 +15,12 @@ Limit = Annotated[
     QueryParameter(
         name="timeout",
         ge=0,
-        description="seconds that batch tasks may take to finish; without it, as long as they need",
+        description="seconds that batch tasks have to finish; without it, there is no limit",
     ),
 ]
 
 
-@get("/queues", summary="The queues, their limits, and who waits in them")
+@get("/queues", summary="The queues with their limits and the jobs that wait in them")
 async def queues(services: RestServices) -> QueuesAnswer:
     dispatcher = await services.dispatcher()
     return QueuesAnswer(queues=[_view(queue) for queue in await dispatcher.queues()])
@@ -29,7 +29,7 @@ async def queues(services: RestServices) -> QueuesAnswer:
 @post(
     "/taskmanagers/{taskmanagerid}/drain",
     status=202,
-    summary="No new tasks there; it ends when those it has have finished or moved",
+    summary="Assign it no new tasks, and end it when its tasks have finished or moved",
 )
 async def drain(
     taskmanagerid: TaskManagerIdText, services: RestServices, limit: Limit = None

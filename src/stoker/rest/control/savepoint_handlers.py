@@ -1,6 +1,6 @@
-"""Requests about savepoints: each begins an operation, or asks how it went.
+"""Requests about savepoints: start an operation, or ask for its status.
 
-A parameter may stand in the JSON body, as Flink's clients send it, or in the query.
+Flink's clients send parameters in the JSON body; they are accepted in the query as well.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from stoker.savepoints.manifest import SavepointView
 
 SAVEPOINT = "savepoint"
 DISPOSAL = "savepoint disposal"
-_LOOK_SECONDS = 5.0
+_POLL_SECONDS = 5.0
 _TRUE = ("true", "1", "yes")
 
 
@@ -51,7 +51,7 @@ async def trigger_savepoint(
 @post(
     "/jobs/{jobid}/stop",
     status=202,
-    summary="End a job at batch boundaries, with a savepoint of where it ended",
+    summary="Stop a job at batch boundaries and take a savepoint of its end state",
     body=json_object(targetDirectory=TEXT, drain=FLAG, triggerId=TRIGGER_ID),
 )
 async def stop_with_savepoint(
@@ -60,14 +60,14 @@ async def stop_with_savepoint(
     given = await _given(request)
     if _flag(given, "drain"):
         raise InvalidInput(
-            "drain is not possible: Spark has no way to end all windows at once; leave it out"
+            "drain is not possible: Spark cannot close all windows at once; leave drain out"
         )
     directory = _text(given, "targetDirectory") or _text(given, "target-directory")
     wanted = SavepointRequest(directory=directory, stop=True, limit_seconds=_seconds(given))
     return await _trigger(parse_job_id(jobid), wanted, given, services)
 
 
-@get("/jobs/{jobid}/savepoints/{triggerid}", summary="How a savepoint went")
+@get("/jobs/{jobid}/savepoints/{triggerid}", summary="Status of a savepoint")
 async def savepoint_status(
     jobid: JobIdText, triggerid: str, services: RestServices
 ) -> OperationAnswer:
@@ -77,13 +77,16 @@ async def savepoint_status(
     return services.operations.status(key)
 
 
-@get("/savepoints", summary="Savepoints of a directory, newest first")
+@get("/savepoints", summary="Savepoints in a directory, newest first")
 async def list_savepoints(services: RestServices, directory: str | None = None) -> Savepoints:
     dispatcher = await services.dispatcher()
     return Savepoints(savepoints=await dispatcher.savepoints(directory))
 
 
-@get("/savepoints/show", summary="What is in a savepoint: queries, batches, positions, files")
+@get(
+    "/savepoints/show",
+    summary="Content of a savepoint: queries, batches, source positions and files",
+)
 async def show_savepoint(services: RestServices, path: str) -> SavepointView:
     location = locate(path, services.open_storage)
     manifest = await read_manifest(location)
@@ -93,14 +96,14 @@ async def show_savepoint(services: RestServices, path: str) -> SavepointView:
 @post(
     "/savepoint-disposal",
     status=200,
-    summary="Remove a savepoint",
+    summary="Dispose of a savepoint",
     body=json_object(savepoint_path=TEXT, triggerId=TRIGGER_ID),
 )
 async def dispose_savepoint(request: Request, services: RestServices) -> Triggered:
     given = await _given(request)
     path = _text(given, "savepoint-path")
     if path is None:
-        raise InvalidInput("savepoint-path is missing: which savepoint is to go?")
+        raise InvalidInput("savepoint-path is missing: it names the savepoint to dispose of")
     trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
 
     async def work() -> dict[str, Any]:
@@ -112,7 +115,7 @@ async def dispose_savepoint(request: Request, services: RestServices) -> Trigger
     return Triggered(request_id=trigger_id)
 
 
-@get("/savepoint-disposal/{triggerid}", summary="Whether a savepoint is gone")
+@get("/savepoint-disposal/{triggerid}", summary="Status of the disposal of a savepoint")
 async def disposal_status(triggerid: str, services: RestServices) -> OperationAnswer:
     key = OperationKey(kind=DISPOSAL, trigger_id=parse_trigger_id(triggerid))
     return services.operations.status(key)
@@ -123,24 +126,24 @@ async def _trigger(
 ) -> Triggered:
     trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
     key = OperationKey(kind=SAVEPOINT, trigger_id=trigger_id, job_id=job_id)
-    # What is refused is refused at once, and leaves no operation behind.
+    # Ask the dispatcher first: a request that it refuses leaves no operation behind.
     dispatcher = await services.dispatcher()
     await dispatcher.trigger_savepoint(job_id, trigger_id, wanted)
 
     async def work() -> dict[str, Any]:
-        return {"location": await _location(services, job_id, trigger_id)}
+        return {"location": await _wait_for_location(services, job_id, trigger_id)}
 
     services.operations.trigger(key, work)
     return Triggered(request_id=trigger_id)
 
 
-async def _location(services: RestServices, job_id: JobId, trigger_id: TriggerId) -> str:
+async def _wait_for_location(services: RestServices, job_id: JobId, trigger_id: TriggerId) -> str:
     """Wait until the savepoint is done; SavepointFailed when the master that took it was lost."""
     status = SavepointStatus(done=False)
     while not status.done:
         dispatcher = await services.dispatcher()
         try:
-            status = await dispatcher.savepoint_status(job_id, trigger_id, _LOOK_SECONDS)
+            status = await dispatcher.savepoint_status(job_id, trigger_id, _POLL_SECONDS)
         except NotFound:
             raise SavepointFailed(
                 "the master that took the savepoint was lost before it was done; if it was "

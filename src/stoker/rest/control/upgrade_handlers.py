@@ -1,6 +1,7 @@
-"""Requests to replace a running job by another version of it, and how far that is.
+"""Requests to replace a running job by another version of it, and for the status of that.
 
-Unlike other operations these are on record: whichever master leads knows them.
+Other triggered operations end with the master that started them. A replacement is recorded in the
+coordinator, so any later leader continues it and can report on it.
 """
 
 import math
@@ -25,24 +26,25 @@ from stoker.rest.requests.submission import (
 from stoker.rest.requests.uploads import receive_upload
 from stoker.rest.services import RestServices
 
-_MOST_SECONDS = 20.0
-"""For which a question is held."""
-_WINDOW_SECONDS = 30.0
+_MAX_WAIT_SECONDS = 20.0
+"""Longest time for which a status request is held open."""
+_TRIAL_SECONDS = 30.0
+"""Default time in which the new version may fail and the old one comes back."""
 _TRUE = ("true", "1", "yes")
 
 
 @post(
     "/jobs/{jobid}/upgrade",
     status=202,
-    summary="Replace a streaming job by another version, with a way back",
+    summary="Replace a streaming job by a new version, and roll back if that fails",
     body=submission(),
 )
 async def upgrade(jobid: JobIdText, request: Request, services: RestServices) -> Triggered:
-    """The body is that of a submission; everything else stands in the query."""
+    """The body is that of a submission; the other parameters are in the query."""
     job_id = parse_job_id(jobid)
     given = request.query
     trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
-    window = _seconds(given, "window-seconds", _WINDOW_SECONDS)
+    window = _seconds(given, "window-seconds", _TRIAL_SECONDS)
     dispatcher = await services.dispatcher()
     async with drain_after_error(request) as chunks:
         async with receive_upload(
@@ -71,7 +73,7 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
 @post(
     "/jobs/{jobid}/rescale",
     status=202,
-    summary="Replace a streaming job by itself with another number of state partitions",
+    summary="Restart a streaming job with another number of state partitions",
     body=json_object(partitions=WHOLE_NUMBER, target_directory=TEXT, triggerId=TRIGGER_ID),
 )
 async def rescale(jobid: JobIdText, request: Request, services: RestServices) -> Triggered:
@@ -94,7 +96,7 @@ async def rescale(jobid: JobIdText, request: Request, services: RestServices) ->
 
 @get(
     "/jobs/{jobid}/replacements/{triggerid}",
-    summary="How far an upgrade or a rescale is, and which job runs",
+    summary="Progress of an upgrade or a rescale, and which job runs now",
 )
 async def replacement(
     jobid: JobIdText,
@@ -103,10 +105,10 @@ async def replacement(
     known: str | None = None,
     wait: str | None = None,
 ) -> ReplacementAnswer:
-    """With `wait` held for so many seconds, until the phase is another than `known`."""
+    """With `wait`, hold the request for up to so many seconds while the phase is still `known`."""
     job_id, trigger_id = parse_job_id(jobid), parse_trigger_id(triggerid)
     phase = None if known is None else _phase(known)
-    seconds = min(_seconds({"wait": wait}, "wait", 0.0), _MOST_SECONDS)
+    seconds = min(_seconds({"wait": wait}, "wait", 0.0), _MAX_WAIT_SECONDS)
     dispatcher = await services.dispatcher()
     return answer_of(await dispatcher.replacement_status(job_id, trigger_id, phase, seconds))
 
@@ -116,7 +118,7 @@ def _phase(text: str) -> ReplacementPhase:
         return ReplacementPhase(text.upper())
     except ValueError:
         phases = ", ".join(ReplacementPhase)
-        raise InvalidInput(f"known must be of {phases}, found {text!r}") from None
+        raise InvalidInput(f"known must be one of {phases}, found {text!r}") from None
 
 
 def _text(given: Mapping[str, Any], key: str) -> str | None:

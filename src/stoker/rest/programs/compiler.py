@@ -1,6 +1,7 @@
-"""`python -m stoker.rest.programs.compiler DIRECTORY`: an uploaded program becomes a job graph.
+"""`python -m stoker.rest.programs.compiler DIRECTORY`: compile an uploaded program to a job graph.
 
-A process of its own, since the program's code runs here: whatever it does, no master does it.
+Building the graph runs code of the user. It runs in this separate process, with a limit of memory
+and time, so that whatever the code does, it does not do it to a master.
 """
 
 import os
@@ -28,7 +29,7 @@ GRAPH = "graph.json"
 _JOB_SUFFIXES = (".py", ".yml", ".yaml", ".sql")
 _ARCHIVES = (".zip", ".whl")
 _MAX_UNPACKED = 1024 * 1024 * 1024
-"""Of a small archive that would fill the master's disk."""
+"""Limit in bytes: a small archive could otherwise fill the disk of the master."""
 
 
 class CompileRequest(Value):
@@ -44,7 +45,7 @@ class CompileRequest(Value):
 class CompileAnswer(Value):
     error: str | None = None
     files: dict[str, str] = {}
-    """Paths of the artifacts, by their SHA-256."""
+    """Path of each artifact by its SHA-256."""
 
 
 def main() -> None:
@@ -60,14 +61,14 @@ def main() -> None:
     except StokerError as error:
         answer = CompileAnswer(error=error.message)
     except (MemoryError, RecursionError) as error:
-        answer = CompileAnswer(error=f"the program needs too much: {type(error).__name__}")
+        answer = CompileAnswer(error=f"the program exceeds its limits: {type(error).__name__}")
     (directory / ANSWER).write_bytes(msgspec.json.encode(answer))
 
 
 def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
     file = directory / request.file
     if file.suffix in _ARCHIVES:
-        job, entry = _unpacked(file, directory / "unpacked", request.entry)
+        job, entry = _unpack(file, directory / "unpacked", request.entry)
     else:
         job, entry = file, request.entry
     settings = JobSettings(
@@ -83,15 +84,15 @@ def _compile(directory: Path, request: CompileRequest) -> CompileAnswer:
         # In an archive, the script of every program may be called `__main__.py`.
         graph = msgspec.structs.replace(graph, name=file.stem)
     (directory / GRAPH).write_bytes(msgspec.json.encode(graph))
-    # Some are temporary files of this process.
-    kept = {}
+    # Some of the files are temporary and end with this process, so all are copied.
+    copies = {}
     for number, (sha256, path) in enumerate(loaded.files_by_hash.items()):
-        kept[sha256] = str(shutil.copyfile(path, directory / f"artifact-{number}"))
-    return CompileAnswer(files=kept)
+        copies[sha256] = str(shutil.copyfile(path, directory / f"artifact-{number}"))
+    return CompileAnswer(files=copies)
 
 
-def _unpacked(archive: Path, target: Path, entry: str | None) -> tuple[Path, str | None]:
-    """The job file inside: `entry` is its path, or a module, with `:pipeline` if it has several."""
+def _unpack(archive: Path, target: Path, entry: str | None) -> tuple[Path, str | None]:
+    """Unpack the archive and find its job file. `entry` is a path or module, maybe `:pipeline`."""
     try:
         with zipfile.ZipFile(archive) as opened:
             if sum(member.file_size for member in opened.infolist()) > _MAX_UNPACKED:
@@ -112,7 +113,7 @@ def _unpacked(archive: Path, target: Path, entry: str | None) -> tuple[Path, str
             return found, pipeline or None
     jobs = sorted(each.name for each in target.iterdir() if each.suffix in _JOB_SUFFIXES)
     raise InvalidInput(
-        f"{archive.name} has no {path}; say with entryClass which file of it is the job"
+        f"{archive.name} has no {path}; name the job file with entryClass"
         + (f", for example {jobs[0]}" if jobs else "")
     )
 

@@ -1,4 +1,8 @@
-"""Requests about uploaded programs, which Flink's API calls jars."""
+"""Requests about uploaded programs, which Flink's API calls jars.
+
+Flink's clients send the arguments of a program in the query, in the body, or in both; the query
+wins.
+"""
 
 import shlex
 from typing import Annotated, Any
@@ -23,7 +27,7 @@ from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import QueryParameter, delete, get, post, route
 from stoker.rest.jobs.plan_views import plan_of_graph
 from stoker.rest.openapi.bodies import FILE, multipart
-from stoker.rest.programs.runs import ProgramArguments, compiled
+from stoker.rest.programs.runs import ProgramArguments, compile_program
 from stoker.rest.programs.store import ProgramStore, StoredProgram, program_name
 from stoker.rest.requests.body import read_body
 from stoker.rest.requests.submission import drain_after_error, submit_graph
@@ -84,12 +88,12 @@ async def upload_program(request: Request, services: RestServices) -> ProgramUpl
     return ProgramUploaded(filename=programs.storage.url(f"programs/{program.id}"))
 
 
-@delete(_PROGRAM, status=200, summary="Forget a program; jobs that it started go on")
+@delete(_PROGRAM, status=200, summary="Delete a program; jobs that it started keep running")
 async def delete_program(jarid: str, services: RestServices) -> Nothing:
     try:
         await _programs(services).delete(jarid)
     except NotFound as error:
-        # Flink's answer for a program that is not there.
+        # Flink answers with 400, not with 404, when there is no such program.
         raise InvalidInput(error.message) from error
     return Nothing()
 
@@ -98,18 +102,18 @@ async def _arguments(request: Request, services: RestServices, **query: Any) -> 
     body = await read_body(request, ProgramRun, ProgramRun)
     given = {key: value for key, value in query.items() if value is not None}
     body = msgspec.structs.replace(body, **given)
-    words = tuple(body.program_args_list or ())
-    if not words and body.program_args:
-        words = _words(body.program_args)
+    arguments = tuple(body.program_args_list or ())
+    if not arguments and body.program_args:
+        arguments = _split_arguments(body.program_args)
     parallelism = body.parallelism
     if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
         raise InvalidInput(f"parallelism must be from 1 to {MAX_PARALLELISM}, found {parallelism}")
     return ProgramArguments(
         entry=body.entry_class,
-        arguments=words,
+        arguments=arguments,
         parallelism=parallelism,
         configuration=body.flink_configuration or {},
-        job_id=_job_id(body.job_id or body.application_id),
+        job_id=_parse_chosen_job_id(body.job_id or body.application_id),
         restore=_restore(body),
         demands={
             "queue": body.queue,
@@ -129,14 +133,14 @@ def _restore(body: ProgramRun) -> Restore | None:
     )
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_arguments(text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise InvalidInput(f"the program's arguments cannot be read: {error}") from error
+        raise InvalidInput(f"the program's arguments cannot be parsed: {error}") from error
 
 
-def _job_id(text: str | None) -> JobId | None:
+def _parse_chosen_job_id(text: str | None) -> JobId | None:
     if text is None:
         return None
     if not is_hex_id(text.lower()):
@@ -147,7 +151,9 @@ def _job_id(text: str | None) -> JobId | None:
 async def _plan(services: RestServices, jarid: str, arguments: ProgramArguments) -> PlanAnswer:
     programs = _programs(services)
     program = await programs.get(jarid)
-    async with compiled(programs, program, arguments, services.options, services.ids) as found:
+    async with compile_program(
+        programs, program, arguments, services.options, services.ids
+    ) as found:
         return PlanAnswer(plan=plan_of_graph(found.graph))
 
 
@@ -155,7 +161,9 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
     programs = _programs(services)
     dispatcher = await services.dispatcher()
     program = await programs.get(jarid)
-    async with compiled(programs, program, arguments, services.options, services.ids) as found:
+    async with compile_program(
+        programs, program, arguments, services.options, services.ids
+    ) as found:
         stored = []
         for artifact in found.graph.artifacts:
             path = found.files[artifact.sha256]
@@ -171,7 +179,7 @@ async def _run(services: RestServices, jarid: str, arguments: ProgramArguments) 
     ("GET", "POST"),
     f"{_PROGRAM}/plan",
     status=200,
-    summary="The plan of a program, which is not run",
+    summary="Plan of a program, without running it",
     body=ProgramRun,
 )
 async def program_plan(
@@ -186,7 +194,7 @@ async def program_plan(
         request,
         services,
         entry_class=entry_class,
-        program_args_list=_listed(program_arg),
+        program_args_list=_split_list(program_arg),
         parallelism=parallelism,
     )
     return await _plan(services, jarid, arguments)
@@ -212,7 +220,7 @@ async def run_program(
         request,
         services,
         entry_class=entry_class,
-        program_args_list=_listed(program_arg),
+        program_args_list=_split_list(program_arg),
         parallelism=parallelism,
         savepoint_path=savepoint_path,
         allow_non_restored_state=allow_non_restored_state,
@@ -241,7 +249,7 @@ async def run_application(
         request,
         services,
         entry_class=entry_class,
-        program_args_list=_listed(program_arg),
+        program_args_list=_split_list(program_arg),
         parallelism=parallelism,
         savepoint_path=savepoint_path,
         allow_non_restored_state=allow_non_restored_state,
@@ -249,7 +257,7 @@ async def run_application(
     return ApplicationStarted(applicationid=await _run(services, jarid, arguments))
 
 
-def _listed(text: str | None) -> list[str] | None:
+def _split_list(text: str | None) -> list[str] | None:
     return None if text is None else text.split(",")
 
 

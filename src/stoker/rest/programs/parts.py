@@ -1,6 +1,7 @@
-"""What a program has started in Spark, as vertices of its job.
+"""The Spark jobs and queries that a program has started, shown as vertices of its job.
 
-Nobody knows them before they begin, so that they are not in the job's plan as it was submitted.
+A program decides while it runs what it starts, so these parts are not in the plan that was
+submitted. They are added to an answer from the progress that the program's region reports.
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ _STREAM = "streaming-query"
 
 
 def with_parts(job: JobDetails) -> JobDetails:
-    """The job with a vertex, and a region of its own, for each Spark job and query it tells of."""
+    """Add a vertex and a region for each Spark job and query that the job's regions report."""
     found = list(_parts(job))
     if not found:
         return job
@@ -45,7 +46,7 @@ def _parts(job: JobDetails) -> Iterator[tuple[RegionDetails, ProgressPart]]:
 
 
 def _name(part: ProgressPart) -> str:
-    """With its id: a program counts in the same line again and again."""
+    """Name with the id: the same line of a program may start many Spark jobs."""
     return f"{part.name} ({part.id})"
 
 
@@ -62,16 +63,16 @@ def _region(region: RegionDetails, part: ProgressPart) -> RegionDetails:
     )
 
 
-def _attempt(of: AttemptDetails, part: ProgressPart) -> AttemptDetails:
+def _attempt(program: AttemptDetails, part: ProgressPart) -> AttemptDetails:
     state = _STATES.get(part.state, ExecutionState.RUNNING)
-    if of.state.terminal and not state.terminal:
-        # It was told of for the last time before its program ended, and has ended with that.
-        state = of.state
+    if program.state.terminal and not state.terminal:
+        # The last report came before the program ended, and the part ended with the program.
+        state = program.state
     progress = Progress(
         tasks_total=part.tasks_total,
         tasks_done=part.tasks_done,
         batch_id=part.batch_id,
         rows_per_second=part.rows_per_second,
     )
-    # When it began is not known.
-    return msgspec.structs.replace(of, state=state, timestamps={}, progress=progress)
+    # Spark does not report when the part began.
+    return msgspec.structs.replace(program, state=state, timestamps={}, progress=progress)

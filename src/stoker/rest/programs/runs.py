@@ -1,4 +1,8 @@
-"""Running an uploaded program: compiled in a process of its own, then submitted like any job."""
+"""Compile an uploaded program to a job graph, in a process of its own (`compiler.py`).
+
+That process runs code of the user: it gets no environment variables that may be secret, has a limit
+of memory and of time, and is killed with everything that it has started.
+"""
 
 import asyncio
 import contextlib
@@ -29,9 +33,10 @@ from stoker.rest.programs.compiler import (
 )
 from stoker.rest.programs.store import ProgramStore, StoredProgram
 
-_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "JAVA_HOME", "TZ")
-"""Others may be secrets of the master."""
-_TAIL = 2000
+_PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "JAVA_HOME", "TZ")
+"""Environment variables that the compiler gets; others may be secrets of the master."""
+_OUTPUT_BYTES = 2000
+"""How much of the end of the compiler's output an error message quotes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +50,7 @@ class ProgramArguments:
     demands: GivenDemands = field(default_factory=GivenDemands)
 
     def settings(self) -> dict[str, str]:
-        """Settings of the Spark session; parallelism is how many parts a shuffle has."""
+        """Settings of the Spark session; parallelism is the number of its shuffle partitions."""
         if self.parallelism is None:
             return self.configuration
         return {SHUFFLE_PARTITIONS: str(self.parallelism)} | self.configuration
@@ -55,17 +60,18 @@ class ProgramArguments:
 class CompiledProgram:
     graph: JobGraph
     files: dict[str, Path]
+    """Path of each artifact by its SHA-256."""
 
 
 @asynccontextmanager
-async def compiled(
+async def compile_program(
     programs: ProgramStore,
     program: StoredProgram,
     arguments: ProgramArguments,
     options: RestOptions,
     ids: Ids,
 ) -> AsyncIterator[CompiledProgram]:
-    """The graph and its files, which are gone when the context ends."""
+    """Compile a program. The files of the result are deleted when the context ends."""
     try:
         directory = Path(tempfile.mkdtemp(prefix="stoker-program-", dir=options.upload_directory))
     except OSError as error:
@@ -90,7 +96,7 @@ async def compiled(
 
 
 async def _run(directory: Path, program: StoredProgram, seconds: float) -> None:
-    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     with (directory / "output").open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -108,11 +114,11 @@ async def _run(directory: Path, program: StoredProgram, seconds: float) -> None:
                 await process.wait()
         except TimeoutError:
             raise InvalidInput(
-                f"{program.name} did not describe its job within {seconds:g} s; it must not do the "
-                "work itself, or raise web.program.timeout"
+                f"{program.name} did not describe its job within {seconds:g} s; it must not do "
+                "the work itself; otherwise raise web.program.timeout"
             ) from None
         finally:
-            # Also what the program has started itself.
+            # The program may have started processes of its own: kill the whole group.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
             await process.wait()
@@ -126,18 +132,19 @@ def _result(directory: Path, program: StoredProgram) -> CompiledProgram:
             files = {sha256: Path(path) for sha256, path in answer.files.items()}
             return CompiledProgram(graph=graph, files=files)
     except (OSError, msgspec.DecodeError):
-        said = _tail(directory / "output")
+        output = _read_tail(directory / "output")
         raise InvalidInput(
-            f"{program.name} ended before it had described its job" + (f": {said}" if said else "")
+            f"{program.name} ended before it had described its job"
+            + (f": {output}" if output else "")
         ) from None
-    # Where the master keeps it for the moment is of no use to anybody.
+    # The temporary directory of the master means nothing to the reader of the message.
     reason = answer.error.replace(f"{directory}/", "")
     raise InvalidInput(f"{program.name} cannot be run: {reason}")
 
 
-def _tail(output: Path) -> str:
+def _read_tail(output: Path) -> str:
     try:
-        text = output.read_bytes()[-_TAIL:].decode(errors="replace")
+        text = output.read_bytes()[-_OUTPUT_BYTES:].decode(errors="replace")
     except OSError:
         return ""
     return text.replace(f"{output.parent}/", "").strip()

@@ -1,4 +1,10 @@
-"""Uploaded programs: kept in the storage, by content, so that every master knows them."""
+"""Store of uploaded programs, in the shared storage so that every master finds them.
+
+A program is an entry, named by its id, that points to a content, named by its hash; several entries
+may share one content. Invariant: an entry never points to a missing content. So the content is
+written before the entry and deleted after it, and `sweep.py` removes contents that an interrupted
+upload or deletion has left without an entry.
+"""
 
 import asyncio
 import re
@@ -32,11 +38,13 @@ class StoredProgram(Value):
 
 
 def program_name(given: str) -> str:
-    """What the client calls its file, without any directory; InvalidInput for a foreign kind."""
+    """The client's file name without directories; InvalidInput for a type that is not a program."""
     bare = PureWindowsPath(PurePosixPath(given).name).name
     name = _UNSAFE.sub("_", bare).strip(" .")[-200:]
     if not name.lower().endswith(SUFFIXES) or name.startswith("."):
-        raise InvalidInput(f"a program is a file of {', '.join(SUFFIXES)}, found {given!r}")
+        raise InvalidInput(
+            f"a program is a file with one of the suffixes {', '.join(SUFFIXES)}, found {given!r}"
+        )
     return name
 
 
@@ -47,7 +55,7 @@ class ProgramStore:
     clock: WallClock = system_wall_clock
 
     async def add(self, name: str, sha256: str, size: int, file: Path) -> StoredProgram:
-        """Durable when this returns. Content first: an entry never points to nothing."""
+        """Add a program; it is durable when this returns."""
         number = uuid.UUID(int=self.ids.random.getrandbits(128), version=4)
         program = StoredProgram(
             id=f"{number}_{name}", name=name, sha256=sha256, size=size, uploaded=self.clock()
@@ -56,17 +64,17 @@ class ProgramStore:
         failpoint("programs.before-entry")
         await self.storage.create(f"{_ENTRIES}/{program.id}.json", msgspec.json.encode(program))
         if not await self.storage.exists(f"{CONTENTS}/{sha256}"):
-            # The last other program with this content was deleted just now.
+            # The last other program with this content was deleted at the same time.
             await self.storage.upload(file, f"{CONTENTS}/{sha256}")
         return program
 
     async def all(self) -> list[StoredProgram]:
-        """Newest first; what cannot be read is left out."""
+        """All programs, newest first; unreadable entries are left out."""
         programs = [each for each in (await self.entries()).values() if each is not None]
         return sorted(programs, key=lambda program: (-program.uploaded, program.id))
 
     async def entries(self) -> dict[str, StoredProgram | None]:
-        """By path; None for one that cannot be read."""
+        """All entries by path; None for one that cannot be read."""
         paths = await self.storage.list(_ENTRIES)
         found = await asyncio.gather(*(self._read(path) for path in paths))
         return dict(zip(paths, found, strict=True))
@@ -80,7 +88,7 @@ class ProgramStore:
     async def get(self, program_id: str) -> StoredProgram:
         program = await self._read(_entry(program_id))
         if program is None:
-            raise NotFound(f"no program {program_id}; GET /jars lists those there are")
+            raise NotFound(f"no program {program_id}; GET /jars lists the ids")
         return program
 
     async def fetch(self, program: StoredProgram, target: Path) -> None:
@@ -96,5 +104,5 @@ class ProgramStore:
 
 def _entry(program_id: str) -> str:
     if _ID.fullmatch(program_id) is None or ".." in program_id:
-        raise NotFound(f"no program {program_id!r}; GET /jars lists those there are")
+        raise NotFound(f"no program {program_id!r}; GET /jars lists the ids")
     return f"{_ENTRIES}/{program_id}.json"

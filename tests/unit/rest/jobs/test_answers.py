@@ -82,5 +82,5 @@ def test_a_clients_file_name_becomes_a_plain_one(given: str, name: str) -> None:
 
 @pytest.mark.parametrize("given", ["", "a.jar", "..", ".py", "a.py\n"])
 def test_a_file_of_an_unknown_kind_is_refused(given: str) -> None:
-    with pytest.raises(InvalidInput, match="a program is a file of"):
+    with pytest.raises(InvalidInput, match="a program is a file with one of"):
         program_name(given)

@@ -14,7 +14,7 @@ from stoker.core.errors import CorruptContent
 from stoker.core.failpoints import REST_FAILPOINTS, armed
 from stoker.core.ids import Ids
 from stoker.rest.programs.store import ProgramStore, StoredProgram
-from stoker.rest.programs.sweep import keep_swept, sweep
+from stoker.rest.programs.sweep import sweep, sweep_repeatedly
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_storage
 
@@ -147,6 +147,6 @@ async def test_only_the_leader_sweeps_and_goes_on_after_a_failure() -> None:
 
     programs = ProgramStore(storage, Ids(), lambda: 2 * DAY_MS)
     with pytest.raises(Enough):
-        await keep_swept(programs, leads, interval=timedelta(0), max_age=DAY)
+        await sweep_repeatedly(programs, leads, interval=timedelta(0), max_age=DAY)
     old = ["programs/contents/old"]
     assert asked == [old, old, old, []], "not by a standby; tried again after it failed"
