@@ -3,8 +3,8 @@
     python examples/make_data.py
     stoker run examples/clicks_streaming.py --param out=/tmp/clicks
 
-It reads all files that are there and ends. With `--param trigger='2 seconds'` it goes on for ever
-and takes up new files as they come.
+It reads all files that are there and ends. With `--param trigger='2 seconds'` it runs until it is
+stopped, and reads new files as they arrive.
 """
 
 from pathlib import Path

@@ -14,7 +14,7 @@ from chaos.plays import Act, Play, Step
 from chaos.real_cluster import RealCluster, eventually
 from chaos.reaper import Reaper
 from chaos.rolled_output import RolledOutput
-from stoker.client.calls import Replacing
+from stoker.client.calls import ReplacementSettings
 from stoker.core.errors import StokerError
 from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId
@@ -135,12 +135,14 @@ class LawStory:
 
     def _replace(self, step: Step) -> None:
         job, client = self._running_job(), self._cluster.client
-        how = Replacing(directory=str(self._root / "saved"), window_seconds=WINDOW_SECONDS)
+        how = ReplacementSettings(
+            directory=str(self._root / "saved"), window_seconds=WINDOW_SECONDS
+        )
 
         def begin() -> str:
             if step.act is Act.RESCALE:
-                return client.begin_rescale(job, step.number + 1, replacing=how)
-            return client.begin_upgrade(job, self._graph(), replacing=how)
+                return client.begin_rescale(job, step.number + 1, settings=how)
+            return client.begin_upgrade(job, self._graph(), settings=how)
 
         def replace() -> JobId:
             state = client.replacement(job, begin())

@@ -13,7 +13,7 @@ import pytest
 from chaos.real_cluster import LONG, RealCluster, eventually, real_cluster
 from integration.cli.distinct_stream import DistinctStream
 from stoker.api.operations import ReplacementState
-from stoker.client.calls import Replacing
+from stoker.client.calls import ReplacementSettings
 from stoker.client.source import load
 from stoker.core.ids import JobId
 from stoker.core.replacements import ReplacementPhase
@@ -86,16 +86,16 @@ class Story:
         version = self.stream.version(f"version-{self._versions}", configuration=settings)
         loaded = load(version)
         return self.cluster.client.begin_upgrade(
-            self.job, loaded.graph, loaded.files_by_hash, replacing=self._how
+            self.job, loaded.graph, loaded.files_by_hash, settings=self._how
         )
 
     def _begin_rescale(self) -> str:
         self._partitions += 1
-        return self.cluster.client.begin_rescale(self.job, self._partitions, replacing=self._how)
+        return self.cluster.client.begin_rescale(self.job, self._partitions, settings=self._how)
 
     @property
-    def _how(self) -> Replacing:
-        return Replacing(directory=self._saved, window_seconds=5.0)
+    def _how(self) -> ReplacementSettings:
+        return ReplacementSettings(directory=self._saved, window_seconds=5.0)
 
     def live_jobs(self) -> list[JobId]:
         jobs = self.cluster.client.jobs()

@@ -210,7 +210,7 @@ def test_every_name_of_the_client_is_typed() -> None:
 
 def test_a_pipeline_a_file_and_nothing_else_is_a_job(tmp_path: Path) -> None:
     cluster = stoker.connect("http://127.0.0.1:1")
-    with pytest.raises(InvalidInput, match="a dict is no job"):
+    with pytest.raises(InvalidInput, match="a dict is not a job"):
         cluster.submit({"name": "x"})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="nowhere"):
         cluster.submit(tmp_path / "nowhere.py")

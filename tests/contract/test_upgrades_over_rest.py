@@ -11,7 +11,7 @@ import pytest
 from stoker.api.operations import ReplacementState
 from stoker.client.asynchronous import AsyncClient
 from stoker.client.blocking import BlockingClient
-from stoker.client.calls import Replacing
+from stoker.client.calls import ReplacementSettings
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import Artifact, ArtifactKind
 from stoker.core.replacements import ReplacementKind, ReplacementPhase
@@ -53,9 +53,11 @@ async def test_the_same_without_an_event_loop():
     master = Master()
     async with master.serving() as url:
         client = BlockingClient(url)
-        replacing = Replacing(directory="/saved", window_seconds=3, allow_non_restored_state=True)
+        settings = ReplacementSettings(
+            directory="/saved", window_seconds=3, allow_non_restored_state=True
+        )
         upgrade = await asyncio.to_thread(
-            client.begin_upgrade, RUNNING, new_graph(), replacing=replacing
+            client.begin_upgrade, RUNNING, new_graph(), settings=settings
         )
         rescale = await asyncio.to_thread(client.begin_rescale, RUNNING, 8)
         reaches(master, rescale, ReplacementPhase.DONE)
@@ -74,7 +76,7 @@ async def test_what_makes_no_sense_is_refused_in_words():
         with pytest.raises(NotFound):
             await client.begin_rescale("f" * 32, 2)
         with pytest.raises(InvalidInput, match="window-seconds"):
-            await client.begin_rescale(RUNNING, 2, replacing=Replacing(window_seconds=-1))
+            await client.begin_rescale(RUNNING, 2, settings=ReplacementSettings(window_seconds=-1))
         with pytest.raises(InvalidInput, match="partitions"):
             await client.begin_rescale(RUNNING, -2)
         async with httpx.AsyncClient(base_url=url) as http:

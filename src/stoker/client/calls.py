@@ -59,7 +59,7 @@ STORED_BYTES_PER_SECOND = 5_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replacing:
+class ReplacementSettings:
     """How another version of a job takes the place of the running one."""
 
     directory: str | None = None
@@ -223,24 +223,24 @@ def begin_upgrade(
     graph: JobGraph,
     artifacts: Mapping[str, Path] | None = None,
     *,
-    replacing: Replacing | None = None,
+    settings: ReplacementSettings | None = None,
 ) -> Call[str]:
     """The trigger id of the upgrade, which the cluster completes by itself."""
-    wanted = replacing or Replacing()
+    wanted = settings or ReplacementSettings()
     query = {"allowNonRestoredState": str(wanted.allow_non_restored_state).lower()}
     body = SubmissionBody(graph, artifacts or {}, new_boundary())
-    return _begin(_job_path(job_id, "/upgrade"), query | _replacing(wanted), body)
+    return _begin(_job_path(job_id, "/upgrade"), query | _replacement_query(wanted), body)
 
 
 def begin_rescale(
-    job_id: JobId, partitions: int, *, replacing: Replacing | None = None
+    job_id: JobId, partitions: int, *, settings: ReplacementSettings | None = None
 ) -> Call[str]:
     """Replace the job by itself with its state divided into this number of partitions."""
-    query = _replacing(replacing or Replacing(window_seconds=0.0))
+    query = _replacement_query(settings or ReplacementSettings(window_seconds=0.0))
     return _begin(_job_path(job_id, "/rescale"), {"partitions": str(partitions)} | query)
 
 
-def _replacing(wanted: Replacing) -> dict[str, str]:
+def _replacement_query(wanted: ReplacementSettings) -> dict[str, str]:
     query = {"window-seconds": f"{wanted.window_seconds:g}"}
     return query if wanted.directory is None else query | {"target-directory": wanted.directory}
 

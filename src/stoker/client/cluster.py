@@ -14,7 +14,7 @@ from stoker.api.cluster import ClusterOverviewAnswer
 from stoker.api.jobs import JobExceptionHistory, JobOverview
 from stoker.client import calls, operations
 from stoker.client.blocking import BlockingClient
-from stoker.client.calls import Replacing
+from stoker.client.calls import ReplacementSettings
 from stoker.client.progress import job_html
 from stoker.client.source import load, load_sql
 from stoker.client.steps import Asynchronous, Blocking, Call, Operation, Request, Steps
@@ -26,7 +26,7 @@ from stoker.core.states import JobStatus
 if TYPE_CHECKING:
     from stoker.client.asynchronous import AsyncClient
     from stoker.pipeline import Pipeline
-    from stoker.pipeline.demands import GivenDemands
+    from stoker.pipeline.demands import DemandOverrides
 
 T = TypeVar("T")
 J = TypeVar("J")
@@ -47,7 +47,7 @@ class _ClusterOperations(Generic[J]):
         arguments: Sequence[str] = (),
         name: str | None = None,
         configuration: Mapping[str, str] | None = None,
-        **demands: "Unpack[GivenDemands]",
+        **demands: "Unpack[DemandOverrides]",
     ) -> Steps[J]:
         """Submit a job. Returns when the cluster has recorded it, so no fail-over loses it.
 
@@ -82,7 +82,7 @@ class _ClusterOperations(Generic[J]):
         params: Mapping[str, Any] | None = None,
         name: str = "sql",
         configuration: Mapping[str, str] | None = None,
-        **demands: "Unpack[GivenDemands]",
+        **demands: "Unpack[DemandOverrides]",
     ) -> Steps[J]:
         """Submit SQL statements as one job: they run one after the other in one session.
 
@@ -169,7 +169,7 @@ class _JobOperations(Generic[J]):
         job: "Pipeline | JobGraph | str | Path",
         *,
         params: Mapping[str, Any] | None = None,
-        replacing: Replacing | None = None,
+        settings: ReplacementSettings | None = None,
     ) -> Steps[J]:
         """Replace a streaming job by a new version, which continues from a savepoint of it.
 
@@ -178,23 +178,21 @@ class _JobOperations(Generic[J]):
         this program ends.
 
         - `job`, `params`: the new version, as in `submit`.
-        - `replacing`: length of the trial window (by default 30 seconds), directory of the
+        - `settings`: length of the trial window (by default 30 seconds), directory of the
           savepoint, and whether state that the new version does not use may be dropped.
         """
         loaded = load(job, params=params)
-        begun = calls.begin_upgrade(
-            self.id, loaded.graph, loaded.files_by_hash, replacing=replacing
-        )
+        begun = calls.begin_upgrade(self.id, loaded.graph, loaded.files_by_hash, settings=settings)
         return self._other((yield from operations.successor(self.id, begun)))
 
     @Operation
-    def rescale(self, partitions: int, *, replacing: Replacing | None = None) -> Steps[J]:
+    def rescale(self, partitions: int, *, settings: ReplacementSettings | None = None) -> Steps[J]:
         """Replace a streaming job by itself, with its state repartitioned; returns the new job.
 
         - `partitions`: number of partitions of the state from then on.
-        - `replacing`: as in `upgrade`, by default without a trial window.
+        - `settings`: as in `upgrade`, by default without a trial window.
         """
-        begun = calls.begin_rescale(self.id, partitions, replacing=replacing)
+        begun = calls.begin_rescale(self.id, partitions, settings=settings)
         return self._other((yield from operations.successor(self.id, begun)))
 
     @Operation

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stoker.pipeline.building import LoadedJob
-    from stoker.pipeline.demands import GivenDemands
+    from stoker.pipeline.demands import DemandOverrides
     from stoker.pipeline.load import Loadable
 
 
@@ -17,7 +17,7 @@ def load(
     arguments: Sequence[str] = (),
     name: str | None = None,
     configuration: Mapping[str, str] | None = None,
-    demands: "GivenDemands | None" = None,
+    demands: "DemandOverrides | None" = None,
 ) -> "LoadedJob":
     """Relative paths mean the working directory of this program."""
     from stoker.pipeline.drafts import JobSettings  # noqa: PLC0415
@@ -40,7 +40,7 @@ def load_sql(
     default_name: str,
     params: Mapping[str, Any] | None = None,
     configuration: Mapping[str, str] | None = None,
-    demands: "GivenDemands | None" = None,
+    demands: "DemandOverrides | None" = None,
 ) -> "LoadedJob":
     from stoker.pipeline.load import SqlText  # noqa: PLC0415
 

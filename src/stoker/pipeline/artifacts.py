@@ -1,4 +1,8 @@
-"""The files that travel with a job, described by content."""
+"""The files that travel with a job: checked, and described by name, size and hash.
+
+Wheels are opened and their platform is compared, because otherwise pip would refuse a damaged or
+unsuitable wheel only at the task executor, when the job has already started.
+"""
 
 import hashlib
 import zipfile
@@ -96,7 +100,7 @@ def wheel_fault(path: Path, place: str) -> Fault | None:
 
 
 def distributions_in(wheels: Iterable[Path]) -> frozenset[str]:
-    """The names of what the wheels install, in their canonical spelling."""
+    """Canonical names of the distributions that the wheels install."""
     names = set()
     for wheel in wheels:
         with suppress(InvalidWheelFilename):
@@ -115,5 +119,5 @@ def _content_fault(path: Path, place: str) -> Fault | None:
     if damaged is not None:
         return Fault(place, f"the wheel is damaged: bad checksum of {damaged}", remedy)
     if not any(name.endswith(".dist-info/METADATA") for name in names):
-        return Fault(place, "the file is a zip, but no wheel: it has no METADATA", remedy)
+        return Fault(place, "the file is a zip, but not a wheel: it has no METADATA", remedy)
     return None

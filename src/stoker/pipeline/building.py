@@ -1,4 +1,8 @@
-"""From a draft to a job graph: parameters filled in, functions serialized, files described."""
+"""Assembles a job graph from a draft: fills in parameters, pickles functions, describes files.
+
+All faults are collected and reported together, so that one round corrects the job. A vertex with a
+fault keeps its place in the graph: otherwise every vertex that reads it would be reported as well.
+"""
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
@@ -78,7 +82,7 @@ def assemble(
         configuration=dict(draft.configuration),
         parameters=values,
         artifacts=tuple(artifact for artifact, _ in described.artifacts),
-        environment=translation.environment(brought=distributions_in(draft.wheels)),
+        environment=translation.environment(distributions_in(draft.wheels)),
         restart=draft.restart,
         queue=draft.demands.queue,
         priority=draft.demands.priority,
@@ -146,8 +150,11 @@ class _Translation:
             case _:
                 assert_never(draft)
 
-    def environment(self, *, brought: Set[str]) -> Environment | None:
-        return None if self._pickler is None else self._pickler.environment(brought=brought)
+    def environment(self, wheel_distributions: Set[str]) -> Environment | None:
+        """None for a job without Python functions."""
+        if self._pickler is None:
+            return None
+        return self._pickler.environment(wheel_distributions=wheel_distributions)
 
     def _read(
         self, read: FormatRead | Sql | FunctionDraft, place: str
@@ -203,8 +210,8 @@ class _Translation:
         by_folded = {name.lower(): name for name in self._readable if name != draft.name}
         inputs = [by_folded[t.lower()] for t in tables if t.lower() in by_folded]
         if not inputs and len(tables) == 1:
-            # The only table that it reads is no vertex: it stands in the graph as an unknown
-            # input, which validation reports with the name that was probably meant.
+            # The only table that the query reads is no vertex. As an unknown input of the graph
+            # it is reported by validation, with the name that was probably meant.
             return (tables[0],)
         return tuple(dict.fromkeys(inputs))
 
@@ -217,7 +224,7 @@ class _Translation:
     ) -> PythonFunction:
         if self._pickler is None:
             try:
-                # Imports PySpark: slow, and not installed with every client.
+                # PySpark is slow to import and not installed with every client.
                 from stoker.pipeline.functions import FunctionPickler  # noqa: PLC0415
             except ImportError as error:
                 if (remedy := remedy_for(error)) is None:

@@ -1,4 +1,8 @@
-"""What a job asks of the cluster, as users write it: queue, priority, slots, what a slot offers."""
+"""What a job asks of the cluster: queue, priority, slots, resources, and restarts after failures.
+
+Values come as users write them, in Python, in YAML or beside the job, and are checked here. What is
+given beside the job, as an option of a command or an argument of `submit`, overrides the job.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,8 +28,8 @@ class Demands:
     profile: ResourceProfile = ResourceProfile()
 
 
-class GivenDemands(TypedDict, total=False):
-    """What is said beside the job itself; what is not said stays as the job has it."""
+class DemandOverrides(TypedDict, total=False):
+    """Demands given beside the job. A key that is absent or None leaves the job's own value."""
 
     queue: str | None
     priority: int | None
@@ -33,23 +37,23 @@ class GivenDemands(TypedDict, total=False):
     resources: Mapping[str, Any] | None
 
 
-def with_demands(graph: JobGraph, **given: Unpack[GivenDemands]) -> JobGraph:
-    """Raises InvalidJobGraph if the job cannot be what it asks for now."""
-    said: GivenDemands = {key: value for key, value in given.items() if value is not None}  # type: ignore[assignment]
-    if not said:
+def with_demands(graph: JobGraph, **given: Unpack[DemandOverrides]) -> JobGraph:
+    """The graph with its demands overridden. Raises InvalidJobGraph if the two do not agree."""
+    overrides: DemandOverrides = {k: v for k, v in given.items() if v is not None}  # type: ignore[assignment]
+    if not overrides:
         return graph
-    demands = demands_of(**said)
+    demands = demands_of(**overrides)
     before = graph.profile
-    asked = said.get("resources") or {}
+    resources = overrides.get("resources") or {}
     changed = msgspec.structs.replace(
         graph,
-        queue=demands.queue if "queue" in said else graph.queue,
-        priority=demands.priority if "priority" in said else graph.priority,
-        slots=demands.slots if "slots" in said else graph.slots,
+        queue=demands.queue if "queue" in overrides else graph.queue,
+        priority=demands.priority if "priority" in overrides else graph.priority,
+        slots=demands.slots if "slots" in overrides else graph.slots,
         profile=ResourceProfile(
-            cores=demands.profile.cores if "cores" in asked else before.cores,
+            cores=demands.profile.cores if "cores" in resources else before.cores,
             memory_bytes=(
-                demands.profile.memory_bytes if "memory" in asked else before.memory_bytes
+                demands.profile.memory_bytes if "memory" in resources else before.memory_bytes
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""A job as it is being written: functions are still functions and `${day}` is still `${day}`."""
+"""A job as the user wrote it: functions are not pickled, and `${day}` is not replaced yet."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 from stoker.core.faults import Fault
 from stoker.core.graph import FormatRead, FormatWrite, RestartPolicy, Sql
 from stoker.core.ids import JobId
-from stoker.pipeline.demands import Demands, GivenDemands
+from stoker.pipeline.demands import DemandOverrides, Demands
 
 UserFunction = Callable[..., Any]
 
@@ -31,7 +31,7 @@ class SourceDraft:
 class TransformDraft:
     name: str
     inputs: tuple[str, ...] | None
-    """None: to be found in the SQL query."""
+    """None means that the inputs are found in the SQL query."""
     compute: Sql | FunctionDraft
     materialized: bool = False
 
@@ -67,31 +67,31 @@ class JobDraft:
     wheels: tuple[Path, ...] = ()
     files: tuple[Path, ...] = ()
     faults: tuple[Fault, ...] = ()
-    """What was found wrong while the job was written and can wait for the rest."""
+    """Mistakes that can wait to be reported with those of the assembled job."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobSettings:
-    """What whoever submits a job says about it, beside the file or the object itself."""
+    """What the submitter of a job sets, beside the file or the object itself."""
 
     name: str | None = None
     job_id: JobId | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     arguments: Sequence[str] = ()
-    """What a Python file finds in `sys.argv`."""
+    """What a Python file finds in `sys.argv[1:]`."""
     configuration: Mapping[str, str] = field(default_factory=dict)
-    """Goes before the job's own configuration."""
+    """Overrides the job's own configuration."""
     python_files: Sequence[Path] = ()
     wheels: Sequence[Path] = ()
     files: Sequence[Path] = ()
-    demands: GivenDemands = field(default_factory=GivenDemands)
+    demands: DemandOverrides = field(default_factory=DemandOverrides)
     engine: str = "auto"
     """connect, classic or auto."""
     is_program: bool | None = None
-    """None: a Python file that does not import Stoker is a program."""
+    """None means that a Python file which does not import Stoker is a program."""
     requirements: Path | None = None
     """Packages that pip installs for a program."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of a program's process."""
     directory: Path | None = None
-    """What relative paths mean, and where a program runs. None: paths stay relative."""
+    """Directory of relative paths, and of a program's process. None leaves paths relative."""

@@ -1,9 +1,9 @@
 """The choice between the shared connect engine and a classic driver of the job's own.
 
 A connect job starts in milliseconds on a warm server, but cannot use `SparkContext`, RDDs, the JVM
-gateway or settings that Spark reads only when it starts. Such uses are found by reading the syntax
-tree, because to run the file would already need the right engine. A miss costs the user an error
-of Spark and `--engine classic`; a false alarm costs a slower start.
+gateway or settings that Spark reads only when it starts. Such uses are found in the syntax tree,
+because running the file would already need the right engine. A use that is missed costs the user
+an error from Spark and a second run with `--engine classic`; a false alarm costs a slower start.
 """
 
 import ast
@@ -18,7 +18,6 @@ from stoker.pipeline.building import LoadedJob
 from stoker.pipeline.python_file import imported_modules
 
 AUTO = "auto"
-
 
 _CLASSIC_ATTRIBUTES = frozenset(
     {"sparkContext", "_sc", "_jsc", "_jvm", "_jdf", "_jsparkSession", "rdd", "parallelize"}
@@ -36,8 +35,8 @@ _CLASSIC_MODULES = (
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class Sign:
-    """A line that works only with the classic engine."""
+class ClassicUse:
+    """A line that works only with the classic engine, and what it uses."""
 
     line: int
     what: str
@@ -53,30 +52,30 @@ class EngineChoice:
     """Why `auto` chose the classic engine; empty otherwise."""
 
 
-def signs_of_classic(tree: ast.Module) -> list[Sign]:
-    """Uses of the classic engine, in the order of the lines."""
-    return sorted(set(_signs(tree)))
+def find_classic_uses(tree: ast.Module) -> list[ClassicUse]:
+    """Uses of the classic engine, ordered by line."""
+    return sorted(set(_classic_uses(tree)))
 
 
-def _signs(tree: ast.Module) -> Iterator[Sign]:
+def _classic_uses(tree: ast.Module) -> Iterator[ClassicUse]:
     for name, line in imported_modules(tree):
         if any(name == module or name.startswith(f"{module}.") for module in _CLASSIC_MODULES):
-            yield Sign(line=line, what=name)
+            yield ClassicUse(line=line, what=name)
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(attr=name) if name in _CLASSIC_ATTRIBUTES:
-                yield Sign(line=node.lineno, what=name)
+                yield ClassicUse(line=node.lineno, what=name)
             case ast.ImportFrom(module=str(origin), names=aliases) if origin == "pyspark":
                 for alias in aliases:
                     if alias.name in _CLASSIC_NAMES:
-                        yield Sign(line=node.lineno, what=alias.name)
+                        yield ClassicUse(line=node.lineno, what=alias.name)
             case ast.Call(
                 func=ast.Attribute(attr="config"), args=[ast.Constant(value=str(key)), *_]
             ):
                 if is_static_setting(key):
-                    yield Sign(line=node.lineno, what=key)
+                    yield ClassicUse(line=node.lineno, what=key)
             case ast.Call(func=ast.Attribute(attr="master" | "enableHiveSupport" as name)):
-                yield Sign(line=node.lineno, what=f"{name}()")
+                yield ClassicUse(line=node.lineno, what=f"{name}()")
             case _:
                 pass
 
@@ -85,14 +84,14 @@ def choose_engine(
     wanted: str, tree: ast.Module | None, configuration: Mapping[str, str], *, is_program: bool
 ) -> EngineChoice:
     """`wanted` is connect, classic or auto; `tree` is None unless the job is a Python file."""
-    if wanted != "auto":
+    if wanted != AUTO:
         return EngineChoice(engine=EngineKind(wanted), reason="")
     static = sorted(key for key in configuration if is_static_setting(key))
-    signs = signs_of_classic(tree) if tree is not None else []
+    uses = find_classic_uses(tree) if tree is not None else []
     if static:
         reason = f"{static[0]} is fixed when Spark starts"
-    elif signs:
-        reason = str(signs[0])
+    elif uses:
+        reason = str(uses[0])
     elif is_program:
         reason = "a program has a driver of its own"
     else:
@@ -101,7 +100,7 @@ def choose_engine(
 
 
 def with_engine(loaded: LoadedJob, tree: ast.Module | None, wanted: str) -> LoadedJob:
-    """The pipeline with its engine and the reason for it."""
+    """The job with its engine and the reason for the choice."""
     choice = choose_engine(wanted, tree, loaded.graph.configuration, is_program=False)
     if choice.engine is EngineKind.CONNECT and wanted == AUTO:
         return loaded

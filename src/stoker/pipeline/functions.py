@@ -1,4 +1,10 @@
-"""User functions as bytes, and the versions that those bytes depend on."""
+"""User functions as bytes, and the Python and library versions that those bytes depend on.
+
+A task executor has the libraries of the client, but not the user's own files. Code from the user's
+files is therefore pickled by value and travels with the job. Installed code is pickled by
+reference, and the job's environment records its version, so that another version at the other end
+can be recognized.
+"""
 
 import importlib.metadata
 import os
@@ -19,7 +25,7 @@ from stoker.pipeline.drafts import UserFunction
 from stoker.pipeline.local_modules import imported_packages, local_modules, root_of
 
 cloudpickle: Any = pyspark.cloudpickle
-"""The one that PySpark ships, which is also the one at the other end. It has no types."""
+"""The copy that PySpark ships: the task executor unpickles with the same. It has no types."""
 
 _REGISTRY_LOCK = threading.RLock()
 """Reentrant, because an object that is being pickled may build a pipeline itself."""
@@ -27,7 +33,7 @@ _NOT_A_LIBRARY = frozenset({"stoker", "__future__"})
 
 
 class FunctionPickler:
-    """Pickles by value what is the user's own, by reference what is installed."""
+    """Pickles the user's own code by value and installed code by reference."""
 
     def __init__(self) -> None:
         self._own_modules: dict[str, ModuleType] = {}
@@ -40,7 +46,7 @@ class FunctionPickler:
         place: str,
         bound: Mapping[str, Any] | None = None,
     ) -> PythonFunction | Fault:
-        """`bound` are arguments that travel with the function instead of being given there."""
+        """`bound` are arguments that travel with the function, because its caller passes none."""
         name = getattr(function, "__name__", type(function).__name__)
         own = _own_modules(function)
         self._own_modules.update({module.__name__: module for module in own})
@@ -51,8 +57,8 @@ class FunctionPickler:
                 return _fault(function, name, error, place)
         return PythonFunction(name=name, payload=payload, parameters=parameters)
 
-    def environment(self, *, brought: Set[str]) -> Environment:
-        """Without the distributions that the job itself brings along, as wheels."""
+    def environment(self, *, wheel_distributions: Set[str]) -> Environment:
+        """The versions in use here, except those of distributions that travel as wheels."""
         wanted = {"pyspark"}
         for module in self._own_modules.values():
             wanted |= imported_packages(module)
@@ -63,7 +69,7 @@ class FunctionPickler:
             libraries={
                 name: version
                 for name, version in _versions(wanted).items()
-                if canonicalize_name(name) not in brought
+                if canonicalize_name(name) not in wheel_distributions
             },
         )
 
@@ -116,7 +122,7 @@ def _versions(packages: set[str]) -> dict[str, str]:
 
 
 def _places() -> Iterator[tuple[str, int]]:
-    """Where distributions are looked for, with what tells that something was installed there."""
+    """Directories to search for distributions, with times that change with an installation."""
     for place in sys.path:
         with suppress(OSError):
             yield place, os.stat(place or ".").st_mtime_ns
@@ -124,7 +130,7 @@ def _places() -> Iterator[tuple[str, int]]:
 
 @lru_cache(maxsize=1)
 def _distributions_in(_places: tuple[tuple[str, int], ...]) -> Mapping[str, list[str]]:
-    """Of each package. Remembered: to read all that is installed takes longer than a small job."""
+    """Distributions by package. Cached: reading them all takes longer than a small job."""
     return importlib.metadata.packages_distributions()
 
 
@@ -135,7 +141,7 @@ def _version(distribution: str) -> str:
 
 @lru_cache(maxsize=256)
 def _version_at(distribution: str, _place: str, _changed: int) -> str:
-    """Remembered until something is installed there: to read it takes longer than to pickle."""
+    """Cached until something is installed there: reading it takes longer than pickling."""
     return importlib.metadata.version(distribution)
 
 
@@ -167,7 +173,7 @@ def _remedy(culprit: Any) -> str:
 
 
 def _culprit(function: UserFunction) -> tuple[list[str], Any] | None:
-    """The captured object that cannot travel, and the names that lead to it."""
+    """The captured object that cannot be pickled, and the names that lead to it."""
     seen: set[int] = {id(function)}
     waiting: list[tuple[list[str], Any]] = [([], function)]
     while waiting:
@@ -186,7 +192,7 @@ def _culprit(function: UserFunction) -> tuple[list[str], Any] | None:
 def _travels(value: Any) -> bool:
     try:
         cloudpickle.dumps(value)
-    except Exception:  # as in `pickle`: anything can be raised by a foreign object
+    except Exception:  # the user's objects decide what is raised here, too
         return False
     return True
 

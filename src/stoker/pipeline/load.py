@@ -53,7 +53,7 @@ Access = TypeVar("Access", FormatRead, FormatWrite)
 
 @dataclass(frozen=True)
 class SqlText:
-    """SQL statements that are in no file."""
+    """SQL statements that do not come from a file."""
 
     script: str
     default_name: str
@@ -61,14 +61,14 @@ class SqlText:
 
 
 Loadable = str | Path | Pipeline | SqlText | JobGraph
-"""A str or Path names a file, or one of several pipelines in it as `FILE.py:pipeline`."""
+"""A str or Path names a file; `FILE.py:pipeline` names one of several pipelines in it."""
 
 
 def load_job(job: Loadable, settings: JobSettings = _NO_SETTINGS) -> LoadedJob:
-    """Raises InvalidInput (InvalidJobGraph is one), after which nothing is left behind."""
+    """Raises InvalidInput, for a fault of the graph its subclass InvalidJobGraph."""
     match job:
         case JobGraph():
-            # A finished graph has no author whose directory its paths could mean.
+            # Nothing says to which directory the paths of a finished graph belong.
             return LoadedJob(graph=with_demands(job, **settings.demands))
         case Pipeline():
             return _complete(_assemble(job.draft(), Path.cwd(), settings), None, settings)
@@ -79,8 +79,8 @@ def load_job(job: Loadable, settings: JobSettings = _NO_SETTINGS) -> LoadedJob:
             return _load_file(*_file_and_pipeline(str(job)), settings)
         case _:
             raise InvalidInput(
-                f"a {type(job).__name__} is no job: give a Pipeline, a JobGraph, or the path of a "
-                "Python, YAML or SQL file"
+                f"a {type(job).__name__} is not a job: give a Pipeline, a JobGraph, or the path "
+                "of a Python, YAML or SQL file"
             )
 
 
@@ -121,11 +121,11 @@ def _check_program(script: Path, pipeline: str | None, settings: JobSettings) ->
             f"{script.name}: a program has no parameters, so it cannot use --param "
             f"{next(iter(settings.params))}; write its arguments after its name"
         )
-    # Flink's tools call a file's own name its entry.
+    # Flink's tools send the file's own name as the entry class.
     if pipeline not in (None, script.stem):
         raise InvalidInput(
-            f"{script.name}: there is no {pipeline!r} to begin with: the file is a program, which "
-            "begins at its first line; leave entryClass (-c, FILE.py:NAME) out"
+            f"{script.name}: there is no pipeline {pipeline!r}: the file is a program, which "
+            "starts at its first line; leave entryClass (-c, FILE.py:NAME) out"
         )
 
 
@@ -133,7 +133,7 @@ def _check_pipeline(file: Path, settings: JobSettings) -> None:
     if settings.requirements is not None or settings.environment:
         raise InvalidInput(
             f"{file.name}: --requirements, --env and --pyPythonPath are for programs, and this is "
-            "none; name what its functions import with --py-file or --wheel"
+            "not one; name what its functions import with --py-file or --wheel"
         )
 
 
@@ -147,7 +147,7 @@ def _file_draft(
     if tree is not None:
         return choose_pipeline(run_file(file, tree), file, pipeline).draft()
     if pipeline not in (None, file.stem):
-        raise InvalidInput(f"{file.name}:{pipeline}: only a Python file has several jobs to choose")
+        raise InvalidInput(f"{file.name}:{pipeline}: only a Python file can hold several jobs")
     if arguments:
         raise InvalidInput(
             f"{file.name}: it takes no arguments, but got {' '.join(arguments)}; "
@@ -209,7 +209,7 @@ def _with_path(access: Access, directory: Path) -> Access:
 
 
 class _FunctionFiles:
-    """Python files with functions of a YAML job; each runs once."""
+    """Loads the functions of a YAML job from Python files; each file runs once."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

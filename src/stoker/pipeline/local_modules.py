@@ -1,4 +1,4 @@
-"""Which modules are the user's own files, so that their code must travel with the job."""
+"""Tells the user's own modules, whose code must travel with the job, from installed ones."""
 
 import ast
 import os
@@ -19,7 +19,7 @@ def file_of(module: ModuleType) -> Path | None:
 
 
 def is_installed(file: Path) -> bool:
-    """Part of Python or of an installed package, so that the other end has it too."""
+    """True for a file of Python or of an installed package: a task executor has it, too."""
     return not _INSTALLED_PARTS.isdisjoint(file.parts) or _standard_library() in file.parents
 
 
@@ -40,8 +40,8 @@ def root_of(module: ModuleType) -> Path | None:
 def local_modules(root: Path) -> list[ModuleType]:
     """Loaded modules whose files are below the root and not installed."""
     found = []
-    # Thousands are loaded, and few are near, or all of them, when the virtual environment is in
-    # the project's directory: text is compared before paths are made of it.
+    # Thousands of modules are loaded. Few of them lie below the root, or nearly all if the virtual
+    # environment is there. Comparing strings first avoids making thousands of paths.
     below = os.path.join(root, "")
     for name, module in list(sys.modules.items()):
         if not isinstance(module, ModuleType):
@@ -70,7 +70,7 @@ def imported_packages(module: ModuleType) -> set[str]:
 
 @lru_cache(maxsize=256)
 def _imports_in(file: Path, _changed: int, _size: int) -> frozenset[str]:
-    """Remembered until the file changes: whoever submits many jobs parses it once."""
+    """Cached until the file changes: a program that submits many jobs parses it once."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_bytes())):
         match node:

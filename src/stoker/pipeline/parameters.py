@@ -1,4 +1,4 @@
-"""Parameters of a job: declared with defaults, given by `--param day=…`, put where `${day}` is."""
+"""Parameters of a job: declared with defaults, set by `--param day=…`, inserted for `${day}`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from stoker.core.faults import Fault, did_you_mean
 
 JOB_DIRECTORY = "job_directory"
-"""Always there: the directory of the job's file."""
+"""Parameter that every job has: the directory of its file."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# A second dollar keeps the text as it is: `$${day}` gives `${day}`.
+# A second dollar sign escapes: `$${day}` gives `${day}`.
 _REFERENCE = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class Substitution:
-    """Replaces references in texts and remembers those that lead nowhere."""
+    """Replaces `${name}` in texts and collects a fault for each unknown name."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
@@ -48,7 +48,7 @@ class Substitution:
 def resolve(
     declared: Mapping[str, str | None], given: Mapping[str, str], *, job_directory: str
 ) -> tuple[dict[str, str], list[Fault]]:
-    """The value of every declared parameter, and what is wrong with what was given."""
+    """The value of every declared parameter, and the faults of the given ones."""
     faults = [*_bad_names(declared)]
     for name in given:
         if name not in declared:
@@ -74,7 +74,9 @@ def resolve(
 def _bad_names(names: Iterable[str]) -> Iterable[Fault]:
     for name in names:
         if name == JOB_DIRECTORY:
-            yield Fault(f"parameter '{name}'", "it is there always", "choose another name")
+            yield Fault(
+                f"parameter '{name}'", "every job has this parameter already", "choose another name"
+            )
         elif not _NAME.fullmatch(name):
             yield Fault(
                 f"parameter '{name}'",

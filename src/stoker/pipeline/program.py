@@ -1,7 +1,7 @@
 """A program: any PySpark script, run as it is, as a job with one vertex.
 
-The script is never run by the client. What it needs is found by reading it: the modules and
-packages beside the script that it imports, directly or through others, travel with it.
+The client never runs the script. It reads the syntax tree to find the modules and packages beside
+the script that it imports, directly or through others, and sends them along.
 """
 
 import ast
@@ -84,7 +84,7 @@ def _temporary_directory() -> Path:
 
 
 _SAME_TIME = (1980, 1, 1, 0, 0, 0)
-"""Of every file in an archive: equal content makes equal archives."""
+"""Time of every file in an archive, so that equal content makes equal archives."""
 
 
 def local_modules_of(script: Path, tree: ast.Module) -> list[Path]:
@@ -101,7 +101,7 @@ def local_modules_of(script: Path, tree: ast.Module) -> list[Path]:
             continue
         found[name] = path
         for file in _sources(path):
-            # What is no Python fails where it is imported, with Python's own words.
+            # A file that is not Python fails where it is imported, with Python's own message.
             with suppress(SyntaxError, ValueError, OSError):
                 waiting.extend(_roots(ast.parse(file.read_bytes())))
     return sorted(found.values())

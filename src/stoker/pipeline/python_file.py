@@ -51,10 +51,10 @@ def imported_modules(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def script_surroundings(file: Path, arguments: Sequence[str]) -> Iterator[None]:
-    """What `python FILE arguments` would find; taken back afterwards.
+    """Sets `sys.path` and `sys.argv` as `python FILE arguments` does; restores them at the end.
 
-    Modules of the job's directory are forgotten at the end, since the next job may have others
-    of the same names.
+    Modules from the job's directory are removed from `sys.modules` at the end, because the next
+    job may have other modules of the same names.
     """
     directory = file.absolute().parent
     before = (list(sys.path), list(sys.argv), set(sys.modules))
@@ -70,7 +70,7 @@ def script_surroundings(file: Path, arguments: Sequence[str]) -> Iterator[None]:
 
 
 def run_file(file: Path, tree: ast.Module) -> ModuleType:
-    """The file as a module. Raises InvalidInput with the user's own lines."""
+    """Runs the file as a module. Raises InvalidInput with the user's part of the traceback."""
     module = ModuleType(f"stoker_job_{file.stem}")
     module.__file__ = str(file.absolute())
     sys.modules[module.__name__] = module
@@ -88,7 +88,7 @@ def run_file(file: Path, tree: ast.Module) -> ModuleType:
             file=str(file),
             line=line,
         ) from error
-    except Exception as error:  # the border to user code: it can raise anything
+    except Exception as error:  # user code can raise anything
         raise _raised(file, error) from error
     return module
 
@@ -103,7 +103,7 @@ def choose_pipeline(module: ModuleType, file: Path, wanted: str | None) -> Pipel
             file=str(file),
         )
     names = {**{p.name: p for p in distinct.values()}, **variables}
-    # Flink's tools call a file's own name what it begins with.
+    # Flink's tools send the file's own name when they mean the file as a whole.
     if wanted is not None and (wanted in names or wanted != file.stem):
         if wanted not in names:
             raise InvalidInput(

@@ -1,4 +1,10 @@
-"""A tokenizer for Spark's SQL, just good enough to know what is code and what is not."""
+"""Spark SQL as text: the statements of a script, the comments at its head, the tables of a query.
+
+Nothing here parses SQL. To split a script at its semicolons, to read `-- name:`, `-- param:` and
+`-- conf:`, and to find the names after FROM and JOIN, it is enough to know which part of the text
+is code and which is a string, a quoted name or a comment. The tokenizer tells exactly that. Spark
+reports every other error with its own words when the query runs.
+"""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +20,7 @@ from stoker.pipeline.texts import refuse
 class Kind(Enum):
     WORD = "word"
     NAME = "name"
-    """In backticks; may be any text."""
+    """Between backticks, where any text is allowed."""
     STRING = "string"
     COMMENT = "comment"
     SPACE = "space"
@@ -29,7 +35,7 @@ class Token:
 
     @property
     def word(self) -> str:
-        """The keyword in upper case; empty for all that is not a bare word."""
+        """A bare word in upper case; empty for a token of any other kind."""
         return self.text.upper() if self.kind is Kind.WORD else ""
 
     @property
@@ -46,7 +52,7 @@ class Unterminated(ValueError):
 
 _SIMPLE = (
     (Kind.SPACE, re.compile(r"\s+")),
-    # A backslash at the end of the line carries a comment on to the next one.
+    # A backslash at the end of a line continues the comment on the next line.
     (Kind.COMMENT, re.compile(r"--(?:\\\n|[^\n])*")),
     (Kind.STRING, re.compile(r"[rR]'[^']*'|[rR]\"[^\"]*\"")),
     (Kind.STRING, re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)),
@@ -58,7 +64,7 @@ _BRACKET = re.compile(r"/\*|\*/")
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """All of the text, piece by piece; joined together they give it back."""
+    """The whole text in pieces, including spaces and comments."""
     position = 0
     while position < len(text):
         token = _token_at(text, position)
@@ -120,7 +126,7 @@ def split_statements(script: str) -> list[str]:
 
 
 def script_draft(script: str, *, file: str, default_name: str) -> JobDraft:
-    """Raises InvalidJobGraph for an empty script and for bad comments at its head."""
+    """Raises InvalidJobGraph for an empty script and for a bad comment at its head."""
     try:
         statements = split_statements(script)
         header = list(_header(script))
@@ -190,7 +196,7 @@ def _depth_of_blocks(statement: list[Token]) -> int:
 
 
 def _stripped(statement: list[Token]) -> str:
-    """Without the space and comments around it; empty when there is nothing else."""
+    """The text without surrounding spaces and comments, which may leave nothing."""
     code = [index for index, token in enumerate(statement) if token.is_code]
     if not code:
         return ""
@@ -217,7 +223,7 @@ def tables_read(query: str) -> list[str]:
     try:
         code = [token for token in tokens(query) if token.is_code]
     except Unterminated:
-        # Spark will say so, with its own words and the place.
+        # Spark reports this error, with its place.
         return []
     defined = _defined_by_with(code)
     found: dict[str, None] = {}
@@ -233,7 +239,7 @@ def tables_read(query: str) -> list[str]:
 
 
 def _step(scopes: list[_Scope], token: Token, before: Token | None) -> bool:
-    """Follow one token; true when it stands in the place of a table."""
+    """Advance by one token. True if it stands where a table is named."""
     scope = scopes[-1]
     if token.text == "(":
         scopes.append(_Scope(in_from=scope.expects_table, expects_table=scope.expects_table))

@@ -1,4 +1,4 @@
-"""Plain Python values as the strings that Spark's options and Stoker's parameters are."""
+"""Plain Python values as strings, which Spark's options and Stoker's parameters must be."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -47,12 +47,12 @@ def as_texts(values: Mapping[str, Any], *, place: str, what: str) -> dict[str, s
 def merged_options(
     options: Mapping[str, Any] | None, more: Mapping[str, Any], *, place: str
 ) -> dict[str, str]:
-    """Options given as a mapping and as keywords; one given twice is refused."""
+    """Options from a mapping and from keywords. Raises InvalidJobGraph for a duplicate."""
     merged: dict[str, Any] = {}
     spelling: dict[str, str] = {}
     for source in (options or {}), more:
         for key, value in source.items():
-            # Spark compares the names of options without regard to case.
+            # Spark ignores case in the names of options.
             folded = str(key).lower()
             if folded in spelling:
                 raise refuse(place, f"option '{key}' is given twice", "give it once")

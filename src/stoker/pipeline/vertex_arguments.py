@@ -1,4 +1,8 @@
-"""What the keywords of a source, a transform and a sink say, as values of the job graph."""
+"""Checks the arguments of `source`, `transform` and `sink` where they are written.
+
+They are of two kinds: keywords, which become a format or a query of the job graph, and a decorated
+function, whose parameters without a default are the edges to other vertices.
+"""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -96,7 +100,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def function_draft(function: UserFunction, *, place: str) -> FunctionDraft:
-    """Parameters with a default are the function's own business and no edges."""
+    """Takes the parameters without a default; those with one are the function's own."""
     if not callable(function) or isinstance(function, type):
         raise refuse(
             place,
@@ -130,7 +134,7 @@ def function_draft(function: UserFunction, *, place: str) -> FunctionDraft:
 
 
 def sink_function_draft(function: UserFunction, *, place: str) -> FunctionDraft:
-    """Spark calls it with the DataFrame, and the batch id; parameters of the job come last."""
+    """Spark passes the DataFrame and, in a stream, the batch id. `params`, if any, is last."""
     draft = function_draft(function, place=place)
     if "spark" in draft.parameters:
         raise refuse(

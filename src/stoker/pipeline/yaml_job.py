@@ -1,4 +1,8 @@
-"""Jobs in YAML: the same as a Pipeline in Python, key for keyword."""
+"""Jobs in YAML: each key stands for a keyword of Pipeline.
+
+The file is read into calls of a Pipeline, so that both forms mean the same and are checked by the
+same code. This module adds the line to each fault, and reports the faults of all lines together.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +21,7 @@ from stoker.pipeline.pipeline import Pipeline
 from stoker.pipeline.yaml_nodes import Entry, YamlReader
 
 LoadFunction = Callable[[str], UserFunction]
-"""Gives the function for `helpers.py:clean`, relative to the job's file."""
+"""Loads a function by a name such as `helpers.py:clean`, relative to the job's file."""
 
 _JOB = frozenset(
     {"name", "parameters", "configuration", "restart", "artifacts"}
@@ -78,7 +82,7 @@ class _YamlJob:
         try:
             define(pipeline, entry)
         except InvalidJobGraph as error:
-            # A key with a typo is missing under its right name: the typo is the fault to tell.
+            # A mistyped key is also missing under its right name; report only the typo.
             if len(self.reader.faults) == known_faults:
                 place = f"{self.reader.file} line {entry.line}"
                 self.reader.faults += [_Located(place, fault) for fault in error.facts["faults"]]
@@ -124,7 +128,7 @@ class _YamlJob:
             decorate = pipeline.sink(source, name=entry.key, **when)
             decorate(self._function(found["function"]))
         else:
-            # An explicit format, even none, keeps the call from being taken for a decorator.
+            # Without any keyword for writing, the call would be taken for a decorator.
             pipeline.sink(source, name=entry.key, **{"format": None, **when, **writing})
 
     def _vertex_entries(self, entry: Entry, what: str, known: frozenset[str]) -> dict[str, Entry]:
@@ -169,7 +173,7 @@ class _YamlJob:
         return {name: self.reader.text(e.value, f"'{name}'") for name, e in entries.items()}
 
     def _filled(self, found: dict[str, Entry], key: str) -> dict[str, str]:
-        """As `_texts`, where a key without a value is a fault."""
+        """Like `_texts`, but a key without a value is a fault."""
         if key not in found:
             return {}
         filled: dict[str, str] = {}
@@ -196,7 +200,9 @@ class _YamlJob:
                 number = self.reader.number(entry.value, key)
                 if key == "attempts" and not isinstance(number, int):
                     self.reader.fault(
-                        self.reader.place(entry.value), "attempts is no whole number", "write one"
+                        self.reader.place(entry.value),
+                        "attempts is not a whole number",
+                        "write one",
                     )
                     number = 0
                 policy[key] = number
@@ -213,7 +219,7 @@ class _YamlJob:
                     demands[key] = number
                 else:
                     place = self.reader.place(job[key].value)
-                    self.reader.fault(place, f"{key} is no whole number", "write one")
+                    self.reader.fault(place, f"{key} is not a whole number", "write one")
         if "resources" in job:
             known = frozenset(RESOURCES)
             found = self.reader.entries(job["resources"].value, "resources", known)
@@ -237,10 +243,10 @@ class _YamlJob:
 
 @dataclass(frozen=True)
 class _Located(Fault):
-    """A fault that was told without its line."""
+    """A fault of the Pipeline, with its line in the YAML file as the place."""
 
-    def __init__(self, place: str, told: str) -> None:
-        super().__init__(place, told, "")
+    def __init__(self, place: str, fault: str) -> None:
+        super().__init__(place, fault, "")
 
     def __str__(self) -> str:
         return f"{self.place}: {self.problem}"

@@ -1,4 +1,4 @@
-"""Reading YAML with its line numbers, so that each fault can say where it is."""
+"""Reads YAML with its line numbers, so that each fault says where it is."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Entry:
 
 @dataclass
 class YamlReader:
-    """Takes a tree of nodes apart and collects what is wrong with it."""
+    """Reads values from YAML nodes and collects their faults."""
 
     file: str
     faults: list[Fault] = field(default_factory=list)
@@ -57,7 +57,7 @@ class YamlReader:
         *,
         elsewhere: Mapping[str, str] | None = None,
     ) -> dict[str, Entry]:
-        """A mapping with string keys; `elsewhere` has remedies for keys that belong there."""
+        """A mapping with string keys. `elsewhere` has remedies for keys that belong elsewhere."""
         if self.is_null(node):
             return {}
         if not isinstance(node, yaml.MappingNode):

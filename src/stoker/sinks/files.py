@@ -10,7 +10,7 @@ WriteBatch = Callable[[Any, int], None]
 def files_by_batch(path: str, *, format: str = "parquet", **options: str) -> WriteBatch:
     """Write each batch to `path/batch_id=N`, which readers see as a partition.
 
-    A repeated batch replaces what its first try wrote.
+    A repeated batch replaces what its first attempt wrote.
     """
 
     def write(frame: Any, batch_id: int) -> None:

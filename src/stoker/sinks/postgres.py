@@ -57,7 +57,7 @@ def _transaction(url: str) -> Iterator["psycopg.Cursor[Any]"]:
 
 
 def _claim_batch(cursor: "psycopg.Cursor[Any]", sink: str, batch_id: int) -> bool:
-    """Whether the batch still has to be written; a concurrent try of it waits for this one."""
+    """True if the batch is still to be written. A concurrent attempt at it waits for this one."""
     cursor.execute(
         f"CREATE TABLE IF NOT EXISTS {LEDGER} (sink text PRIMARY KEY, batch_id bigint NOT NULL)"
     )

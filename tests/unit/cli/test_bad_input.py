@@ -83,7 +83,7 @@ def test_options_for_programs_alone_are_refused_for_pipelines(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     job("", "needs.txt")
-    refused(stoker("info", job(GOOD), *more), "are for programs, and this is none", code=1)
+    refused(stoker("info", job(GOOD), *more), "are for programs, and this is not one", code=1)
 
 
 def test_requirements_that_are_not_there(stoker, job) -> None:

@@ -88,7 +88,7 @@ def test_a_corrupt_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> None:
 def test_a_zip_that_is_no_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> None:
     wheel = make_wheel(tmp_path / "example-1.0-py3-none-any.whl", metadata="README")
     told = refusal(lambda: job(wheels=[wheel.name]).build(base_directory=tmp_path))
-    assert "the file is a zip, but no wheel: it has no METADATA" in told
+    assert "the file is a zip, but not a wheel: it has no METADATA" in told
 
 
 @pytest.mark.parametrize(

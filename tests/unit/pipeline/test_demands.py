@@ -76,7 +76,7 @@ def test_faults_say_what_is_wrong_and_what_to_write(wrong: dict[str, Any], told:
 
 
 def test_a_fault_in_yaml_has_its_line() -> None:
-    with pytest.raises(InvalidJobGraph, match=r"job.yml line 1: slots is no whole number"):
+    with pytest.raises(InvalidJobGraph, match=r"job.yml line 1: slots is not a whole number"):
         draft("slots: 1.5\n")
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import EngineKind
-from stoker.pipeline.engine_choice import choose_engine, signs_of_classic
+from stoker.pipeline.engine_choice import choose_engine, find_classic_uses
 from stoker.pipeline.python_file import is_pipeline, parse
 
 
@@ -46,12 +46,12 @@ def test_any_other_is_a_program(source: str) -> None:
     ],
 )
 def test_what_needs_a_driver_of_its_own_is_found(source: str, sign: str) -> None:
-    assert sign in [str(each) for each in signs_of_classic(ast.parse(source))]
+    assert sign in [str(each) for each in find_classic_uses(ast.parse(source))]
 
 
 def test_plain_dataframes_need_no_driver_of_their_own() -> None:
     source = "df = spark.read.csv('x').config\nspark.conf.set('spark.sql.ansi.enabled', 'true')"
-    assert signs_of_classic(ast.parse(source)) == []
+    assert find_classic_uses(ast.parse(source)) == []
 
 
 def test_auto_says_why_it_chose() -> None:

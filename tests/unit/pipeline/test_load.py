@@ -145,7 +145,7 @@ def test_only_python_files_take_arguments_and_names(write: WriteFile, refusal: R
     assert "it takes no arguments, but got a b; use --param" in refusal(
         lambda: load_job(path, JobSettings(arguments=["a", "b"]))
     )
-    assert "only a Python file has several jobs" in refusal(lambda: load_job(f"{path}:x"))
+    assert "only a Python file can hold several jobs" in refusal(lambda: load_job(f"{path}:x"))
 
 
 def test_params_are_given_as_name_and_value(refusal: Refusal) -> None:
@@ -174,7 +174,7 @@ def test_a_python_file_without_stoker_is_a_program_and_does_not_run(write: Write
 
 def test_a_program_has_no_pipeline_to_choose(write: WriteFile, refusal: Refusal) -> None:
     path = write("job.py", "print(1)\n")
-    assert "there is no 'orders' to begin with" in refusal(lambda: load_job(f"{path}:orders"))
+    assert "there is no pipeline 'orders'" in refusal(lambda: load_job(f"{path}:orders"))
     assert load_job(f"{path}:job").graph.name == "job"
 
 
@@ -205,4 +205,4 @@ def test_a_file_and_an_object_become_the_same_job(write: WriteFile) -> None:
 
 
 def test_something_else_is_refused(refusal: Refusal) -> None:
-    assert "a int is no job" in refusal(lambda: load_job(7))  # type: ignore[arg-type]
+    assert "a int is not a job" in refusal(lambda: load_job(7))  # type: ignore[arg-type]

@@ -129,7 +129,7 @@ def test_a_function_is_taken_from_a_python_file(write: WriteFile) -> None:
             "restart:\n  attempts: many\n",
             "job.yml line 2: attempts is 'many' (write a number)",
         ),
-        ("restart: {attempts: 1.5}\n", "attempts is no whole number"),
+        ("restart: {attempts: 1.5}\n", "attempts is not a whole number"),
         ("restart: {attemps: 1}\n", "unknown key 'attemps' in restart (did you mean 'attempts'?)"),
         ("artifacts: {wheel: [a]}\n", "(did you mean 'wheels'?)"),
         ("sources:\n  raw: {path: x}\n", "job.yml line 2: source 'raw': it has no format"),

@@ -7,7 +7,7 @@ from stoker.cli.follow import follow_replacement
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.output import absolute_location
-from stoker.client.calls import Replacing
+from stoker.client.calls import ReplacementSettings
 from stoker.core.errors import Unavailable
 
 
@@ -42,6 +42,6 @@ def rescale(
         raise Unavailable("no cluster is named or running, so there is no job to rescale")
     client = connect_patiently(masters, invocation)
     job_id = find_job(client, job)
-    replacing = Replacing(directory=absolute_location(directory), window_seconds=window)
-    trigger_id = client.begin_rescale(job_id, partitions, replacing=replacing)
+    settings = ReplacementSettings(directory=absolute_location(directory), window_seconds=window)
+    trigger_id = client.begin_rescale(job_id, partitions, settings=settings)
     return follow_replacement(client, job_id, trigger_id, invocation)

@@ -9,7 +9,7 @@ from stoker.cli.options.flink import AliasedOption
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.options.job import JobFile, job_file_options
 from stoker.cli.output import absolute_location
-from stoker.client.calls import Replacing
+from stoker.client.calls import ReplacementSettings
 from stoker.core.errors import Unavailable
 
 
@@ -65,12 +65,10 @@ def upgrade(
         raise Unavailable("no cluster is named or running, so there is no job to upgrade")
     client = connect_patiently(masters, invocation)
     job_id = find_job(client, job)
-    replacing = Replacing(
+    settings = ReplacementSettings(
         directory=absolute_location(directory),
         window_seconds=window,
         allow_non_restored_state=allow,
     )
-    trigger_id = client.begin_upgrade(
-        job_id, loaded.graph, loaded.files_by_hash, replacing=replacing
-    )
+    trigger_id = client.begin_upgrade(job_id, loaded.graph, loaded.files_by_hash, settings=settings)
     return follow_replacement(client, job_id, trigger_id, invocation)

@@ -20,7 +20,7 @@ from stoker.core.ids import JobId, is_hex_id
 from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.options import read_pair
 from stoker.pipeline.building import LoadedJob
-from stoker.pipeline.demands import GivenDemands
+from stoker.pipeline.demands import DemandOverrides
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import load_job, parse_params
 
@@ -101,7 +101,7 @@ def demand_options(command: Callable[..., Any]) -> Callable[..., Any]:
         **kwargs: Any,
     ) -> Any:
         offered = {"cores": cores, "memory": memory}
-        demands = GivenDemands(
+        demands = DemandOverrides(
             queue=queue,
             priority=priority,
             slots=slots,
@@ -260,7 +260,7 @@ def job_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         kind: str | None,
         requirements: Path | None,
         env: dict[str, str],
-        demands: GivenDemands,
+        demands: DemandOverrides,
         python: str | None,
         pyfiles: tuple[Path, ...],
         python_path: str | None,

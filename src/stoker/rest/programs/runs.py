@@ -22,7 +22,7 @@ from stoker.core.graph import JobGraph, Restore
 from stoker.core.ids import Ids, JobId
 from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.values import decode_json
-from stoker.pipeline.demands import GivenDemands, with_demands
+from stoker.pipeline.demands import DemandOverrides, with_demands
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.compiler import (
     ANSWER,
@@ -47,7 +47,7 @@ class ProgramArguments:
     configuration: dict[str, str]
     job_id: JobId | None = None
     restore: Restore | None = None
-    demands: GivenDemands = field(default_factory=GivenDemands)
+    demands: DemandOverrides = field(default_factory=DemandOverrides)
 
     def settings(self) -> dict[str, str]:
         """Settings of the Spark session; parallelism is the number of its shuffle partitions."""
