@@ -50,7 +50,7 @@ _PATIENT = ClientOptions(
     connect_timeout=timedelta(seconds=1),
 )
 _GRANT = re.compile(r"(\S+) leads, epoch (\d+)")
-_END_OF_GRANT = re.compile(r"(\S+) does not lead any more, epoch (\d+)")
+_END_OF_GRANT = re.compile(r"(\S+) leads no longer, epoch (\d+)")
 
 
 class RealCluster:

@@ -91,7 +91,7 @@ class Story:
         assert log.writes_of(before.session, after=after.raised_at) == []
         self.submit(master=frozen)
         newest = list(self._acknowledged)[-1]
-        accepted = f"job {newest} (ten-rows) is accepted"
+        accepted = f"job {newest} (ten-rows) accepted"
         assert accepted in self.cluster.log_of(self.cluster.leader)
         assert accepted not in self.cluster.log_of(frozen)
 

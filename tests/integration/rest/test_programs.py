@@ -130,7 +130,7 @@ async def test_a_script_that_knows_nothing_of_stoker_is_a_program_and_is_not_run
     assert graph.engine is EngineKind.CLASSIC
     (node,) = plan.json()["plan"]["nodes"]
     assert "sums.py" in node["description"]
-    assert (wrong.status_code, "leave entryClass out" in wrong.text) == (400, True)
+    assert (wrong.status_code, "begins at its first line" in wrong.text) == (400, True)
     assert packed_run.status_code == 200, packed_run.text
     graph = master.dispatcher.graphs[JobId(packed_run.json()["jobid"])]
     assert graph.name == "sums"
