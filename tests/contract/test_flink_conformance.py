@@ -1,4 +1,4 @@
-"""Every operation of Flink 2.3 is there, and every answer has the fields and types of Flink's."""
+"""Stoker has every operation of Flink 2.3, and its answers have Flink's fields and types."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_the_table_has_every_operation_of_flinks_document() -> None:
     assert len({(each.method, each.path) for each in TABLE}) == 80
 
 
-def test_every_operation_of_flink_is_classed_and_has_a_handler() -> None:
+def test_every_operation_of_flink_is_classified_and_has_a_handler() -> None:
     served = {
         (method, path)
         for handler in HANDLERS
@@ -135,7 +135,7 @@ def check(answer: httpx.Response, operation: flink_facts.Operation) -> None:
 async def test_the_status_is_the_one_that_flink_gives(
     method: str, path: str, body: Any, status: int
 ) -> None:
-    """Where Flink says 500 for a thing that is not there, it is 404 here (RM-13)."""
+    """Where Flink answers 500 for an unknown object, Stoker answers 404 (RM-13)."""
     async with Master().in_process() as http:
         answer = await http.request(method, path, json=body)
     assert answer.status_code == status, answer.text
@@ -144,7 +144,7 @@ async def test_the_status_is_the_one_that_flink_gives(
         assert all(isinstance(each, str) for each in answer.json()["errors"])
 
 
-async def test_figures_can_be_chosen_and_joined() -> None:
+async def test_metrics_can_be_selected_and_aggregated() -> None:
     async with Master().in_process() as http:
         names = (await http.get("/taskmanagers/metrics")).json()
         chosen = (await http.get("/jobs/metrics?get=numRestarts&agg=max,sum")).json()
@@ -184,14 +184,14 @@ def test_the_comparison_sees_every_difference(text: str, answer: Any, faults: in
         ({"at": 0, "duration": 1_000_000_000_000, "s": {"RUNNING": 5}}, 2),
     ],
 )
-def test_moments_and_spans_are_told_apart_by_their_size(answer: Any, faults: int) -> None:
+def test_times_and_durations_are_distinguished_by_their_size(answer: Any, faults: int) -> None:
     text = "GET /a 200\n  at whole ! ms\n  duration whole ! ms\n  s map !\n  s.* whole ! ms"
     operation = flink_facts.read_table(text)[0]
     found = flink_facts.misplaced_moments(answer, operation, 1_000_000_000_000, 3_600_000)
     assert len(found) == faults
 
 
-def test_an_exception_excuses_one_field_and_nothing_beside_it(
+def test_an_exception_excuses_one_field_and_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     excused = "job.cause.object: missing"
@@ -201,7 +201,7 @@ def test_an_exception_excuses_one_field_and_nothing_beside_it(
     assert flink_facts.unexcused([excused, f".{excused}", *beside]) == beside
 
 
-async def test_the_log_of_the_master_is_streamed_and_foreign_names_are_not_there() -> None:
+async def test_the_log_of_the_master_is_streamed_and_unknown_files_are_404() -> None:
     """REST-22, REST-23"""
     master = Master()
     async with master.in_process() as http:
@@ -218,7 +218,7 @@ async def test_the_log_of_the_master_is_streamed_and_foreign_names_are_not_there
     assert [answer.status_code for answer in foreign] == [404, 404, 404]
 
 
-async def test_the_cluster_is_ended_by_request() -> None:
+async def test_a_request_shuts_the_cluster_down() -> None:
     master = Master()
     async with master.in_process() as http:
         answer: httpx.Response = await http.delete("/cluster")

@@ -1,4 +1,4 @@
-"""Requests that change something, and those that ask how it went: answers in Flink's form."""
+"""Requests that change something, and requests for their status: answers have Flink's form."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -101,7 +101,7 @@ async def test_the_answer_to_a_change_has_flinks_form(
 
 
 async def completed(http: httpx.AsyncClient, template: str, path: str) -> Any:
-    """Every answer on the way is compared as well."""
+    """Wait until the operation is completed; check the form of every answer on the way."""
     async with asyncio.timeout(60):
         while True:
             answer = await http.get(path)
@@ -113,7 +113,7 @@ async def completed(http: httpx.AsyncClient, template: str, path: str) -> Any:
 
 @pytest.mark.parametrize("request_path", ["savepoints", "stop"])
 @pytest.mark.parametrize("outcome", [DONE, LOST])
-async def test_a_savepoint_is_told_in_flinks_form_while_it_is_taken_and_after(
+async def test_the_status_of_a_savepoint_has_flinks_form_before_and_after_its_end(
     master: Master, request_path: str, outcome: SavepointStatus
 ) -> None:
     saving = Saving(master, UNDONE)
@@ -129,7 +129,7 @@ async def test_a_savepoint_is_told_in_flinks_form_while_it_is_taken_and_after(
     assert operation.keys() == ({"location"} if outcome is DONE else {"failure-cause"})
 
 
-async def test_a_savepoint_that_cannot_be_taken_is_refused_at_once(master: Master) -> None:
+async def test_an_impossible_savepoint_is_refused_at_once(master: Master) -> None:
     Saving(master, CannotTakeSavepoint("it is no streaming job"))
     async with master.in_process() as http:
         refused = await http.post(f"/jobs/{RUNNING}/savepoints", json={"triggerId": TRIGGER})
@@ -138,7 +138,7 @@ async def test_a_savepoint_that_cannot_be_taken_is_refused_at_once(master: Maste
 
 
 @pytest.mark.parametrize(("savepoint", "field"), [("/saved/one", None), ("/gone", "failure-cause")])
-async def test_a_disposal_is_told_in_flinks_form(
+async def test_the_status_of_a_disposal_has_flinks_form(
     master: Master, savepoint: str, field: str | None
 ) -> None:
     Saving(master, DONE)
@@ -159,7 +159,7 @@ def after_another_batch(job: JobDetails) -> JobDetails:
     return msgspec.structs.replace(job, regions=tuple(regions))
 
 
-async def test_a_checkpoint_is_waited_for_and_told_by_the_number_it_has_in_the_history(
+async def test_a_triggered_checkpoint_ends_with_its_number_in_the_history(
     master: Master,
 ) -> None:
     """Shows REST-21."""
@@ -176,7 +176,7 @@ async def test_a_checkpoint_is_waited_for_and_told_by_the_number_it_has_in_the_h
     assert details.status_code == 200
 
 
-async def test_a_checkpoint_of_a_job_that_ends_before_it_fails_with_the_reason(
+async def test_a_triggered_checkpoint_fails_with_the_reason_when_the_job_ends_first(
     master: Master,
 ) -> None:
     """Shows REST-21."""
@@ -220,14 +220,14 @@ async def test_a_program_is_uploaded_planned_run_and_deleted_with_answers_in_fli
 
 
 def replacement_of(master: Master, trigger_id: str, **changes: Any) -> Replacement:
-    """The one that was triggered, with what became of it meanwhile."""
+    """The triggered replacement, with these changes."""
     known = master.dispatcher.replacements
     known[trigger_id] = msgspec.structs.replace(known[trigger_id], **changes)
     return known[trigger_id]
 
 
 @pytest.mark.parametrize("phase", [ReplacementPhase.DONE, ReplacementPhase.ROLLED_BACK])
-async def test_a_rescale_is_triggered_and_told_in_flinks_form(
+async def test_a_rescale_is_triggered_and_its_status_has_flinks_form(
     master: Master, phase: ReplacementPhase
 ) -> None:
     path, template = f"/jobs/{STREAM}/rescaling", "/jobs/{jobid}/rescaling/{triggerid}"
@@ -250,7 +250,7 @@ def bounds(upper: int, lower: int = 1) -> dict[str, Any]:
     return {"parallelism": {"lowerBound": lower, "upperBound": upper}}
 
 
-async def test_a_change_of_requirements_divides_a_streaming_job_anew(master: Master) -> None:
+async def test_a_change_of_requirements_repartitions_a_streaming_job(master: Master) -> None:
     path = f"/jobs/{STREAM}/resource-requirements"
     async with master.in_process() as http:
         shown = (await http.get(path)).json()
@@ -279,7 +279,7 @@ async def test_a_change_of_requirements_divides_a_streaming_job_anew(master: Mas
         (FINISHED, {"big": bounds(2)}, 409, "has ended as FINISHED"),
     ],
 )
-async def test_requirements_that_cannot_be_met_are_refused_with_the_reason(
+async def test_impossible_requirements_are_refused_with_the_reason(
     master: Master, job: JobId, wanted: dict[str, Any], status: int, said: str
 ) -> None:
     """Shows DISP-26."""
@@ -291,7 +291,7 @@ async def test_requirements_that_cannot_be_met_are_refused_with_the_reason(
     assert master.dispatcher.replacements == {}
 
 
-async def test_a_job_that_says_itself_how_it_is_divided_is_not_rescaled(master: Master) -> None:
+async def test_a_job_that_configures_its_own_parallelism_is_not_rescaled(master: Master) -> None:
     job = master.dispatcher.jobs[STREAM]
     configuration = {"pipeline.jobvertex-parallelism-overrides": "big:9"}
     master.dispatcher.jobs[STREAM] = msgspec.structs.replace(job, configuration=configuration)
@@ -303,7 +303,7 @@ async def test_a_job_that_says_itself_how_it_is_divided_is_not_rescaled(master: 
     assert refused.status_code == 409
 
 
-async def test_a_data_set_is_never_there(master: Master) -> None:
+async def test_a_data_set_never_exists(master: Master) -> None:
     async with master.in_process() as http:
         deleted = await http.delete(f"/datasets/{TRIGGER}")
     assert deleted.status_code == 404

@@ -28,7 +28,7 @@ OF_THE_CLUSTER = {
 
 @pytest.mark.parametrize("prefix", ["", "/v1"])
 @pytest.mark.parametrize(("path", "shape"), OF_THE_CLUSTER.items())
-async def test_an_answer_about_the_cluster_has_the_shape_of_flinks(
+async def test_an_answer_about_the_cluster_has_flinks_shape(
     prefix: str, path: str, shape: Any
 ) -> None:
     """REST-05"""
@@ -41,9 +41,7 @@ async def test_an_answer_about_the_cluster_has_the_shape_of_flinks(
 
 @pytest.mark.parametrize("job_id", ALL_JOBS)
 @pytest.mark.parametrize(("path", "shape"), OF_A_JOB.items())
-async def test_an_answer_about_a_job_has_the_shape_of_flinks(
-    job_id: str, path: str, shape: Any
-) -> None:
+async def test_an_answer_about_a_job_has_flinks_shape(job_id: str, path: str, shape: Any) -> None:
     """REST-13: also for jobs that have ended."""
     async with Master().in_process() as http:
         answer = await http.get(f"/jobs/{job_id}{path}")

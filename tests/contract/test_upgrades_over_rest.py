@@ -1,4 +1,4 @@
-"""Upgrades and rescales over REST: triggered with files, followed, refused in words."""
+"""Upgrades and rescales over REST: triggered with files, followed, and refused with a reason."""
 
 import asyncio
 import hashlib
@@ -25,7 +25,7 @@ def reaches(master: Master, trigger_id: str, phase: ReplacementPhase) -> None:
     )
 
 
-async def test_an_upgrade_is_triggered_with_its_files_and_followed_to_its_end(tmp_path: Path):
+async def test_an_upgrade_is_triggered_with_its_files_and_followed_until_it_ends(tmp_path: Path):
     content = b"library" * 1000
     file = tmp_path / "lib.whl"
     file.write_bytes(content)
@@ -49,7 +49,7 @@ async def test_an_upgrade_is_triggered_with_its_files_and_followed_to_its_end(tm
     assert (state.savepoint, state.reason) == ("/saved/one", "it did not do")
 
 
-async def test_the_same_without_an_event_loop():
+async def test_the_blocking_client_triggers_and_follows_an_upgrade():
     master = Master()
     async with master.serving() as url:
         client = BlockingClient(url)
@@ -69,7 +69,7 @@ async def test_the_same_without_an_event_loop():
     assert (known[rescale].kind, known[rescale].partitions) == (ReplacementKind.RESCALE, 8)
 
 
-async def test_what_makes_no_sense_is_refused_in_words():
+async def test_invalid_upgrade_requests_are_refused_with_an_explanation():
     async with Master().serving() as url, AsyncClient(url) as client:
         with pytest.raises(NotFound):
             await client.replacement(FINISHED, "f" * 32)

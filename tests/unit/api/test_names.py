@@ -16,16 +16,16 @@ from stoker.api.shape import Answer, Errors
         (Errors, {"errors"}),
     ],
 )
-def test_fields_have_their_names_of_the_wire(kind: type[Answer], names: set[str]) -> None:
+def test_fields_have_their_wire_names(kind: type[Answer], names: set[str]) -> None:
     assert {field.encode_name for field in msgspec.structs.fields(kind)} == names
 
 
-def test_what_is_absent_is_not_written() -> None:
+def test_an_absent_field_is_not_written() -> None:
     answer = jobs.ExecutionResultAnswer(status=jobs.ResultStatus(id="IN_PROGRESS"))
     assert msgspec.json.encode(answer) == b'{"status":{"id":"IN_PROGRESS"}}'
 
 
-def test_a_field_of_a_newer_server_does_not_disturb_an_older_client() -> None:
+def test_an_older_client_ignores_a_field_of_a_newer_server() -> None:
     body = b'{"jobs": [], "pages": 3}'
     assert msgspec.json.decode(body, type=jobs.JobsOverview).jobs == []
 

@@ -12,7 +12,7 @@ async def test_nothing_in_quarantine_is_said_and_list_does_not_mention_it(served
     assert "quarantine" not in (await served("list")).stdout
 
 
-async def test_they_are_listed_with_reason_and_place(served) -> None:
+async def test_quarantined_jobs_are_listed_with_reason_and_path(served) -> None:
     served.master.dispatcher.put_into_quarantine(BROKEN)
     output = (await served("quarantine", "list")).stdout
     assert BROKEN in output

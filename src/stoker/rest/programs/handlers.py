@@ -5,6 +5,7 @@ wins.
 """
 
 import shlex
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -24,7 +25,7 @@ from stoker.core.errors import InvalidInput, NotFound, Unavailable
 from stoker.core.graph import Restore
 from stoker.core.ids import JobId, is_hex_id
 from stoker.rest.http.asgi import Request
-from stoker.rest.http.routing import QueryParameter, delete, get, post, route
+from stoker.rest.http.routing import QueryParameter, Route, delete, get, post, route
 from stoker.rest.jobs.plan_views import plan_of_graph
 from stoker.rest.openapi.bodies import FILE, multipart
 from stoker.rest.programs.runs import ProgramArguments, compile_program
@@ -200,61 +201,34 @@ async def program_plan(
     return await _plan(services, jarid, arguments)
 
 
-@post(
-    f"{_PROGRAM}/run",
-    status=200,
-    summary="Run a program as a job",
-    body=ProgramRun,
-)
-async def run_program(
-    jarid: str,
-    request: Request,
-    services: RestServices,
-    entry_class: EntryClass = None,
-    program_arg: ProgramArg = None,
-    parallelism: Parallelism = None,
-    savepoint_path: SavepointPath = None,
-    allow_non_restored_state: AllowNonRestored = None,
-) -> ProgramStarted:
-    arguments = await _arguments(
-        request,
-        services,
-        entry_class=entry_class,
-        program_args_list=_split_list(program_arg),
-        parallelism=parallelism,
-        savepoint_path=savepoint_path,
-        allow_non_restored_state=allow_non_restored_state,
-    )
-    job_id = await _run(services, jarid, arguments)
-    return ProgramStarted(jobid=job_id, application_id=job_id)
+def _run_route(
+    action: str, status: int, summary: str, kind: Any, answer: Callable[[JobId], Any]
+) -> Route:
+    """Flink starts a program in two ways, which differ only in their path and their answer."""
 
+    @post(f"{_PROGRAM}/{action}", status=status, summary=summary, answer=kind, body=ProgramRun)
+    async def run_program(
+        jarid: str,
+        request: Request,
+        services: RestServices,
+        entry_class: EntryClass = None,
+        program_arg: ProgramArg = None,
+        parallelism: Parallelism = None,
+        savepoint_path: SavepointPath = None,
+        allow_non_restored_state: AllowNonRestored = None,
+    ) -> Any:
+        arguments = await _arguments(
+            request,
+            services,
+            entry_class=entry_class,
+            program_args_list=_split_list(program_arg),
+            parallelism=parallelism,
+            savepoint_path=savepoint_path,
+            allow_non_restored_state=allow_non_restored_state,
+        )
+        return answer(await _run(services, jarid, arguments))
 
-@post(
-    f"{_PROGRAM}/run-application",
-    status=202,
-    summary="Run a program as an application",
-    body=ProgramRun,
-)
-async def run_application(
-    jarid: str,
-    request: Request,
-    services: RestServices,
-    entry_class: EntryClass = None,
-    program_arg: ProgramArg = None,
-    parallelism: Parallelism = None,
-    savepoint_path: SavepointPath = None,
-    allow_non_restored_state: AllowNonRestored = None,
-) -> ApplicationStarted:
-    arguments = await _arguments(
-        request,
-        services,
-        entry_class=entry_class,
-        program_args_list=_split_list(program_arg),
-        parallelism=parallelism,
-        savepoint_path=savepoint_path,
-        allow_non_restored_state=allow_non_restored_state,
-    )
-    return ApplicationStarted(applicationid=await _run(services, jarid, arguments))
+    return run_program
 
 
 def _split_list(text: str | None) -> list[str] | None:
@@ -266,6 +240,18 @@ PROGRAM_HANDLERS = (
     upload_program,
     delete_program,
     program_plan,
-    run_program,
-    run_application,
+    _run_route(
+        "run",
+        200,
+        "Run a program as a job",
+        ProgramStarted,
+        lambda job_id: ProgramStarted(jobid=job_id, application_id=job_id),
+    ),
+    _run_route(
+        "run-application",
+        202,
+        "Run a program as an application",
+        ApplicationStarted,
+        lambda job_id: ApplicationStarted(applicationid=job_id),
+    ),
 )

@@ -1,4 +1,4 @@
-"""Jobs that cannot be loaded, as REST shows them (RUN-12)."""
+"""Requests about quarantined jobs (RUN-12)."""
 
 import jsonschema
 
@@ -21,7 +21,7 @@ def master_with_a_broken_job() -> Master:
     return master
 
 
-async def test_they_are_listed_with_reason_and_place() -> None:
+async def test_quarantined_jobs_are_listed_with_reason_and_path() -> None:
     async with master_with_a_broken_job().in_process() as http:
         answer = await http.get("/v1/quarantine")
         document = (await http.get("/openapi.json")).json()
@@ -38,7 +38,7 @@ async def test_they_are_listed_with_reason_and_place() -> None:
     jsonschema.Draft202012Validator(schema).validate(answer.json())
 
 
-async def test_questions_about_one_are_answered_with_409_and_the_way_out() -> None:
+async def test_requests_about_a_quarantined_job_get_409_and_a_remedy() -> None:
     async with master_with_a_broken_job().in_process() as http:
         for suffix in ("", "/details", "/status", "/execution-result", "/plan", "/exceptions"):
             answer = await http.get(f"/jobs/{BROKEN}{suffix}")
@@ -48,7 +48,7 @@ async def test_questions_about_one_are_answered_with_409_and_the_way_out() -> No
             assert f"stoker quarantine retry {BROKEN}" in told
 
 
-async def test_a_cancel_of_one_is_acknowledged() -> None:
+async def test_a_cancellation_of_a_quarantined_job_is_acknowledged() -> None:
     master = master_with_a_broken_job()
     async with master.in_process() as http:
         assert (await http.patch(f"/jobs/{BROKEN}")).status_code == 202
@@ -56,7 +56,7 @@ async def test_a_cancel_of_one_is_acknowledged() -> None:
     assert master.dispatcher.quarantine[BROKEN].cancel_wanted
 
 
-async def test_a_retry_starts_it_or_says_why_not() -> None:
+async def test_a_retry_starts_the_quarantined_job_or_says_why_not() -> None:
     master = master_with_a_broken_job()
     async with master.in_process() as http:
         refused = await http.post(f"/quarantine/{BROKEN}/retry")
@@ -68,7 +68,7 @@ async def test_a_retry_starts_it_or_says_why_not() -> None:
         assert (await http.get(f"/jobs/{BROKEN}/status")).json() == {"status": "RUNNING"}
 
 
-async def test_a_dropped_one_has_failed() -> None:
+async def test_a_dropped_quarantined_job_has_failed() -> None:
     master = master_with_a_broken_job()
     async with master.in_process() as http:
         answer = await http.delete(f"/quarantine/{BROKEN}")
@@ -77,14 +77,14 @@ async def test_a_dropped_one_has_failed() -> None:
     assert master.dispatcher.jobs[BROKEN].status is JobStatus.FAILED
 
 
-async def test_what_is_not_in_quarantine_is_404_and_no_id_is_400() -> None:
+async def test_a_job_outside_quarantine_is_404_and_an_invalid_id_is_400() -> None:
     async with Master().in_process() as http:
         for job_id, status in ((RUNNING, 404), (UNKNOWN, 404), ("xyz", 400)):
             assert (await http.post(f"/quarantine/{job_id}/retry")).status_code == status
             assert (await http.delete(f"/quarantine/{job_id}")).status_code == status
 
 
-async def test_the_files_of_one_stay_when_another_graph_under_its_id_is_refused() -> None:
+async def test_files_of_a_quarantined_job_stay_when_another_graph_with_its_id_is_refused() -> None:
     """CLEAN-03: an id that is in quarantine belongs to a job."""
     master = master_with_a_broken_job()
     content = b"wheel"

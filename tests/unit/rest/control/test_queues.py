@@ -1,9 +1,9 @@
-"""Queues, and task executors that leave, over HTTP."""
+"""Requests about queues and for draining task executors."""
 
 from stoker.testing.rest import EXECUTOR, RUNNING, Master
 
 
-async def test_queues_are_shown_with_their_limits_and_those_who_wait() -> None:
+async def test_queues_are_listed_with_limits_and_waiting_jobs() -> None:
     async with Master().in_process() as http:
         answer = await http.get("/v1/queues")
     assert answer.json() == {

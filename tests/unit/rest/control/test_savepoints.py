@@ -17,7 +17,7 @@ TRIGGER = "7" * 32
 
 
 class Saving:
-    """The dispatcher's part of savepoints: each trigger gets the answer that is set."""
+    """A fake dispatcher: each triggered savepoint gets the prepared outcome."""
 
     def __init__(self, master: Master, answer: SavepointStatus | Exception) -> None:
         self.requests: list[SavepointRequest] = []
@@ -38,7 +38,7 @@ class Saving:
     ) -> SavepointStatus:
         if isinstance(self.answer, Exception):
             raise self.answer
-        # As over a network: whoever asks again and again lets others have their turn.
+        # Like a call over a network: it gives other tasks their turn.
         await asyncio.sleep(0)
         return self.answer
 
@@ -80,7 +80,7 @@ async def with_master(
         await story(http, saving)
 
 
-async def test_flinks_request_is_understood_and_the_place_is_told() -> None:
+async def test_flinks_savepoint_request_is_accepted_and_answered_with_the_location() -> None:
     async def story(http: httpx.AsyncClient, saving: Saving) -> None:
         body = {"target-directory": "/saved", "cancel-job": False, "triggerId": TRIGGER}
         answer = await http.post(f"/jobs/{RUNNING}/savepoints", json=body)
@@ -92,7 +92,7 @@ async def test_flinks_request_is_understood_and_the_place_is_told() -> None:
     await with_master(DONE, story)
 
 
-async def test_a_stop_names_its_directory_in_the_other_form() -> None:
+async def test_a_stop_accepts_flinks_other_spelling_of_the_directory() -> None:
     """Shows REST-20."""
 
     async def story(http: httpx.AsyncClient, saving: Saving) -> None:
@@ -138,7 +138,7 @@ async def test_the_outcome_of_an_operation_is_known_when_another_master_leads() 
         assert await outcome(http, path) == before == {"location": "/saved/one"}
 
 
-async def test_what_is_refused_is_refused_at_once() -> None:
+async def test_an_invalid_savepoint_request_is_refused_at_once() -> None:
     async def story(http: httpx.AsyncClient, saving: Saving) -> None:
         answer = await http.post(f"/jobs/{RUNNING}/savepoints?triggerId={TRIGGER}")
         assert answer.status_code == 409
@@ -167,7 +167,7 @@ async def test_savepoints_are_listed_and_disposed_of() -> None:
     await with_master(DONE, story)
 
 
-async def test_a_savepoint_is_shown_with_all_that_is_in_it(tmp_path: Path) -> None:
+async def test_the_answer_about_a_savepoint_has_its_whole_content(tmp_path: Path) -> None:
     manifest = SavepointManifest(
         savepoint_id="1",
         kind="savepoint",

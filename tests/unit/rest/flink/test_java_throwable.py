@@ -1,4 +1,4 @@
-"""The one Java object that is written here; the bytes are what Flink 2.3's own class reads."""
+"""The serialized Java object of a failure, compared with bytes that Flink 2.3's class reads."""
 
 import struct
 
@@ -9,7 +9,7 @@ from stoker.rest.flink.java_throwable import failure_cause, serialized_throwable
 
 
 def texts_in(content: bytes) -> list[str]:
-    """Every text of the stream, in its order."""
+    """All strings of the stream, in order."""
     found, at = [], 0
     while at < len(content):
         kind = content[at : at + 1]
@@ -29,7 +29,7 @@ def texts_in(content: bytes) -> list[str]:
     return found
 
 
-def test_a_failure_is_written_as_flinks_own_class_reads_it() -> None:
+def test_a_failure_is_written_as_flinks_class_reads_it() -> None:
     content = serialized_throwable("E", "m", "s")
 
     assert content.startswith(b"\xac\xed\x00\x05sr\x00)org.apache.flink.util.SerializedThrowable")
@@ -43,7 +43,7 @@ def test_every_text_survives_javas_encoding(message: str, trace: str) -> None:
     assert texts_in(values.partition(b"xp")[2]) == [message, trace, "Error"]
 
 
-def test_a_text_of_more_than_64_kib_is_a_long_one() -> None:
+def test_a_text_of_more_than_64_kib_is_written_as_a_long_string() -> None:
     trace = "at somewhere\n" * 10_000
 
     values = serialized_throwable("Error", "m", trace).partition(b"detailMessage")[2]

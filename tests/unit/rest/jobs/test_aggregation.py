@@ -1,4 +1,4 @@
-"""Figures of several things as one."""
+"""Aggregation of metrics."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from stoker.rest.jobs.aggregation import (
 )
 
 
-def test_without_names_only_names_are_told() -> None:
+def test_without_names_the_answer_lists_only_names() -> None:
     assert [each.id for each in select_metrics({"b": "1", "a": "2"}, None)] == ["a", "b"]
     assert [each.id for each in aggregate_metrics([{"b": "1"}, {"a": "x"}], None, MODES)] == [
         "a",
@@ -23,12 +23,12 @@ def test_without_names_only_names_are_told() -> None:
     ]
 
 
-def test_unknown_names_and_values_that_are_no_numbers_are_left_out() -> None:
+def test_unknown_names_and_values_that_are_not_numbers_are_left_out() -> None:
     assert [each.value for each in select_metrics({"a": "2"}, ("a", "z"))] == ["2"]
     assert aggregate_metrics([{"a": "x"}, {"a": "nan"}], ("a", "z"), MODES) == []
 
 
-def test_figures_are_joined_in_the_modes_that_were_asked_for() -> None:
+def test_metrics_are_aggregated_in_the_requested_modes() -> None:
     (joined,) = aggregate_metrics([{"a": "1"}, {"a": "3"}], ("a",), ("min", "max", "avg", "sum"))
     assert (joined.min, joined.max, joined.avg, joined.sum) == (1.0, 3.0, 2.0, 4.0)
 
@@ -48,13 +48,13 @@ def test_skew_is_a_percentage(values: list[float]) -> None:
     assert 0 <= joined.skew <= 100
 
 
-def test_indices_are_single_ones_and_ranges() -> None:
+def test_subtask_indices_are_numbers_and_ranges() -> None:
     assert parse_indices("0,2,4-6") == {0, 2, 4, 5, 6}
     assert parse_indices("") is None
     assert parse_modes("MIN, max") == ("min", "max")
 
 
 @pytest.mark.parametrize("text", ["x", "1-", "-1", "0-9999999", "²", "1,,2"])
-def test_indices_that_cannot_be_are_refused(text: str) -> None:
+def test_invalid_subtask_indices_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="subtasks"):
         parse_indices(text)

@@ -1,4 +1,4 @@
-"""Compression, pages of other origins, the page to try the API, programs' names."""
+"""Compression, requests from other origins, the API page, and names of programs."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from stoker.testing.rest import Master
 ELSEWHERE = "https://dashboard.example"
 
 
-async def test_a_large_answer_is_compressed_for_those_who_can_read_it() -> None:
+async def test_a_large_answer_is_compressed_for_clients_that_accept_gzip() -> None:
     async with Master().in_process() as http:
         packed = await http.get("/openapi.json", headers={"accept-encoding": "gzip"})
         plain = await http.get("/openapi.json", headers={"accept-encoding": "identity"})
@@ -35,7 +35,7 @@ async def test_a_large_answer_is_compressed_for_those_who_can_read_it() -> None:
         (b"*", True),
     ],
 )
-def test_what_a_client_accepts_is_read_from_its_header(
+def test_the_accepted_encodings_are_read_from_the_header(
     header: bytes | None, accepted: bool
 ) -> None:
     assert accepts_gzip(header) is accepted
@@ -45,7 +45,7 @@ def test_what_a_client_accepts_is_read_from_its_header(
     ("allowed", "status", "answered"),
     [("", 403, None), ("*", 200, "*"), (f"https://x.example,{ELSEWHERE}", 200, ELSEWHERE)],
 )
-async def test_pages_of_another_origin_are_served_only_where_that_is_wanted(
+async def test_pages_of_another_origin_are_served_only_if_configured(
     allowed: str, status: int, answered: str | None
 ) -> None:
     master = Master(options=RestOptions(bind_port="0", allow_origin=allowed))
@@ -59,7 +59,7 @@ async def test_pages_of_another_origin_are_served_only_where_that_is_wanted(
     assert asked.status_code == (204 if answered else 403)
 
 
-async def test_the_page_to_try_the_api_needs_nothing_from_elsewhere() -> None:
+async def test_the_api_page_loads_nothing_from_other_machines() -> None:
     async with Master(leading=False).in_process() as http:
         answers = [await http.get(path) for path in ("/docs", "/v1/docs", "/docs.js", "/docs.css")]
     assert [answer.status_code for answer in answers] == [200] * 4
@@ -76,11 +76,13 @@ async def test_the_page_to_try_the_api_needs_nothing_from_elsewhere() -> None:
         ("x;rm -rf.zip", "x_rm -rf.zip"),
     ],
 )
-def test_a_clients_file_name_becomes_a_plain_one(given: str, name: str) -> None:
+def test_a_clients_file_name_loses_its_directories_and_special_characters(
+    given: str, name: str
+) -> None:
     assert program_name(given) == name
 
 
 @pytest.mark.parametrize("given", ["", "a.jar", "..", ".py", "a.py\n"])
-def test_a_file_of_an_unknown_kind_is_refused(given: str) -> None:
+def test_a_file_of_an_unknown_type_is_refused(given: str) -> None:
     with pytest.raises(InvalidInput, match="a program is a file with one of"):
         program_name(given)

@@ -1,4 +1,4 @@
-"""Checkpoints of a streaming job, as its master remembers them, in Flink's form."""
+"""Answers about the checkpoints of a streaming job."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,7 +14,7 @@ from stoker.testing.rest import FINISHED, START, STREAM, Master, streaming_detai
 
 CHECKPOINTS = f"/jobs/{STREAM}/checkpoints"
 NUMBERS = {(entry.region, entry.at): entry.id for entry in streaming_details().checkpoints.history}
-"""Of the checkpoints of a query, by its region and the time of the batch."""
+"""Checkpoints of a query by its region and the time of the batch."""
 OF_BIG, OF_SMALL = NUMBERS["big", START + 6000], NUMBERS["small", START + 6000]
 ORDERS, BIG, SMALL = (vertex_hex_id(STREAM, name) for name in ("orders", "big", "small"))
 
@@ -33,8 +33,8 @@ async def get(http: httpx.AsyncClient, path: str) -> Any:
     return answer.json()
 
 
-async def test_counts_are_those_of_the_jobs_master(http: httpx.AsyncClient) -> None:
-    """One restore of a savepoint, and one of each query that began again after a batch.
+async def test_checkpoint_counts_come_from_the_jobs_master(http: httpx.AsyncClient) -> None:
+    """One restore from a savepoint, and one for each query that restarted after a batch.
 
     (DISP-20)
     """
@@ -42,7 +42,7 @@ async def test_counts_are_those_of_the_jobs_master(http: httpx.AsyncClient) -> N
     assert counts == {"restored": 3, "total": 9, "in_progress": 1, "completed": 7, "failed": 1}
 
 
-async def test_the_latest_of_each_kind_is_told(http: httpx.AsyncClient) -> None:
+async def test_the_latest_checkpoint_of_each_kind_is_in_the_answer(http: httpx.AsyncClient) -> None:
     latest = (await get(http, CHECKPOINTS))["latest"]
     assert latest["completed"]["checkpoint_type"] == "CHECKPOINT"
     assert latest["completed"]["id"] == 16
@@ -59,7 +59,7 @@ async def test_the_latest_of_each_kind_is_told(http: httpx.AsyncClient) -> None:
     }
 
 
-async def test_the_history_tells_of_each_checkpoint_when_how_long_and_how_large(
+async def test_the_history_has_time_duration_and_size_of_each_checkpoint(
     http: httpx.AsyncClient,
 ) -> None:
     history = (await get(http, CHECKPOINTS))["history"]
@@ -74,7 +74,7 @@ async def test_the_history_tells_of_each_checkpoint_when_how_long_and_how_large(
     assert batch["num_subtasks"] == batch["num_acknowledged_subtasks"] == 2
 
 
-async def test_the_summary_is_of_the_completed_ones(http: httpx.AsyncClient) -> None:
+async def test_the_summary_covers_the_completed_checkpoints(http: httpx.AsyncClient) -> None:
     summary = (await get(http, CHECKPOINTS))["summary"]
     assert summary["end_to_end_duration"]["min"] == 500
     assert summary["end_to_end_duration"]["max"] == 700
@@ -82,14 +82,16 @@ async def test_the_summary_is_of_the_completed_ones(http: httpx.AsyncClient) -> 
     assert summary["state_size"]["p999"] == 7000.0
 
 
-async def test_one_checkpoint_is_told_with_its_vertices(http: httpx.AsyncClient) -> None:
+async def test_the_answer_about_one_checkpoint_includes_its_vertices(
+    http: httpx.AsyncClient,
+) -> None:
     found = await get(http, f"{CHECKPOINTS}/details/{OF_BIG}")
     assert found["tasks"].keys() == {ORDERS, BIG}
     assert found["tasks"][BIG]["state_size"] == found["state_size"] == 6000
     assert found["tasks"][ORDERS]["state_size"] == 0
 
 
-async def test_a_savepoint_is_of_every_vertex(http: httpx.AsyncClient) -> None:
+async def test_a_savepoint_includes_every_vertex(http: httpx.AsyncClient) -> None:
     latest = (await get(http, CHECKPOINTS))["latest"]["failed"]
     found = await get(http, f"{CHECKPOINTS}/details/{latest['id']}")
     assert found["is_savepoint"] is True
@@ -97,7 +99,9 @@ async def test_a_savepoint_is_of_every_vertex(http: httpx.AsyncClient) -> None:
     assert found["tasks"][ORDERS]["num_subtasks"] == 2
 
 
-async def test_a_vertex_tells_what_each_of_its_regions_did(http: httpx.AsyncClient) -> None:
+async def test_the_checkpoint_of_a_vertex_has_a_subtask_for_each_region(
+    http: httpx.AsyncClient,
+) -> None:
     found = await get(http, f"{CHECKPOINTS}/details/{OF_BIG}/subtasks/{BIG}")
     [subtask] = found["subtasks"]
     assert subtask["checkpoint"] == {"sync": 50, "async": 0}
@@ -106,7 +110,9 @@ async def test_a_vertex_tells_what_each_of_its_regions_did(http: httpx.AsyncClie
     assert found["summary"]["checkpoint_duration"]["sync"]["max"] == 50
 
 
-async def test_the_regions_of_a_shared_vertex_keep_their_numbers(http: httpx.AsyncClient) -> None:
+async def test_the_regions_of_a_shared_vertex_keep_their_subtask_numbers(
+    http: httpx.AsyncClient,
+) -> None:
     found = await get(http, f"{CHECKPOINTS}/details/{OF_SMALL}/subtasks/{ORDERS}")
     assert [each["index"] for each in found["subtasks"]] == [1]
 
@@ -121,7 +127,7 @@ async def test_the_regions_of_a_shared_vertex_keep_their_numbers(http: httpx.Asy
         (f"/details/9999/subtasks/{BIG}", 404),
     ],
 )
-async def test_a_checkpoint_that_is_not_remembered_is_404(
+async def test_a_forgotten_checkpoint_is_404(
     http: httpx.AsyncClient, path: str, status: int
 ) -> None:
     assert (await http.get(CHECKPOINTS + path)).status_code == status
@@ -132,13 +138,15 @@ async def test_a_batch_job_has_no_checkpoints(http: httpx.AsyncClient) -> None:
         assert (await http.get(f"/jobs/{FINISHED}/checkpoints{path}")).status_code == 404
 
 
-async def test_the_config_tells_what_stays_of_a_job(http: httpx.AsyncClient) -> None:
+async def test_the_checkpoint_config_says_what_is_retained_after_a_job(
+    http: httpx.AsyncClient,
+) -> None:
     found = await get(http, f"{CHECKPOINTS}/config")
     assert found["timeout"] == 600_000
     assert found["externalization"] == {"enabled": False, "delete_on_cancellation": True}
 
 
-async def test_the_figures_of_spark_are_metrics(http: httpx.AsyncClient) -> None:
+async def test_figures_of_spark_appear_as_metrics(http: httpx.AsyncClient) -> None:
     path = f"/jobs/{STREAM}/metrics?get=sparkRowsPerSecond,sparkBatchDuration,sparkStateBytes"
     figures = {each["id"]: each["value"] for each in await get(http, path)}
     assert figures == {
@@ -151,7 +159,7 @@ async def test_the_figures_of_spark_are_metrics(http: httpx.AsyncClient) -> None
     assert names >= {"sparkBatchRows", "sparkStateRows", "sparkBatchPhase.addBatch"}
 
 
-async def test_watermarks_are_told_where_spark_tells_them(http: httpx.AsyncClient) -> None:
+async def test_watermarks_appear_where_spark_reports_them(http: httpx.AsyncClient) -> None:
     expected = [{"id": "0.currentInputWatermark", "value": "1790000000000"}]
     vertices = f"/jobs/{STREAM}/vertices"
     assert await get(http, f"{vertices}/{BIG}/watermarks") == expected
@@ -159,7 +167,7 @@ async def test_watermarks_are_told_where_spark_tells_them(http: httpx.AsyncClien
     assert await get(http, f"{vertices}/{SMALL}/watermarks") == []
 
 
-def test_quantiles_are_reckoned_as_flink_does() -> None:
+def test_quantiles_are_interpolated_as_in_flink() -> None:
     values = sorted([23, 34, 30, 42, 45, 42, 50, 98, 151, 259])
     assert quantile(values, 0.9) == pytest.approx(151 + 0.9 * (259 - 151))
     assert quantile(values, 0.999) == 259

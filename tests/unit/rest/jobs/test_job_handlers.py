@@ -1,4 +1,4 @@
-"""How lists of jobs are sent."""
+"""Sending the list of jobs."""
 
 from dataclasses import replace
 from typing import Any
@@ -62,7 +62,7 @@ MANY = tuple(
 )
 
 
-async def test_a_long_list_goes_in_pieces_that_answers_share() -> None:
+async def test_a_long_job_list_is_sent_in_pieces_that_answers_share() -> None:
     async def find() -> DispatcherGateway:
         return ManyJobs()
 
@@ -77,7 +77,7 @@ async def test_a_long_list_goes_in_pieces_that_answers_share() -> None:
     assert sum(one is other for one, other in zip(bodies, again, strict=True)) >= len(bodies) - 2
 
 
-async def test_a_long_list_is_whole_over_a_real_connection() -> None:
+async def test_a_long_job_list_arrives_complete_over_a_real_connection() -> None:
     async def find() -> DispatcherGateway:
         return ManyJobs()
 
@@ -87,13 +87,13 @@ async def test_a_long_list_is_whole_over_a_real_connection() -> None:
         plain = await http.get(f"{url}/jobs/overview", headers={"accept-encoding": "identity"})
         assert "content-encoding" not in plain.headers
         assert len(plain.json()["jobs"]) == len(MANY)
-        # A longer body than http/compression.py compresses: pages are for it.
+        # The body is longer than http/compression.py compresses; clients ask for pages instead.
         answer = await http.get(f"{url}/jobs/overview")
         assert "content-encoding" not in answer.headers
         assert answer.content == plain.content
 
 
-async def test_a_job_that_was_accepted_is_among_the_ids_that_are_asked_for_next() -> None:
+async def test_an_accepted_job_is_in_the_next_list_of_ids() -> None:
     async with Master().in_process() as http:
         await http.get("/jobs")
         files = {"graph": (None, msgspec.json.encode(new_graph()), "application/json")}

@@ -1,4 +1,4 @@
-"""What attempts write: in pieces, from any byte on, and as it comes."""
+"""The output of attempts: in ranges, and followed while it is written."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ PATH = f"/jobs/{RUNNING}/attempts/one"
 
 
 class Writing(DispatcherInMemory):
-    """An attempt that has written so much, and writes on whenever it is looked at in vain."""
+    """An attempt with this output that writes more after each read that finds nothing new."""
 
     def __init__(self, *parts: bytes, ends: bool = True) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ async def test_a_log_is_followed_until_its_attempt_has_ended(
     assert followed.text == "begun\nmore\nend\n"
 
 
-async def test_a_log_that_is_lost_in_its_midst_ends_there() -> None:
+async def test_a_log_that_is_lost_while_it_is_sent_ends_there() -> None:
     writing = Writing(b"0123456789")
     writing.fails_at = 4
     async with Master(dispatcher=writing).in_process() as http:
@@ -80,7 +80,7 @@ async def test_a_log_that_is_lost_in_its_midst_ends_there() -> None:
     assert (answer.status_code, answer.text) == (200, "0123")
 
 
-async def test_whoever_follows_does_not_hold_up_the_end_of_the_server() -> None:
+async def test_a_client_that_follows_a_log_does_not_delay_the_end_of_the_server() -> None:
     options = RestOptions(bind_port="0", shutdown_timeout=timedelta(seconds=60))
     master = Master(dispatcher=Writing(b"begun\n", ends=False), options=options)
     async with master.serving() as url:
@@ -103,7 +103,7 @@ async def test_whoever_follows_does_not_hold_up_the_end_of_the_server() -> None:
         ("/jobs/xyz/attempts/one/stdout", 400),
     ],
 )
-async def test_what_makes_no_sense_is_refused_before_the_answer_begins(
+async def test_an_invalid_log_request_is_refused_before_the_answer_begins(
     path: str, status: int
 ) -> None:
     async with Master(dispatcher=Writing(b"")).in_process() as http:

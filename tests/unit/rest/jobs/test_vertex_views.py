@@ -1,4 +1,4 @@
-"""One state for a vertex that several regions share."""
+"""The state of a vertex that several regions share."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ states = st.lists(st.sampled_from(ExecutionState), min_size=1)
 
 
 @given(states)
-def test_a_failed_region_shows_at_the_vertex(found: list[ExecutionState]) -> None:
+def test_a_vertex_with_a_failed_region_is_failed(found: list[ExecutionState]) -> None:
     assert combine_states([*found, ExecutionState.FAILED]) is ExecutionState.FAILED
 
 
@@ -26,7 +26,7 @@ def test_the_joint_state_does_not_depend_on_the_order(found: list[ExecutionState
 
 
 @given(states)
-def test_a_vertex_whose_regions_agree_is_what_they_are(found: list[ExecutionState]) -> None:
+def test_a_vertex_has_the_state_on_which_its_regions_agree(found: list[ExecutionState]) -> None:
     assert combine_states([found[0]] * 3) is found[0]
 
 

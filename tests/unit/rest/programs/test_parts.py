@@ -55,7 +55,7 @@ def program(*parts: ProgressPart, state: ExecutionState = ExecutionState.RUNNING
     )
 
 
-def test_a_program_that_tells_of_nothing_is_shown_as_it_is() -> None:
+def test_a_program_without_reported_parts_is_shown_unchanged() -> None:
     job = program()
     assert with_parts(job) is job
 
@@ -73,12 +73,12 @@ def test_the_plan_has_the_same_vertices_as_the_job() -> None:
     assert {node.id for node in plan_of(job).nodes} == {each.id for each in vertices_of(job, 200)}
 
 
-def test_what_ran_when_its_program_ended_has_ended_with_it() -> None:
+def test_a_part_that_ran_when_its_program_ended_has_ended_with_it() -> None:
     _, stream = vertices_of(program(STREAM, state=ExecutionState.CANCELED), now=200)
     assert stream.status is ExecutionState.CANCELED
 
 
-def test_such_a_vertex_is_found_by_its_id() -> None:
+def test_the_vertex_of_a_part_is_found_by_its_id() -> None:
     job = program(COUNT)
     found = find_vertex(job, vertex_hex_id(JOB, "count at words.py:9 (job-3)"))
     assert found.regions[0].current.progress.tasks_done == 4

@@ -1,4 +1,4 @@
-"""Uploaded programs when the master dies between two steps."""
+"""The store of uploaded programs when a master crashes between two steps."""
 
 import errno
 import hashlib
@@ -22,7 +22,7 @@ CONTENT = b"print()"
 DAY = timedelta(days=1)
 DAY_MS = 24 * 3600 * 1000
 FAR = 10**14
-"""A moment from which every file is old."""
+"""A time at which every file is old."""
 
 
 async def added(programs: ProgramStore, content: bytes) -> StoredProgram:
@@ -41,7 +41,7 @@ def crash() -> None:
 
 
 class Life:
-    """Of a master: each has the same storage."""
+    """The store of one master; all masters share the storage."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.store = ProgramStore(
@@ -64,7 +64,7 @@ class Life:
 
 @pytest.mark.parametrize("others", [0, 1])
 @pytest.mark.parametrize("name", sorted(REST_FAILPOINTS))
-async def test_a_death_over_a_program_leaves_no_entry_that_points_to_nothing(
+async def test_a_crash_leaves_no_program_entry_without_its_content(
     tmp_path: Path, name: str, others: int
 ) -> None:
     first = Life(tmp_path, 1)
@@ -83,7 +83,7 @@ async def test_a_death_over_a_program_leaves_no_entry_that_points_to_nothing(
     assert await second.can_fetch_all(tmp_path / "fetched.py") == others
 
 
-async def test_contents_that_no_program_has_go_by_age() -> None:
+async def test_old_contents_without_a_program_are_removed() -> None:
     now = [1000]
     storage = MemoryStorage(lambda: now[0])
     programs = ProgramStore(storage, Ids(random.Random(1)), lambda: now[0])
@@ -97,7 +97,7 @@ async def test_contents_that_no_program_has_go_by_age() -> None:
     assert await sweep(programs, DAY) == 0
 
 
-async def test_an_entry_that_cannot_be_read_may_point_anywhere() -> None:
+async def test_nothing_is_removed_while_an_entry_cannot_be_read() -> None:
     now = [1000]
     storage = MemoryStorage(lambda: now[0])
     programs = ProgramStore(storage, Ids(), lambda: now[0])
@@ -109,7 +109,7 @@ async def test_an_entry_that_cannot_be_read_may_point_anywhere() -> None:
     assert await storage.exists("programs/contents/whose")
 
 
-async def test_an_upload_of_the_same_content_while_it_is_swept_loses_nothing() -> None:
+async def test_an_upload_of_a_content_that_is_being_swept_keeps_it() -> None:
     now = [1000]
     storage = MemoryStorage(lambda: now[0])
     programs = ProgramStore(storage, Ids(), lambda: now[0])
@@ -129,7 +129,7 @@ async def test_an_upload_of_the_same_content_while_it_is_swept_loses_nothing() -
     assert await storage.exists(f"programs/contents/{sha256}")
 
 
-async def test_only_the_leader_sweeps_and_goes_on_after_a_failure() -> None:
+async def test_only_the_leader_sweeps_and_continues_after_a_failure() -> None:
     class Enough(Exception):
         pass
 
