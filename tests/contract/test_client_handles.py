@@ -40,7 +40,7 @@ def surface(kind: type) -> dict[str, list[str]]:
     }
 
 
-def test_both_kinds_have_the_same_surface() -> None:
+def test_both_kinds_of_clusters_and_jobs_have_the_same_methods() -> None:
     assert surface(Cluster) == surface(AsyncCluster)
     assert surface(Job) == surface(AsyncJob)
 
@@ -56,7 +56,7 @@ async def test_a_graph_is_submitted_and_followed() -> None:
         assert [details.status for details in seen] == [JobStatus.FAILED]
 
 
-async def test_the_same_with_an_event_loop() -> None:
+async def test_a_graph_is_submitted_and_followed_with_an_event_loop() -> None:
     async with Master().serving() as url, stoker.connect_async(url) as cluster:
         job = await cluster.submit(new_graph())
         assert job.id == NEW
@@ -64,7 +64,7 @@ async def test_the_same_with_an_event_loop() -> None:
         assert {each.jid for each in await cluster.jobs()} >= {RUNNING, FAILED}
 
 
-async def test_a_result_is_given_or_its_failure_raised() -> None:
+async def test_result_returns_the_details_or_raises_the_failure() -> None:
     async with Master().serving() as url, stoker.connect_async(url) as cluster:
         assert (await cluster.job(FINISHED).result()).status is JobStatus.FINISHED
         with pytest.raises(JobFailed, match="AnalysisException") as caught:
@@ -74,7 +74,7 @@ async def test_a_result_is_given_or_its_failure_raised() -> None:
             await asyncio.to_thread(stoker.connect(url).job(FAILED).result)
 
 
-async def test_waiting_has_an_end() -> None:
+async def test_wait_raises_after_its_timeout() -> None:
     async with Master().serving() as url:
         with pytest.raises(CallTimedOut, match="is still RUNNING"):
             await asyncio.to_thread(stoker.connect(url).job(RUNNING).wait, 0.2)
@@ -93,7 +93,7 @@ async def test_a_notebook_shows_state_and_progress() -> None:
 
 
 class Notebook:
-    """As IPython is found from a notebook; it remembers what was shown."""
+    """Stands for IPython in a notebook and records what it shows."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.shown: list[str] = []
@@ -136,7 +136,7 @@ async def test_a_widget_follows_a_job_until_its_end(
 
 
 class Saving(DispatcherInMemory):
-    """Takes savepoints at once."""
+    """Completes savepoints at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class Saving(DispatcherInMemory):
         return SavepointStatus(done=True, taken=SavepointTaken(path="/saved/one"))
 
 
-async def test_a_job_is_saved_and_stopped() -> None:
+async def test_a_job_takes_a_savepoint_and_is_stopped() -> None:
     saving = Saving()
     async with Master(dispatcher=saving).serving() as url, stoker.connect_async(url) as cluster:
         job = stoker.connect(url).job(RUNNING)
@@ -191,7 +191,7 @@ async def test_sql_is_a_job_without_a_file() -> None:
 
 
 def test_every_name_of_the_client_is_typed() -> None:
-    """With the mark that tells a type checker so."""
+    """The package has the marker file py.typed, which type checkers need."""
     assert (Path(stoker.__file__).parent / "py.typed").is_file()
     for kind in (Cluster, Job, AsyncCluster, AsyncJob, BlockingClient, AsyncClient):
         for name, method in inspect.getmembers(kind, inspect.isfunction):
@@ -234,7 +234,7 @@ def test_any_script_is_a_job(tmp_path: Path) -> None:
     assert [path.name for path in loaded.files_by_hash.values()] == ["script.py"]
 
 
-async def test_the_cluster_is_asked_for_what_is_said_beside_the_job() -> None:
+async def test_demands_of_submit_override_those_of_the_job() -> None:
     master = Master()
     async with master.serving() as url, stoker.connect_async(url) as cluster:
         job = await cluster.submit(new_graph(), queue="nightly", priority=7)

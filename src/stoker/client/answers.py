@@ -1,4 +1,4 @@
-"""From an HTTP answer to its value, or to the error that it stands for."""
+"""Turns an HTTP answer into its value, or into the error that it reports."""
 
 from typing import TypeVar
 
@@ -62,9 +62,9 @@ def answer_too_large(options: ClientOptions) -> TooLarge:
 
 def operation_too_late(options: ClientOptions) -> CallTimedOut:
     return CallTimedOut(
-        f"the operation is not done after {options.operation_timeout.total_seconds():g} s and goes "
-        "on; stoker savepoint list and stoker checkpoint list show what came of it; raise "
-        "client.operation-timeout to wait longer"
+        f"the operation has not ended after {options.operation_timeout.total_seconds():g} s; the "
+        "cluster completes it, and stoker savepoint list or stoker checkpoint list shows the "
+        "outcome; raise client.operation-timeout to wait longer"
     )
 
 

@@ -1,4 +1,4 @@
-"""The client for programs with an event loop."""
+"""The client for programs with an event loop. It uses httpx."""
 
 import asyncio
 import ssl
@@ -25,7 +25,7 @@ AsyncSleep = Callable[[float], Awaitable[None]]
 class AsyncClient(ClientOperations, Asynchronous):
     """Calls the masters named by one or more URLs, separated by commas.
 
-    An async context manager: connections are kept open until its end.
+    Connections stay open between calls; `async with` closes them at its end.
     """
 
     def __init__(
@@ -95,17 +95,17 @@ class AsyncClient(ClientOperations, Asynchronous):
             try:
                 status, answer = await self._exchange(attempts, call)
             except (httpx.ReadTimeout, httpx.WriteTimeout):
-                await self._sleep(attempts.silent(attempts.patience + call.waits))
+                await self._sleep(attempts.record_silence(attempts.patience + call.waits))
                 continue
             except httpx.TransportError as error:
-                distrust = _certificate_error_in(error)
-                if distrust is not None:
-                    raise untrusted(attempts.url, distrust) from error
-                await self._sleep(attempts.unreachable(_reason(error)))
+                tls_error = _certificate_error_in(error)
+                if tls_error is not None:
+                    raise untrusted(attempts.url, tls_error) from error
+                await self._sleep(attempts.record_unreachable(_reason(error)))
                 continue
             if status not in RETRIABLE_STATUSES:
                 return value_of(call, status, answer)
-            await self._sleep(attempts.unavailable(error_of(status, answer).message))
+            await self._sleep(attempts.record_unavailable(error_of(status, answer).message))
 
     async def _exchange(self, attempts: Attempts, call: Call[Any]) -> tuple[int, bytes]:
         body = call.body
@@ -141,7 +141,7 @@ async def _pieces(body: SubmissionBody) -> AsyncIterator[bytes]:
 
 
 def _certificate_error_in(error: BaseException | None) -> ssl.SSLError | None:
-    """The TLS error behind an error of httpx, which has none for an untrusted certificate."""
+    """The TLS error behind an error of httpx, which has no class for untrusted certificates."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error
@@ -151,6 +151,6 @@ def _reason(error: httpx.TransportError) -> str:
     if isinstance(error, httpx.ConnectTimeout):
         return "connection timed out"
     if isinstance(error, httpx.ConnectError):
-        # The library's words for a refusal, which tell nothing; others name the reason.
+        # This text of httpx hides that the connection was refused; its other texts give reasons.
         return str(error).replace("All connection attempts failed", "connection refused")
     return str(error) or type(error).__name__

@@ -29,7 +29,7 @@ Sleep = Callable[[float], None]
 
 
 class _Silent(Exception):
-    """A master took the call and did not answer."""
+    """A master accepted the call and did not answer within `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -99,22 +99,22 @@ class BlockingClient(ClientOperations, Blocking):
             try:
                 status, answer = self._exchange(attempts, call)
             except _Silent as error:
-                self._sleep(attempts.silent(error.seconds))
+                self._sleep(attempts.record_silence(error.seconds))
                 continue
             except (OSError, http.client.HTTPException) as error:
-                self._sleep(attempts.unreachable(_reason(error)))
+                self._sleep(attempts.record_unreachable(_reason(error)))
                 continue
             if status not in RETRIABLE_STATUSES:
                 return value_of(call, status, answer)
-            self._sleep(attempts.unavailable(error_of(status, answer).message))
+            self._sleep(attempts.record_unavailable(error_of(status, answer).message))
 
     def _exchange(self, attempts: Attempts, call: Call[Any]) -> tuple[int, bytes]:
         url, patience = attempts.url, attempts.patience + call.waits
-        kept = self._connections.take(url)
-        if kept is not None:
-            # The master may just have closed it; every call may be repeated.
+        idle = self._connections.take(url)
+        if idle is not None:
+            # If the master has just closed it, repeat the call: every call may be repeated.
             with suppress(ConnectionError, ssl.SSLError):
-                return self._converse(kept, url, call, patience)
+                return self._converse(idle, url, call, patience)
         connect_timeout = self._options.connect_timeout.total_seconds()
         try:
             connection = self._connections.open(url, min(connect_timeout, attempts.patience))
@@ -129,7 +129,7 @@ class BlockingClient(ClientOperations, Blocking):
         call: Call[Any],
         patience: float,
     ) -> tuple[int, bytes]:
-        is_over = True
+        must_close = True
         try:
             connection.sock.settimeout(patience)
             headers = headers_of(self._options)
@@ -137,14 +137,14 @@ class BlockingClient(ClientOperations, Blocking):
             response = connection.getresponse()
             check_server(response.headers.get(SERVER_HEADER))
             status, answer = response.status, self._read(response)
-            # A refusal may have come before the end of what was sent.
-            refused = status >= http.HTTPStatus.BAD_REQUEST
-            is_over = refused or response.will_close or not response.isclosed()
+            # A master may refuse a call before it has read the whole body.
+            is_refused = status >= http.HTTPStatus.BAD_REQUEST
+            must_close = is_refused or response.will_close or not response.isclosed()
             return status, answer
         except TimeoutError as error:
             raise _Silent(patience) from error
         finally:
-            if is_over:
+            if must_close:
                 connection.close()
             else:
                 self._connections.give_back(url, connection)
@@ -169,7 +169,7 @@ def _send(
     try:
         connection.request(method, target, body=body.pieces(), headers=headers | body.headers)
     except (BrokenPipeError, ConnectionResetError):
-        # The server refused the body before its end, and its answer may already be here.
+        # The master refused the body before its end. Its answer may have arrived already.
         return
 
 

@@ -1,7 +1,8 @@
 """Every call of the REST API as data: what is sent, and how the answer is read.
 
-All calls may be repeated, also at another master: questions change nothing, a graph carries its
-job's id, and an operation has a trigger id, under which it is begun once.
+A client that gets no answer cannot know whether the master has acted. So every call may be
+repeated, also at another master: a query changes nothing, a graph carries its job's id, and an
+operation carries a trigger id, under which the cluster starts it only once.
 """
 
 import os
@@ -53,14 +54,14 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
 WAIT_SECONDS = 20.0
-"""How long a master may hold a question for a change of a job."""
+"""How long a master may delay the answer to a status request until the job changes."""
 STORED_BYTES_PER_SECOND = 5_000_000
-"""Slowest rate at which a master stores a job's files, which delays its answer."""
+"""Slowest expected rate at which a master stores a job's files before it answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacementSettings:
-    """How another version of a job takes the place of the running one."""
+    """How another version of a job replaces the running one."""
 
     directory: str | None = None
     """Where the savepoint goes; None means the cluster's directory."""
@@ -84,7 +85,7 @@ def status(job_id: JobId) -> Call[JobStatus]:
 def wait_for_change(
     job_id: JobId, known: JobStatus | Iterable[JobStatus], seconds: float = WAIT_SECONDS
 ) -> Call[JobStatus]:
-    """The status, as soon as it is not one of the known ones, or when the time is over."""
+    """The status, as soon as it is not one of the known ones or the time has passed."""
     known = (known,) if isinstance(known, JobStatus) else known
     return Call(
         method="GET",
@@ -115,7 +116,7 @@ def exceptions(job_id: JobId) -> Call[JobExceptionHistory]:
 
 
 def attempt_log(job_id: JobId, attempt: AttemptId, stream: str, offset: int = 0) -> Call[LogAnswer]:
-    """A piece of what the attempt wrote to stdout or stderr; empty at its present end."""
+    """A piece of the attempt's output, stdout or stderr; empty at its present end."""
     return Call(
         method="GET",
         path=_job_path(job_id, f"/attempts/{quote(attempt, safe='')}/log"),
@@ -139,12 +140,12 @@ def retry_quarantined(job_id: JobId) -> Call[None]:
 
 
 def drop_quarantined(job_id: JobId) -> Call[None]:
-    """Give the job up: it is recorded as FAILED, and its files are deleted."""
+    """Give up the job: record it as FAILED and delete its files."""
     return _send("DELETE", f"/quarantine/{_checked(job_id)}")
 
 
 def heartbeat(job_id: JobId, seconds: float) -> Call[None]:
-    """This client lives; the cluster cancels its attached job after `seconds` without another."""
+    """Keep an attached job alive: the cluster cancels it after `seconds` without a heartbeat."""
     path = _job_path(job_id, "/clientHeartbeat")
     return _send("PATCH", path, {"seconds": f"{seconds:g}"})
 
@@ -152,7 +153,7 @@ def heartbeat(job_id: JobId, seconds: float) -> Call[None]:
 def begin_savepoint(
     job_id: JobId, directory: str | None = None, *, cancel: bool = False
 ) -> Call[str]:
-    """The trigger id of the operation, which the cluster completes by itself."""
+    """Start it and read its trigger id. The cluster completes it without this client."""
     query = {"cancel-job": str(cancel).lower()}
     if directory is not None:
         query["target-directory"] = directory
@@ -162,7 +163,7 @@ def begin_savepoint(
 def begin_stop(
     job_id: JobId, directory: str | None = None, *, limit_seconds: float | None = None
 ) -> Call[str]:
-    """The trigger id of the operation, which the cluster completes by itself."""
+    """Start it and read its trigger id. The cluster completes it without this client."""
     query = {} if directory is None else {"targetDirectory": directory}
     if limit_seconds is not None:
         query["limit-seconds"] = f"{limit_seconds:g}"
@@ -225,7 +226,7 @@ def begin_upgrade(
     *,
     settings: ReplacementSettings | None = None,
 ) -> Call[str]:
-    """The trigger id of the upgrade, which the cluster completes by itself."""
+    """Start it and read its trigger id. The cluster completes it without this client."""
     wanted = settings or ReplacementSettings()
     query = {"allowNonRestoredState": str(wanted.allow_non_restored_state).lower()}
     body = SubmissionBody(graph, artifacts or {}, new_boundary())
@@ -235,7 +236,7 @@ def begin_upgrade(
 def begin_rescale(
     job_id: JobId, partitions: int, *, settings: ReplacementSettings | None = None
 ) -> Call[str]:
-    """Replace the job by itself with its state divided into this number of partitions."""
+    """Replace the job by itself, with its state repartitioned."""
     query = _replacement_query(settings or ReplacementSettings(window_seconds=0.0))
     return _begin(_job_path(job_id, "/rescale"), {"partitions": str(partitions)} | query)
 
@@ -288,7 +289,7 @@ def queues() -> Call[list[QueueAnswer]]:
 
 
 def drain(resource_id: ResourceId, seconds: float | None = None) -> Call[None]:
-    """Let a task executor leave; its batch tasks restart elsewhere after the given time."""
+    """Drain a task executor. After `seconds`, if given, its batch tasks restart elsewhere."""
     path = f"/taskmanagers/{quote(resource_id, safe='')}/drain"
     return _send("POST", path, {} if seconds is None else {"timeout": f"{seconds:g}"})
 
@@ -306,7 +307,7 @@ def _checked(job_id: JobId) -> JobId:
 def _begin(
     path: str, query: Mapping[str, str] | None = None, body: SubmissionBody | None = None
 ) -> Call[str]:
-    """Begins an operation; it is on record once this is answered."""
+    """Starts an operation, which is on record when the answer arrives. Reads its trigger id."""
     trigger_id = os.urandom(16).hex()
     return Call(
         method="POST",

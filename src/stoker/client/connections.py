@@ -1,4 +1,8 @@
-"""Connections to masters that stay open between calls."""
+"""Connections to masters that stay open between calls.
+
+A new connection, with TLS above all, costs more than most calls. But a master, or a proxy before
+it, may close an idle connection at any moment, so each one is checked before it is used again.
+"""
 
 import http.client
 import os
@@ -14,23 +18,23 @@ Connection = http.client.HTTPConnection
 
 
 class Connections:
-    """Any thread may take one; it belongs to the taker until it is given back or closed."""
+    """Idle connections. A thread owns the one it takes until it gives it back or closes it."""
 
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
         self._idle: dict[str, list[tuple[int, Connection]]] = {}
-        """By the master's URL, each with the process that opened it."""
+        """By the master's URL, each with the id of the process that opened it."""
         weakref.finalize(self, _close_all, self._idle)
 
     def take(self, url: str) -> Connection | None:
-        """An open one, unless the master has closed it meanwhile; the last word it has later."""
+        """An idle connection that looks open, or None. The master may still close it."""
         idle = self._idle.get(url, [])
         while idle:
             try:
                 opener, connection = idle.pop()
             except IndexError:  # Another thread took it.
                 break
-            # A child that was forked must not talk into its parent's conversations.
+            # A forked child must not use the connections of its parent.
             if opener == os.getpid() and _is_quiet(connection):
                 return connection
             connection.close()
@@ -52,7 +56,7 @@ class Connections:
         return connection
 
     def give_back(self, url: str, connection: Connection) -> None:
-        """After an answer that was read to its end."""
+        """Keep a connection whose last answer was read to its end."""
         if connection.sock is not None:
             self._idle.setdefault(url, []).append((os.getpid(), connection))
 
@@ -61,7 +65,7 @@ class Connections:
 
 
 def _is_quiet(connection: Connection) -> bool:
-    """Whether nothing has come, not even its end: nobody has asked anything."""
+    """True if neither bytes nor the end of the stream wait: no request is outstanding."""
     if isinstance(connection.sock, ssl.SSLSocket) and connection.sock.pending():
         return False
     poll = select.poll()

@@ -1,4 +1,4 @@
-"""How a client proves who it is, and knows whom it speaks to."""
+"""How client and master identify themselves to each other: tokens, versions and TLS."""
 
 import ssl
 
@@ -17,23 +17,24 @@ def headers_of(options: ClientOptions) -> dict[str, str]:
 
 
 def check_server(header: str | None) -> None:
-    """InvalidInput for a master that is too old for this client."""
+    """Raises InvalidInput for a master that is too old for this client."""
     refused = explain_refused_server(header, __version__)
     if refused is not None:
         raise InvalidInput(refused)
 
 
 def context_for(url: str, options: ClientOptions) -> ssl.SSLContext | None:
-    """None for a master that is called without TLS."""
+    """None for a master whose URL is not https://."""
     if not url.startswith("https://"):
         return None
     return client_context(options.authorities, options.certificate, options.key)
 
 
 def untrusted(url: str, error: ssl.SSLError) -> InvalidOption:
-    """Asking again, or asking another master, would not help."""
+    """A failed TLS handshake. InvalidOption, because no retry and no other master would help."""
     reason = getattr(error, "verify_message", "") or error.reason or str(error)
     return InvalidOption(
-        f"no trust between this client and {url}: {reason}; client.ssl.authorities names those who "
-        "sign for the masters, client.ssl.certificate and client.ssl.key are what they may ask for"
+        f"the TLS handshake with {url} failed: {reason}; client.ssl.authorities must name the "
+        "authorities that sign for the masters; if they ask for a certificate, give it as "
+        "client.ssl.certificate and client.ssl.key"
     )

@@ -1,4 +1,14 @@
-"""Which master is asked, and what happens when it does not answer."""
+"""Which master a client asks, how long it waits for an answer, and whom it asks next.
+
+Standbys forward calls to the leader, so any master can answer. One that is down refuses at once.
+One that is frozen or cut off stays silent, and waiting the whole timeout for it would stop the
+client for a minute while other masters could answer. So a silent master is left after a few
+seconds. But all may be silent because the one leader behind them is slow, and an impatient client
+would then repeat its call without end. So its patience doubles with each round of silence, up to
+the timeout.
+
+This module only decides. It neither sends nor waits.
+"""
 
 from urllib.parse import SplitResult, urlsplit
 
@@ -8,7 +18,7 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import InvalidOption, Unavailable
 
 WAIT_SECONDS_OF_MANY = 5.0
-"""A master that freezes while it holds a question is noticed only after this time."""
+"""How long one of several masters may do so: if it freezes meanwhile, nobody notices earlier."""
 
 
 def parse_masters(text: str) -> tuple[str, ...]:
@@ -34,7 +44,7 @@ def _parse_url(text: str) -> str:
 
 
 def _is_usable(parts: SplitResult) -> bool:
-    # Asking for the port raises ValueError for one that is no number or too large.
+    # Reading the port raises ValueError if it is not a number or too large.
     return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
 
 
@@ -58,7 +68,7 @@ class Masters:
 
     @property
     def hold_seconds(self) -> float:
-        """How long a master is asked to hold a question: briefly if another one could answer."""
+        """How long a master may delay an answer; less if another master could answer."""
         return WAIT_SECONDS if len(self._urls) == 1 else WAIT_SECONDS_OF_MANY
 
     def __len__(self) -> int:
@@ -69,10 +79,9 @@ class Masters:
 
 
 class Attempts:
-    """One call's way through the masters, without any waiting of its own.
+    """The attempts of one call, at one master after the other.
 
-    Every call may be repeated at another master: questions change nothing, a graph carries its
-    job's id, and a wish that is there already is there.
+    Every call may be repeated at another master (see calls.py).
     """
 
     def __init__(self, masters: Masters, options: ClientOptions) -> None:
@@ -89,29 +98,26 @@ class Attempts:
 
     @property
     def patience(self) -> float:
-        """Seconds that a master may be silent: few while there is another one to ask.
-
-        More after each round of silence: all may be slow because of the one leader behind them.
-        """
+        """Seconds for which the current master may be silent."""
         whole = self._options.timeout.total_seconds()
         if len(self._masters) == 1:
             return whole
         first = self._options.silence.total_seconds()
         return float(min(whole, first * 2**self._rounds_silent))
 
-    def silent(self, waited: float) -> float:
-        """It took the call and does not answer: seconds to wait, or CallTimedOut."""
+    def record_silence(self, waited: float) -> float:
+        """The master did not answer. Returns seconds to wait, or raises CallTimedOut."""
         return self._next(None, waited)
 
-    def unreachable(self, reason: str) -> float:
-        """Nobody answered there: seconds to wait before the next attempt, or Unavailable."""
+    def record_unreachable(self, reason: str) -> float:
+        """No connection was made. Returns seconds to wait, or raises Unavailable."""
         return self._next(
             f"cannot reach a Stoker master at {self._masters}: {reason}; "
             "is it running? (stoker cluster up)"
         )
 
-    def unavailable(self, message: str) -> float:
-        """It answered that nobody leads: seconds to wait, or Unavailable."""
+    def record_unavailable(self, message: str) -> float:
+        """The master knows no leader. Returns seconds to wait, or raises Unavailable."""
         return self._next(message)
 
     def _next(self, refusal: str | None, waited: float = 0.0) -> float:

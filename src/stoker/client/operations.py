@@ -1,4 +1,4 @@
-"""Operations of several calls, and the list of all that both clients can do."""
+"""Operations that take several calls, and the methods that both clients share."""
 
 import time
 from collections.abc import Callable, Generator
@@ -16,7 +16,7 @@ from stoker.core.states import JobStatus
 
 OPERATION_POLL_SECONDS = 0.2
 PROGRESS_SECONDS = 1.0
-"""How often the progress of a job and new output are asked for."""
+"""Pause between requests for the progress of a job or its new output."""
 _BEFORE_THE_END = tuple(status for status in JobStatus if not status.globally_terminal)
 
 
@@ -24,7 +24,7 @@ def wait(job_id: JobId, on_status: Callable[[JobStatus], None] | None = None) ->
     """The final status; `on_status` gets every other status before it."""
     hold = (yield from client_settings()).hold_seconds
     if on_status is None:
-        # Mostly a single request: a master answers it when the job has ended.
+        # Usually a single request, which the master answers when the job has ended.
         return (yield from _wait_until_after(job_id, _BEFORE_THE_END, hold))
     status = yield from calls.status(job_id)
     while not status.globally_terminal:
@@ -81,7 +81,7 @@ def result(job_id: JobId, timeout: float | None) -> Steps[JobDetails]:
 
 
 def log(job_id: JobId, stream: str, *, follow: bool) -> Generator[Step | bytes, Any, None]:
-    """Yields, beside its steps, the pieces of what the job's current attempts wrote."""
+    """Yields, beside its steps, pieces of the output of the job's current attempts."""
     offsets: dict[AttemptId, int] = {}
     complete: set[AttemptId] = set()
     while True:
@@ -123,7 +123,7 @@ def dispose_savepoint(path: str) -> Steps[None]:
 
 
 def checkpoint(job_id: JobId) -> Steps[int]:
-    """Number of the next checkpoint, once it is made: with the next batch."""
+    """Number of the next checkpoint, which is made with the next batch."""
     trigger_id = yield from calls.begin_checkpoint(job_id)
     outcome = yield from _outcome(calls.checkpoint_outcome(job_id, trigger_id))
     return outcome.number or 0

@@ -1,4 +1,4 @@
-"""What can be set about a client."""
+"""Options of a client."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,14 +17,14 @@ class ClientOptions:
     )
     token: str | None = option(
         "client.token",
-        "What proves to a cluster with tokens that this client may call; see `stoker token`.",
+        "Token that this client shows to a cluster with tokens; see `stoker token`.",
         None,
         secret=True,
     )
     authorities: Path | None = option(
         "client.ssl.authorities",
-        "Certificates of those who sign for masters with an https:// URL, as PEM; unset: those "
-        "that the system trusts.",
+        "Certificates of the authorities that sign for masters with an https:// URL, as PEM; unset "
+        "means those that the system trusts.",
         None,
     )
     certificate: Path | None = option(
@@ -39,30 +39,30 @@ class ClientOptions:
         20,
     )
     retry_delay: timedelta = option(
-        "rest.retry.delay", "Pause before such a repetition.", timedelta(seconds=3)
+        "rest.retry.delay", "Pause before a call is repeated.", timedelta(seconds=3)
     )
     timeout: timedelta = option(
         "client.timeout", "How long the answer to a call may take.", timedelta(minutes=1)
     )
     operation_timeout: timedelta = option(
         "client.operation-timeout",
-        "How long a client waits for a savepoint that it asked for; the cluster goes on with it.",
+        "How long a client waits for a requested savepoint; the cluster completes it in any case.",
         timedelta(hours=1),
     )
     heartbeat_interval: timedelta = option(
         "client.heartbeat.interval",
-        "How often the client of a job that is bound to it shows that it is there.",
+        "How often the client of an attached job sends a heartbeat.",
         timedelta(seconds=30),
     )
     heartbeat_timeout: timedelta = option(
         "client.heartbeat.timeout",
-        "A job that is bound to its client is cancelled when that has been silent for so long.",
+        "An attached job is cancelled when its client has sent no heartbeat for so long.",
         timedelta(minutes=3),
     )
     silence: timedelta = option(
         "client.silence-timeout",
-        "Where several masters are named: how long one of them may be silent before the next one "
-        "is asked; twice as long after each round in which all were, up to client.timeout.",
+        "With several masters: how long one may be silent before the next is asked. Doubles after "
+        "each round in which all were silent, up to client.timeout.",
         timedelta(seconds=5),
     )
     connect_timeout: timedelta = option(

@@ -1,4 +1,4 @@
-"""How far each region of a job is, in words and as a share; decided without any terminal."""
+"""How far each region of a job is: as a share, in words, and as HTML for a notebook."""
 
 from dataclasses import dataclass
 from html import escape
@@ -16,7 +16,7 @@ _WORDS = {
     ExecutionState.CANCELING: "being cancelled",
     ExecutionState.CANCELED: "cancelled",
     ExecutionState.FAILED: "failed",
-    ExecutionState.RECONCILING: "being found again after a change of the leader",
+    ExecutionState.RECONCILING: "being found again after a change of leader",
 }
 
 
@@ -25,7 +25,7 @@ class RegionView:
     name: str
     state: ExecutionState
     share: float | None
-    """From 0 to 1; None when nobody can know, as for an endless stream."""
+    """From 0 to 1; None when it cannot be known, as for an endless stream."""
     words: str
 
 
@@ -58,7 +58,7 @@ def part_words(part: ProgressPart) -> str:
 
 def _state_words(region: RegionDetails, attempt: AttemptDetails) -> str:
     counted = attempt.progress.tasks_total > 0 if not region.streaming else _has_batches(attempt)
-    # The count says that it runs.
+    # A count shows already that it runs.
     return "" if attempt.state is ExecutionState.RUNNING and counted else _WORDS[attempt.state]
 
 
@@ -83,7 +83,7 @@ def _stream_words(attempt: AttemptDetails) -> list[str]:
 def _batch_words(attempt: AttemptDetails) -> list[str]:
     progress = attempt.progress
     words = []
-    # Spark leaves out tasks that it finds it does not need, so a final count would mislead.
+    # Spark skips tasks that turn out to be unnecessary, so a final count would mislead.
     if progress.tasks_total and not attempt.state.terminal:
         words.append(f"{progress.tasks_done}/{progress.tasks_total} tasks")
     if progress.rows_written:
@@ -111,11 +111,11 @@ _OTHER_COLOUR = "#1565c0"
 
 
 def job_html(details: JobDetails) -> str:
-    """Everything that a user named is escaped."""
+    """Names and messages that come from users are escaped."""
     colour = _COLOURS.get(details.status, _OTHER_COLOUR)
     head = (
         f"<b>{escape(details.name)}</b> <code>{escape(details.job_id[:12])}</code> "
-        # White on a colour can be read on a light page and on a dark one.
+        # White on a colour is readable on light and on dark pages.
         f'<span style="background:{colour};color:#fff;border-radius:.6em;padding:0 .5em">'
         f"{details.status}</span>"
     )

@@ -32,7 +32,7 @@ class Call(Generic[T]):
     query: Mapping[str, str] = field(default_factory=dict)
     body: SubmissionBody | None = None
     waits: float = 0.0
-    """Seconds that the answer may take on purpose, on top of the usual timeout."""
+    """Seconds that the answer may take in addition to the usual timeout."""
 
     @property
     def target(self) -> str:
@@ -52,7 +52,7 @@ class Pause:
 class ClientSettings:
     options: ClientOptions
     hold_seconds: float
-    """How long a master is asked to hold a question for a change."""
+    """How long a master may delay the answer to a status request until the job changes."""
 
 
 Step = Call[Any] | Pause | type[ClientSettings]
@@ -102,7 +102,7 @@ class Operation(Generic[P, T]):
     ) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        # On the class stands the plain function, with its signature, for help() and tests.
+        # The class has the plain function with its signature, for help() and tests.
         method = self._request.__get__(instance, owner)
         if instance is None:
             return method
@@ -115,7 +115,7 @@ class Operation(Generic[P, T]):
 
 
 def operation_of(request: Callable[P, Request[T]]) -> Operation[P, T]:
-    """The function as a method of both clients; it needs nothing of the object."""
+    """The function as a method of both clients. It uses nothing of the object."""
 
     @functools.wraps(request)
     def method(_client: object, /, *args: P.args, **kwargs: P.kwargs) -> Request[T]:

@@ -1,4 +1,4 @@
-"""The multipart body of a submission, made piece by piece so that files need no memory."""
+"""The multipart body of a submission, produced in pieces so that no file is held in memory."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _PIECE = 1024 * 1024
 
 
 class SubmissionBody:
-    """Can be sent several times, as a retry needs it; its length is known beforehand."""
+    """Can be sent again for a retry. Its length is known before it is sent."""
 
     def __init__(self, graph: JobGraph, artifacts: Mapping[str, Path], boundary: str) -> None:
         self.content_type = f"multipart/form-data; boundary={boundary}"

@@ -17,15 +17,15 @@ ANSWER = b'{"jobs": []}'
 
 
 class Master:
-    """Answers `jobs`; what it does before each answer can be set."""
+    """Answers `jobs`. A test can set what it does before each answer."""
 
     def __init__(self) -> None:
         self.connections: list[threading.Event] = []
-        """In the order in which they were opened; each is set when it is over."""
+        """In the order in which they were opened; each event is set when the connection ends."""
         self.calls: list[int] = []
-        """The number of the connection on which each came."""
+        """For each call, the number of its connection."""
         self.before_answer: Callable[[BaseHTTPRequestHandler], bool] = lambda _: True
-        """Whether to answer at all; else the connection is closed."""
+        """Returns whether to answer; otherwise the connection is closed."""
         master = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -89,18 +89,18 @@ def impatient(seconds: float) -> None:
 
 @pytest.fixture
 def client(master: Master) -> Iterator[BlockingClient]:
-    """One that may not wait: each call succeeds at once or fails."""
+    """A client that may not wait: each call succeeds at once or fails."""
     with BlockingClient(master.url, ClientOptions(retries=0), sleep=impatient) as client:
         yield client
 
 
-def test_one_after_the_other_goes_over_one_connection(master: Master, client: BlockingClient):
+def test_successive_calls_use_one_connection(master: Master, client: BlockingClient):
     for _ in range(3):
         assert client.jobs() == []
     assert master.calls == [0, 0, 0]
 
 
-def test_calls_at_once_have_a_connection_each(master: Master, client: BlockingClient):
+def test_concurrent_calls_use_a_connection_each(master: Master, client: BlockingClient):
     together = threading.Barrier(4, timeout=10)
     master.before_answer = lambda _: together.wait() >= 0
     for _ in range(2):
@@ -112,7 +112,9 @@ def test_calls_at_once_have_a_connection_each(master: Master, client: BlockingCl
     assert sorted(master.calls[:4]) == sorted(master.calls[4:]) == [0, 1, 2, 3]
 
 
-def test_one_that_the_master_closed_meanwhile_is_not_used(master: Master, client: BlockingClient):
+def test_a_connection_that_the_master_has_closed_is_not_used(
+    master: Master, client: BlockingClient
+):
     def hang_up_afterwards(handler: BaseHTTPRequestHandler) -> bool:
         handler.close_connection = True
         return True
@@ -125,8 +127,10 @@ def test_one_that_the_master_closed_meanwhile_is_not_used(master: Master, client
     assert master.calls == [0, 1]
 
 
-def test_what_was_said_without_a_question_is_no_answer(master: Master, client: BlockingClient):
-    """A proxy before the masters may say so before it closes a connection that is idle."""
+def test_bytes_that_arrive_before_a_request_are_not_its_answer(
+    master: Master, client: BlockingClient
+):
+    """A proxy before the masters may send an error before it closes an idle connection."""
 
     def hang_up_afterwards(handler: BaseHTTPRequestHandler) -> bool:
         handler.close_connection = True
@@ -142,14 +146,16 @@ def test_what_was_said_without_a_question_is_no_answer(master: Master, client: B
     assert master.calls == [0, 1]
 
 
-def test_one_that_the_master_closes_at_this_moment(master: Master, client: BlockingClient):
+def test_a_call_is_repeated_if_the_master_closes_the_connection_at_that_moment(
+    master: Master, client: BlockingClient
+):
     client.jobs()
     master.before_answer = lambda handler: handler.number == 1  # type: ignore[attr-defined]
     assert client.jobs() == []
     assert master.calls == [0, 0, 1]
 
 
-def test_after_a_refusal_there_is_a_new_one(master: Master, client: BlockingClient):
+def test_after_a_refusal_the_next_call_opens_a_connection(master: Master, client: BlockingClient):
     master.refuses = True
     with pytest.raises(NotFound):
         client.jobs()
@@ -159,7 +165,7 @@ def test_after_a_refusal_there_is_a_new_one(master: Master, client: BlockingClie
     assert master.calls == [0, 1]
 
 
-def test_a_forked_process_does_not_use_those_of_its_parent(
+def test_a_forked_process_does_not_use_connections_of_its_parent(
     master: Master, client: BlockingClient, monkeypatch: pytest.MonkeyPatch
 ):
     client.jobs()
@@ -168,13 +174,13 @@ def test_a_forked_process_does_not_use_those_of_its_parent(
     assert master.calls == [0, 1]
 
 
-def test_none_is_left_when_the_client_is_closed(master: Master):
+def test_no_connection_is_left_when_the_client_is_closed(master: Master):
     with BlockingClient(master.url) as client:
         client.jobs()
     assert master.connections[0].wait(10)
 
 
-def test_none_is_left_when_the_client_is_forgotten(master: Master):
+def test_no_connection_is_left_when_the_client_is_no_longer_used(master: Master):
     client = BlockingClient(master.url)
     client.jobs()
     del client

@@ -19,7 +19,7 @@ def test_the_blocking_client_loads_no_heavy_library() -> None:
 
 
 HTTPX = {"httpx", "httpcore", "h11", "anyio", "certifi", "idna", "sniffio", "typing_extensions"}
-"""With all that it needs."""
+"""The client with everything that it imports."""
 ALONE = """
 import sys
 from importlib.metadata import packages_distributions
@@ -50,7 +50,7 @@ if "httpx" in sys.argv:
     ],
 )
 def test_a_client_needs_msgspec_and_httpx_and_nothing_else(module: str, wanted: set[str]) -> None:
-    """As if nothing else were installed; without an event loop not even httpx."""
+    """Nothing else is importable here; without an event loop, not even httpx."""
     command = [sys.executable, "-c", ALONE, module, *sorted(wanted)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

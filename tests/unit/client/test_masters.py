@@ -1,4 +1,4 @@
-"""Which master is asked, and after what pause."""
+"""Which master is asked, and after which pause."""
 
 from datetime import timedelta
 
@@ -22,18 +22,18 @@ def test_masters_are_named_by_urls_with_or_without_scheme() -> None:
 @pytest.mark.parametrize(
     "text", ["", " , ", "ftp://a", "http://", "http://a:port", "http://a:99999"]
 )
-def test_a_master_that_cannot_be_one_is_refused(text: str) -> None:
+def test_an_invalid_url_of_a_master_is_refused(text: str) -> None:
     with pytest.raises(InvalidOption, match="http://localhost:8081"):
         parse_masters(text)
 
 
 def test_a_call_is_repeated_20_times_3_seconds_apart_by_default() -> None:
-    """REST-25"""
+    """The attempt after these raises Unavailable (REST-25)."""
     attempts = Attempts(Masters(("http://a",)), ClientOptions())
-    pauses = [attempts.unreachable("refused") for _ in range(20)]
+    pauses = [attempts.record_unreachable("refused") for _ in range(20)]
     assert pauses == [3.0] * 20
     with pytest.raises(Unavailable, match="cannot reach a Stoker master at http://a: refused"):
-        attempts.unreachable("refused")
+        attempts.record_unreachable("refused")
 
 
 @given(st.integers(1, 5), st.integers(0, 5))
@@ -45,23 +45,23 @@ def test_every_master_is_asked_in_every_round(masters: int, retries: int) -> Non
     with pytest.raises(Unavailable):
         while True:
             asked.append(attempts.url)
-            pauses.append(attempts.unavailable("no leader"))
+            pauses.append(attempts.record_unavailable("no leader"))
     assert asked == list(urls) * (retries + 1)
     assert sum(pauses) == retries
 
 
-def test_a_silent_master_is_left_for_the_next_one_after_seconds() -> None:
+def test_the_next_master_is_asked_when_one_is_silent_for_seconds() -> None:
     attempts = Attempts(Masters(("http://a", "http://b")), ClientOptions())
     assert attempts.patience == 5.0
-    assert attempts.silent(5.0) == 0.0
+    assert attempts.record_silence(5.0) == 0.0
     assert attempts.url == "http://b"
 
 
-def test_the_only_master_has_all_the_time_there_is() -> None:
+def test_the_only_master_has_the_whole_timeout() -> None:
     attempts = Attempts(Masters(("http://a",)), ClientOptions())
     assert attempts.patience == 60.0
     with pytest.raises(CallTimedOut, match="http://a gave no answer within 60 s"):
-        attempts.silent(60.0)
+        attempts.record_silence(60.0)
 
 
 def test_masters_that_are_all_silent_get_more_time_in_each_round() -> None:
@@ -70,19 +70,21 @@ def test_masters_that_are_all_silent_get_more_time_in_each_round() -> None:
     with pytest.raises(CallTimedOut):
         while True:
             patience.append(attempts.patience)
-            attempts.silent(attempts.patience)
+            attempts.record_silence(attempts.patience)
     assert patience == [5.0, 5.0, 10.0, 10.0, 20.0, 20.0, 40.0, 40.0, 60.0, 60.0]
 
 
 @given(st.lists(st.booleans(), max_size=200), st.integers(1, 4), st.integers(0, 3))
-def test_every_call_comes_to_an_end(silences: list[bool], masters: int, retries: int) -> None:
+def test_every_call_ends(silences: list[bool], masters: int, retries: int) -> None:
     urls = tuple(f"http://m{number}" for number in range(masters))
     attempts = Attempts(Masters(urls), ClientOptions(retries=retries))
     asked = 0
     try:
         for silent in [*silences, *[True] * 100]:
             asked += 1
-            attempts.silent(attempts.patience) if silent else attempts.unavailable("no leader")
+            attempts.record_silence(attempts.patience) if silent else attempts.record_unavailable(
+                "no leader"
+            )
     except (Unavailable, CallTimedOut):
         pass
     # Four rounds of growing patience and one of the whole, besides those with an answer.

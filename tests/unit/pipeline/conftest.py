@@ -10,7 +10,7 @@ WriteFile = Callable[[str, str], Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> WriteFile:
-    """Writes a file of a job and gives its path."""
+    """Writes a file of a job and returns its path."""
 
     def write_file(name: str, text: str) -> Path:
         path = tmp_path / name

@@ -64,7 +64,7 @@ def test_a_wheel_for_another_platform_is_refused(
     assert "or one that ends in -none-any.whl" in told
 
 
-def test_a_wheel_for_this_platform_is_taken(tmp_path: Path) -> None:
+def test_a_wheel_for_this_platform_is_accepted(tmp_path: Path) -> None:
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     name = f"example-1.0-cp39-abi3-{platform}.whl"
     make_wheel(tmp_path / name)
@@ -85,7 +85,7 @@ def test_a_corrupt_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> None:
     )
 
 
-def test_a_zip_that_is_no_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> None:
+def test_a_zip_that_is_not_a_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> None:
     wheel = make_wheel(tmp_path / "example-1.0-py3-none-any.whl", metadata="README")
     told = refusal(lambda: job(wheels=[wheel.name]).build(base_directory=tmp_path))
     assert "the file is a zip, but not a wheel: it has no METADATA" in told
@@ -101,7 +101,7 @@ def test_a_zip_that_is_no_wheel_is_refused(tmp_path: Path, refusal: Refusal) -> 
         ({"files": ["example.whl", "folder/example.whl"]}, "2 files have this name"),
     ],
 )
-def test_a_file_that_cannot_travel_is_refused(
+def test_an_unusable_file_is_refused(
     artifacts: dict[str, list[str]],
     told: str,
     write: WriteFile,

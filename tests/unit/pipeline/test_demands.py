@@ -51,7 +51,7 @@ def test_python_and_yaml_say_the_same(tmp_path: Any) -> None:
         assert each.profile == ResourceProfile(cores=0.5, memory_bytes=2 * 2**30)
 
 
-def test_without_a_word_a_job_has_the_default_queue_and_no_limits() -> None:
+def test_a_job_without_demands_has_the_default_queue_and_no_limits() -> None:
     graph = pipeline().build()
     assert (graph.queue, graph.priority, graph.slots) == ("default", 0, None)
     assert graph.profile == ResourceProfile()
@@ -80,7 +80,7 @@ def test_a_fault_in_yaml_has_its_line() -> None:
         draft("slots: 1.5\n")
 
 
-def test_what_is_said_beside_a_job_goes_before_and_the_rest_stays() -> None:
+def test_demands_beside_a_job_override_its_own_and_keep_the_others() -> None:
     graph = pipeline(
         queue="nightly", priority=3, slots=2, resources={"cores": 0.5, "memory": "2 gb"}
     ).build()
@@ -94,7 +94,7 @@ def test_what_is_said_beside_a_job_goes_before_and_the_rest_stays() -> None:
     assert changed.profile == ResourceProfile(cores=0.5, memory_bytes=2**30)
 
 
-def test_what_is_said_beside_a_job_is_checked_with_it() -> None:
+def test_demands_beside_a_job_are_checked_together_with_it() -> None:
     made = Pipeline("two queries")
     made.source("ticks", format="rate", streaming=True)
     for name in ("one", "two"):

@@ -1,4 +1,4 @@
-"""What is read from a Python file without running it."""
+"""What can be learned from a Python file without running it."""
 
 import ast
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_file_that_uses_stoker_is_a_pipeline(source: str) -> None:
     "source",
     ["", "from pyspark.sql import SparkSession", "import stokers", "x = 'from stoker import y'"],
 )
-def test_any_other_is_a_program(source: str) -> None:
+def test_a_file_that_does_not_use_stoker_is_a_program(source: str) -> None:
     assert not is_pipeline(ast.parse(source))
 
 
@@ -45,7 +45,7 @@ def test_any_other_is_a_program(source: str) -> None:
         ("SparkSession.builder.master('local[1]')", "line 1 uses master()"),
     ],
 )
-def test_what_needs_a_driver_of_its_own_is_found(source: str, sign: str) -> None:
+def test_code_that_needs_a_driver_of_its_own_is_found(source: str, sign: str) -> None:
     assert sign in [str(each) for each in find_classic_uses(ast.parse(source))]
 
 
@@ -66,7 +66,7 @@ def test_auto_says_why_it_chose() -> None:
     assert "spark.executor.cores" in static.reason
 
 
-def test_who_asks_for_an_engine_gets_it() -> None:
+def test_an_explicit_engine_is_used() -> None:
     uses_rdd = ast.parse("df.rdd")
     assert choose_engine("connect", uses_rdd, {}, is_program=True).engine is EngineKind.CONNECT
     assert choose_engine("classic", None, {}, is_program=False).engine is EngineKind.CLASSIC

@@ -47,7 +47,7 @@ def payload_of(graph: JobGraph, name: str) -> bytes:
     return work.payload
 
 
-def test_an_open_connection_is_named_as_what_cannot_travel(refusal: Refusal) -> None:
+def test_a_captured_connection_is_named_in_the_refusal(refusal: Refusal) -> None:
     connection = sqlite3.connect(":memory:")
 
     def load(spark: Any) -> Any:
@@ -149,7 +149,7 @@ def test_the_environment_names_python_and_the_libraries_that_the_job_imports(
 
 
 @pytest.mark.parametrize("package", ["soot", "called_otherwise"])
-def test_a_library_that_was_upgraded_meanwhile_counts_as_what_it_is_now(
+def test_an_upgraded_library_is_recorded_with_its_new_version(
     package: str, write: WriteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = tmp_path / "site"
@@ -177,7 +177,7 @@ def test_a_library_that_was_upgraded_meanwhile_counts_as_what_it_is_now(
     assert [version_after_installing(v) for v in ("1.0", "2.0")] == ["1.0", "2.0"]
 
 
-def test_what_the_job_brings_as_a_wheel_is_not_expected_at_the_other_end(
+def test_a_distribution_that_travels_as_a_wheel_is_not_in_the_environment(
     write: WriteFile, tmp_path: Path
 ) -> None:
     with zipfile.ZipFile(tmp_path / "PyYAML-6.0-py3-none-any.whl", "w") as wheel:
@@ -197,7 +197,7 @@ def test_what_the_job_brings_as_a_wheel_is_not_expected_at_the_other_end(
     assert set(environment.libraries) == {"pyspark"}
 
 
-def test_the_function_of_a_sink_takes_its_parameters_along() -> None:
+def test_the_function_of_a_sink_carries_its_parameters() -> None:
     p = Pipeline("p", parameters={"day": "1"})
     p.source("ticks", format="rate", streaming=True)
 
@@ -221,13 +221,13 @@ def test_the_function_of_a_sink_takes_its_parameters_along() -> None:
         (lambda params, df: df, "'params' is not its last parameter (write it last)"),
     ],
 )
-def test_what_spark_would_not_give_to_a_sink_is_refused(
+def test_a_sink_function_with_parameters_that_spark_does_not_pass_is_refused(
     function: Callable[..., Any], told: str, refusal: Refusal
 ) -> None:
     assert told in refusal(lambda: Pipeline("p").sink("raw", name="tell")(function))
 
 
-def test_a_job_without_functions_is_bound_to_no_environment() -> None:
+def test_a_job_without_functions_has_no_environment() -> None:
     p = Pipeline("p")
     p.source("raw", format="csv", path="x")
     p.sink("raw", format="noop")
@@ -297,7 +297,7 @@ def test_threads_that_build_at_the_same_time_all_send_their_code_along() -> None
 
 
 def test_a_module_that_is_loaded_under_two_names_travels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As multiprocessing does with the main module of a program."""
+    """multiprocessing does so with the main module of a program."""
     beside = ModuleType("beside")
     beside.__file__ = str(Path(__file__).with_name("beside.py"))
     for name in ("beside", "__mp_main__"):

@@ -5,10 +5,20 @@ from pathlib import Path
 import pytest
 
 from stoker.core.errors import InvalidInput, InvalidJobGraph
-from stoker.core.graph import EngineKind, FormatRead, Program, Source, engine_of
+from stoker.core.graph import (
+    EngineKind,
+    FormatRead,
+    FormatWrite,
+    Program,
+    Sink,
+    Source,
+    Sql,
+    engine_of,
+)
 from stoker.core.ids import JobId
 from stoker.pipeline.drafts import JobSettings
-from stoker.pipeline.load import SqlText, load_job, parse_params
+from stoker.pipeline.load import SqlText, load_job, parse_params, with_absolute_paths
+from stoker.testing.rest import new_graph
 
 Refusal = Callable[[Callable[[], object]], str]
 WriteFile = Callable[[str, str], Path]
@@ -40,7 +50,7 @@ def test_a_python_file_gives_its_pipeline(write: WriteFile) -> None:
     assert job.graph.job_id == "b" * 32
 
 
-def test_configuration_from_outside_goes_before_that_of_the_file(write: WriteFile) -> None:
+def test_configuration_from_outside_overrides_that_of_the_file(write: WriteFile) -> None:
     text = HEAD + BODY.format("p").replace("-job'", "-job', configuration={'k': 1, 'l': 2}")
     job = load_job(write("job.py", text), JobSettings(configuration={"k": "3"}))
     assert job.graph.configuration == {"k": "3", "l": "2"}
@@ -54,13 +64,13 @@ def test_a_file_sees_its_arguments_and_leaves_nothing_behind(write: WriteFile) -
     assert not [name for name in set(sys.modules) - modules if "job" in name]
 
 
-def test_a_missing_file_is_told_with_the_place_that_was_searched(refusal: Refusal) -> None:
+def test_a_missing_file_is_reported_with_the_searched_directory(refusal: Refusal) -> None:
     assert refusal(lambda: load_job("nowhere.py")) == (
         f"nowhere.py: there is no such file (looked in {Path.cwd()})"
     )
 
 
-def test_a_directory_is_no_job(tmp_path: Path, refusal: Refusal) -> None:
+def test_a_directory_is_not_a_job(tmp_path: Path, refusal: Refusal) -> None:
     assert "this is a directory; name a .py, .yml or .sql file" in refusal(
         lambda: load_job(tmp_path)
     )
@@ -97,23 +107,25 @@ def test_a_file_that_raises_on_import_shows_the_users_lines_only(write: WriteFil
     assert refused.value.facts["line"] == 3
 
 
-def test_a_missing_module_is_told_with_its_line(write: WriteFile, refusal: Refusal) -> None:
+def test_a_missing_module_is_reported_with_its_line(write: WriteFile, refusal: Refusal) -> None:
     told = refusal(lambda: load_job(write("job.py", "\nimport no_such_thing\n"), AS_PIPELINE))
     assert "job.py line 2: the file raised ModuleNotFoundError: No module named" in told
 
 
-def test_a_syntax_error_is_told_with_line_and_column(write: WriteFile, refusal: Refusal) -> None:
+def test_a_syntax_error_is_reported_with_line_and_column(
+    write: WriteFile, refusal: Refusal
+) -> None:
     told = refusal(lambda: load_job(write("job.py", "x = 1\nfor = 2\n")))
     assert told.startswith("job.py line 2 column 5: this is not Python 3.")
     assert told.endswith("(in: for = 2)")
 
 
-def test_a_file_that_exits_is_told(write: WriteFile, refusal: Refusal) -> None:
+def test_a_file_that_exits_is_refused(write: WriteFile, refusal: Refusal) -> None:
     told = refusal(lambda: load_job(write("job.py", "import sys\nsys.exit(2)\n"), AS_PIPELINE))
     assert "job.py line 2: it ended the program (exit code 2)" in told
 
 
-def test_a_fault_of_a_definition_is_told_with_its_line(write: WriteFile) -> None:
+def test_a_fault_of_a_definition_is_reported_with_its_line(write: WriteFile) -> None:
     text = HEAD + "p = Pipeline('p')\np.source('a', format='csv')\np.source('a', format='csv')\n"
     with pytest.raises(InvalidJobGraph) as refused:
         load_job(write("job.py", text))
@@ -204,5 +216,30 @@ def test_a_file_and_an_object_become_the_same_job(write: WriteFile) -> None:
     assert from_file.priority == 7
 
 
-def test_something_else_is_refused(refusal: Refusal) -> None:
+def test_an_object_that_is_not_a_job_is_refused(refusal: Refusal) -> None:
     assert "a int is not a job" in refusal(lambda: load_job(7))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("read", "path"),
+    [
+        (FormatRead(format="json", path="in/x"), "/here/in/x"),
+        (FormatRead(format="JSON", path="in/*.json"), "/here/in/*.json"),
+        (FormatRead(format="json", path="/in"), "/in"),
+        (FormatRead(format="json", path="s3://bucket/in"), "s3://bucket/in"),
+        (FormatRead(format="json", path="file:/in"), "file:/in"),
+        (FormatRead(format="iceberg", path="db.table"), "db.table"),
+        (FormatRead(format="rate"), None),
+    ],
+)
+def test_a_relative_path_of_files_becomes_absolute(read: FormatRead, path: str | None) -> None:
+    sink = Sink(name="b", input="a", write=FormatWrite(format="csv", path="out"))
+    graph = new_graph(vertices=(Source(name="a", read=read), sink))
+    located = with_absolute_paths(graph, Path("/here"))
+    assert located.vertex("a").read.path == path
+    assert located.vertex("b").write.path == "/here/out"
+
+
+def test_queries_stay_as_they_are() -> None:
+    graph = new_graph(vertices=(Source(name="a", read=Sql(query="SELECT 1")),))
+    assert with_absolute_paths(graph, Path("/here")) == graph

@@ -21,7 +21,7 @@ from stoker.pipeline.local_modules import local_modules
         ("/elsewhere/helpers.py", False),
     ],
 )
-def test_what_is_installed_below_the_root_is_not_the_users_own(
+def test_a_package_installed_below_the_root_is_not_a_local_module(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str, is_own: bool
 ) -> None:
     root = tmp_path / "project"

@@ -181,7 +181,7 @@ def test_a_parameter_has_a_name_that_can_be_referred_to(name: str, refusal: Refu
     assert f"parameter '{name}'" in refusal(small(parameters={name: "x"}).build)
 
 
-def test_a_duplicate_name_is_told_where_it_is_written(refusal: Refusal) -> None:
+def test_a_duplicate_name_is_refused_where_it_is_written(refusal: Refusal) -> None:
     p = small()
     told = refusal(lambda: p.source("raw", format="csv", path="x"))
     assert "vertex 'raw': the name is used twice" in told
@@ -189,7 +189,7 @@ def test_a_duplicate_name_is_told_where_it_is_written(refusal: Refusal) -> None:
     assert "vertex 'raw-parquet': the name is used twice (give name=)" in told
 
 
-def test_faults_of_several_vertices_are_told_together() -> None:
+def test_faults_of_several_vertices_are_reported_together() -> None:
     p = Pipeline("p")
     p.source("raw", format="csv", header=True, heder=True)
     p.sink("rwa", format="json", path="out")
@@ -210,7 +210,7 @@ def test_a_query_that_reads_no_vertex_gets_a_suggestion(refusal: Refusal) -> Non
     assert "transform 't': unknown input 'rawe' (did you mean 'raw'?)" in refusal(p.build)
 
 
-def test_a_decorator_that_met_no_function_is_a_fault(refusal: Refusal) -> None:
+def test_a_decorator_without_a_function_is_a_fault(refusal: Refusal) -> None:
     p = small()
     p.sink("raw", name="forgotten")
     assert "sink of 'raw': it has neither a format nor a function" in refusal(p.build)
@@ -231,7 +231,7 @@ async def _asynchronous(raw: Any) -> None: ...
         (3, "3 is not a function"),
     ],
 )
-def test_a_function_that_cannot_be_a_vertex_is_told_at_once(
+def test_a_function_that_cannot_be_a_vertex_is_refused_at_once(
     function: Any, told: str, refusal: Refusal
 ) -> None:
     p = Pipeline("p")
@@ -239,7 +239,7 @@ def test_a_function_that_cannot_be_a_vertex_is_told_at_once(
     assert told in refusal(lambda: p.transform(name=name)(function))
 
 
-def test_a_parameter_with_a_default_is_no_edge() -> None:
+def test_a_parameter_with_a_default_is_not_an_edge() -> None:
     p = small()
     for factor in (2, 3):
 
@@ -273,7 +273,7 @@ def test_a_parameter_with_a_default_is_no_edge() -> None:
         (lambda p: Pipeline("p", restart=3), "restart: it is a int"),
     ],
 )
-def test_wrong_keywords_are_told_where_they_are_written(
+def test_wrong_keywords_are_refused_where_they_are_written(
     define: Callable[[Pipeline], object], told: str, refusal: Refusal
 ) -> None:
     assert told in refusal(lambda: define(Pipeline("p")))
@@ -286,6 +286,6 @@ def test_a_restart_policy_can_be_written_in_three_ways() -> None:
     assert small(restart="none").build().restart == RestartPolicy(strategy="none")
 
 
-def test_the_public_names_are_those_that_are_there() -> None:
+def test_every_public_name_exists() -> None:
     assert sorted(stoker.__all__) == ["Pipeline", "__version__", "connect", "connect_async"]
     assert all(hasattr(stoker, name) for name in stoker.__all__)

@@ -49,7 +49,9 @@ def test_a_script_is_split_where_a_statement_ends(script: str, statements: list[
     ("script", "what", "line"),
     [("SELECT 'a", "string", 1), ("SELECT 1;\n/* a", "comment", 2), ("\n\n`a", "quoted name", 3)],
 )
-def test_what_does_not_end_is_told_with_its_line(script: str, what: str, line: int) -> None:
+def test_an_unterminated_string_name_or_comment_is_reported_with_its_line(
+    script: str, what: str, line: int
+) -> None:
     with pytest.raises(Unterminated) as error:
         split_statements(script)
     assert (error.value.what, error.value.line) == (what, line)
@@ -117,7 +119,9 @@ def test_a_query_tells_which_tables_it_reads(query: str, tables: list[str]) -> N
     assert tables_read(query) == tables
 
 
-def test_the_head_of_a_script_says_more_about_it(write: WriteFile) -> None:
+def test_comments_at_the_head_of_a_script_set_name_parameters_and_configuration(
+    write: WriteFile,
+) -> None:
     path = write(
         "job.sql",
         "-- A remark: nothing\n-- name: top\n-- param: day=2026-11-01\n-- param: out\n"
@@ -133,7 +137,7 @@ def test_the_head_of_a_script_says_more_about_it(write: WriteFile) -> None:
     )
 
 
-def test_a_script_without_a_name_is_called_as_its_file(write: WriteFile) -> None:
+def test_a_script_without_a_name_is_named_after_its_file(write: WriteFile) -> None:
     assert load_job(write("daily.sql", "SELECT 1")).graph.name == "daily"
 
 
@@ -151,7 +155,7 @@ def test_a_script_without_a_name_is_called_as_its_file(write: WriteFile) -> None
         ("-- name:\nSELECT 1", "job: its name is empty"),
     ],
 )
-def test_a_bad_script_is_told_with_its_line(
+def test_a_bad_script_is_reported_with_its_line(
     script: str, told: str, write: WriteFile, refusal: Refusal
 ) -> None:
     path = write("job.sql", script)

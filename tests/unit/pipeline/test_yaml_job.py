@@ -80,7 +80,7 @@ def test_yaml_and_python_give_the_same_graph(write: WriteFile, tmp_path: Path) -
     assert job.files == {"notes.txt": tmp_path / "notes.txt"}
 
 
-def test_a_function_is_taken_from_a_python_file(write: WriteFile) -> None:
+def test_a_yaml_job_loads_functions_from_a_python_file(write: WriteFile) -> None:
     write("steps.py", "def clean(raw, params):\n    return raw\n")
     text = (
         "sources: {raw: {format: csv, path: x}}\n"
@@ -153,7 +153,7 @@ def test_a_function_is_taken_from_a_python_file(write: WriteFile) -> None:
         ("sources: &a\n  raw: *a\n", "unknown key 'raw' in source 'raw'"),
     ],
 )
-def test_a_bad_file_is_told_with_its_line(
+def test_a_bad_file_is_reported_with_its_line(
     text: str, told: str, write: WriteFile, refusal: Refusal
 ) -> None:
     path = write("job.yml", text)
@@ -170,7 +170,7 @@ def test_a_function_that_is_not_in_the_file_comes_with_a_suggestion(
     )
 
 
-def test_all_typos_are_told_at_once(write: WriteFile) -> None:
+def test_all_typos_are_reported_at_once(write: WriteFile) -> None:
     path = write("job.yml", "nam: a\nsources:\n  raw: {formt: csv}\nsinks:\n  o: {inputt: raw}\n")
     with pytest.raises(InvalidJobGraph) as refused:
         load_job(path)
