@@ -19,7 +19,7 @@ from stoker.processes.local.cluster import LocalCluster
 from stoker.processes.local.cluster_state import (
     ClusterState,
     ProcessRecord,
-    former_port_of,
+    previous_port_of,
     processes_of,
     url_of,
 )
@@ -67,7 +67,7 @@ class RealCluster:
     @property
     def client(self) -> BlockingClient:
         """A client of all masters, also of those that will come back; it survives fail-overs."""
-        ports = [former_port_of(self.directory, master.name) for master in self.state.masters]
+        ports = [previous_port_of(self.directory, master.name) for master in self.state.masters]
         urls = [f"http://127.0.0.1:{port}" for port in ports if port]
         return BlockingClient(",".join(urls), _PATIENT)
 

@@ -1,4 +1,4 @@
-"""An upload on its way in: hashed and counted while it is written to a temporary file."""
+"""An incoming upload: hashed and counted while it is written to a temporary file."""
 
 import contextlib
 import hashlib
@@ -26,9 +26,9 @@ class Received:
 async def received(
     chunks: AsyncIterable[bytes], folder: Path, *, limit: int, what: str, off_loop: OffLoop
 ) -> AsyncIterator[Received]:
-    """The complete upload; its file is gone at exit, also when the upload breaks off.
+    """The complete upload; its file is removed at exit, also when the upload breaks off.
 
-    Raises TooLarge as soon as the limit is passed, and StorageUnavailable when the disk is full.
+    Raises TooLarge as soon as the limit is exceeded, and StorageUnavailable when the disk is full.
     """
     try:
         file = tempfile.NamedTemporaryFile(prefix="incoming-", dir=folder, delete=False)  # noqa: SIM115
@@ -38,7 +38,7 @@ async def received(
     try:
         yield await _receive(chunks, file, limit, what, off_loop)
     finally:
-        # On the loop, since it must also happen while the task is being cancelled. A thread that
+        # On the loop, because it must also happen while the task is being cancelled. A thread that
         # still writes has the file open and cannot bring it back.
         path.unlink(missing_ok=True)  # noqa: ASYNC240
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Takes the artifacts of jobs, keeps them in the storage of all masters, gives them back."""
+"""Receives the artifacts of jobs, keeps them in the shared storage, and serves them."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
@@ -25,7 +25,7 @@ READ_BYTES = 1 << 20
 
 
 class BlobServer:
-    """Lives in a master. `incoming` is a folder of this process alone, for what is on its way."""
+    """Part of a master. `incoming` is a folder of this process alone, for unfinished transfers."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class BlobServer:
     async def put(
         self, job_id: JobId, chunks: AsyncIterable[bytes], *, sha256: str, name: str = ""
     ) -> BlobKey:
-        """Store content for a job; it is durable and known to be complete when this returns.
+        """Store content for a job; it is durable and verified when this returns.
 
-        `sha256` is what the sender promised. Content that the job already has is stored once.
+        `sha256` is the digest that the sender announced. Content that the job has is stored once.
         """
         key = blob_key(sha256)
         path = path_of(job_id, key)
@@ -80,20 +80,20 @@ class BlobServer:
                     expected=sha256,
                     actual=upload.sha256,
                 )
-            # Also over an equal file: that heals a stored copy that has gone bad.
+            # Overwrites an equal file too, which repairs a damaged stored copy.
             await self._storage.upload(upload.path, path)
         return key
 
     async def put_file(
         self, job_id: JobId, source: Path, *, sha256: str, name: str = ""
     ) -> BlobKey:
-        """As `put`, from a local file, which stays."""
+        """Like `put`, from a local file, which is kept."""
         return await self.put(job_id, self._chunks_of(source), sha256=sha256, name=name)
 
     async def adopt(
         self, job_id: JobId, source: Path, *, sha256: str, size: int, name: str = ""
     ) -> BlobKey:
-        """As `put`, with a local file that the caller has received and hashed and gives away."""
+        """Like `put`, from a local file that the caller has received and hashed and hands over."""
         key = blob_key(sha256)
         limit = self._options.upload_size_limit
         if size > limit:
@@ -103,9 +103,9 @@ class BlobServer:
 
     @asynccontextmanager
     async def opened(self, job_id: JobId, key: BlobKey, *, name: str = "") -> AsyncIterator[Path]:
-        """A checked local copy, for as long as the body runs.
+        """A verified local copy, which exists as long as the body runs.
 
-        BlobNotFound when this job has no such content, CorruptContent when the stored copy is bad.
+        BlobNotFound when this job has no such content, CorruptContent when the copy is damaged.
         """
         stored = path_of(job_id, key)
         what = described(job_id, key, name)
@@ -121,12 +121,12 @@ class BlobServer:
             yield copy
 
     async def read(self, job_id: JobId, key: BlobKey, *, name: str = "") -> bytes:
-        """The whole content, for artifacts that fit into memory; fails as `opened` does."""
+        """The whole content, for artifacts that fit into memory; raises the errors of `opened`."""
         async with self.opened(job_id, key, name=name) as copy:
             return await self._off_loop(copy.read_bytes)
 
     async def missing(self, job_id: JobId, keys: Iterable[BlobKey]) -> tuple[BlobKey, ...]:
-        """Those that the job does not have yet: what a client must upload before it submits."""
+        """Keys that the job does not have yet: the client must upload them before it submits."""
         return tuple([key for key in keys if not await self._storage.exists(path_of(job_id, key))])
 
     async def delete_job(self, job_id: JobId) -> None:

@@ -13,7 +13,7 @@ from stoker.cli.output import FAILED, FATAL, echo_json_line
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ProcessOptions
 from stoker.core.errors import InvalidInput, InvalidOption, StartupFailed, StokerError
-from stoker.processes.announcement import Announce, Announcement, announce_to_nobody
+from stoker.processes.announcement import Announce, Announcement, ignore_announcement
 from stoker.processes.log_format import log_to_error_stream
 from stoker.security.redaction import without_credentials
 
@@ -26,7 +26,7 @@ def serve_until_signal(serve: Serve, configuration: Configuration, *, json: bool
 
     With `json` it prints a line when it is ready and one when it has ended.
     """
-    code, failure = _serve(serve, configuration, _announce if json else announce_to_nobody)
+    code, failure = _serve(serve, configuration, _announce if json else ignore_announcement)
     if json:
         echo_json_line({"event": "ended", "exit_code": code, "failure": failure})
     return code

@@ -13,11 +13,11 @@ MASTER = "master"
 class MasterGateway(Protocol):
     """Not fenced: it is called just when nobody can prove leadership."""
 
-    async def neither_leads_nor_knows_later_than(self, epoch: int) -> bool:
+    async def neither_leads_nor_knows_later_epoch(self, epoch: int) -> bool:
         """Whether this master does not lead and knows of no epoch after this one."""
         ...
 
-    async def attempts_may_go_on(self, epoch: int) -> bool:
+    async def attempts_may_continue(self, epoch: int) -> bool:
         """Whether the failsafe holds for attempts of that epoch.
 
         True when this master led in that epoch or a later one, has lost the coordinator, and every

@@ -1,4 +1,4 @@
-"""How a process reports that it is ready, and where it listens, to whoever started it."""
+"""How a process reports that it is ready, and where it listens, to the process that started it."""
 
 import json
 import os
@@ -21,15 +21,15 @@ class Announcement:
 Announce = Callable[[Announcement], None]
 
 
-def announce_to_nobody(_announcement: Announcement) -> None:
-    """Announce nothing: the log reports it as well."""
+def ignore_announcement(_announcement: Announcement) -> None:
+    """Announce nothing; the log has the same facts."""
 
 
 @contextmanager
-def address_left_at(path: Path, record: Mapping[str, str]) -> Iterator[None]:
-    """Leave a file with the process's addresses while the process runs.
+def address_file(path: Path, record: Mapping[str, str]) -> Iterator[None]:
+    """Keep a file with the addresses of this process while it runs.
 
-    Ports that were drawn as any free one are known only after the start.
+    The ports may be drawn at the start, so only this file tells them to others.
     """
     write_atomically(path, json.dumps({"pid": os.getpid(), **record}).encode())
     try:

@@ -1,4 +1,4 @@
-"""Where a process keeps its files."""
+"""The directories of a process, and which of them outlive it."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from stoker.core.ids import ResourceId
 @dataclass(frozen=True, kw_only=True)
 class Directories:
     work: Path
-    """The process's own; nobody else writes there."""
+    """Working directory of this process; no other process writes there."""
     logs: Path
 
 
@@ -26,9 +26,10 @@ def directories_for(
     is_permanent: bool,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Iterator[Directories]:
-    """Made if need be. Those of an id that comes again stay for it; of others only logs do.
+    """Create the directories of a process and clean them up at its end.
 
-    When its whole cluster is over, no id counts as one that comes again.
+    A permanent id returns, so its directory stays for the next instance. A drawn id is never used
+    again, so only its logs stay. After the end of the whole cluster every id counts as drawn.
     """
     directories = _made(resource_id, options)
     try:
@@ -39,7 +40,7 @@ def directories_for(
 
 
 def _remove_all_but_logs(directories: Directories) -> None:
-    """Nobody finds the rest again, since the id was drawn at random."""
+    """A drawn id never returns, so no later process would find the rest."""
     for path in directories.work.iterdir():
         if path == directories.logs and any(path.iterdir()):
             continue
@@ -76,7 +77,7 @@ def storage_url(options: ClusterOptions) -> str:
 
 
 def coordinator_url(options: ClusterOptions) -> str:
-    """The embedded coordinator lives below the storage directory unless told otherwise."""
+    """The configured coordinator; by default the embedded one below the storage directory."""
     if options.high_availability is not None:
         return options.high_availability
     storage = storage_url(options).removeprefix("file://")

@@ -1,11 +1,11 @@
-"""The failsafe of leases: queries outlive an outage of the coordinator.
+"""The failsafe of leases: queries survive an outage of the coordinator.
 
-While the coordinator is away nobody can be elected, but nobody can prove leadership either. A
-master that led until then may let attempts go on if it reaches every other master it knows, and
-each confirms that it does not lead and knows no later epoch. A master that cannot be reached
-might be the next leader, so without its word attempts may not go on.
+During an outage no master can be elected, but none can prove its leadership either. A master that
+led until then lets attempts continue only if it reaches every other master that it knows and each
+confirms that it does not lead and knows no later epoch. A master that cannot be reached might be
+the next leader, so without its confirmation attempts must not continue.
 
-While a master leads it vouches for the attempts of jobs that it has not begun to drive yet.
+A leading master also vouches for the attempts of jobs that it does not drive yet.
 """
 
 import asyncio
@@ -50,10 +50,10 @@ class FailsafeMaster(Endpoint):
         self._epoch_known = epoch_known
         self._is_undriven = is_undriven
 
-    def neither_leads_nor_knows_later_than(self, epoch: int) -> bool:
+    def neither_leads_nor_knows_later_epoch(self, epoch: int) -> bool:
         return not self._leads() and self._epoch_known() <= epoch
 
-    async def attempts_may_go_on(self, epoch: int) -> bool:
+    async def attempts_may_continue(self, epoch: int) -> bool:
         if not self._was_the_last_to_lead(epoch):
             log.info(
                 "no failsafe for epoch %d here: contact %s, led %s, knows of %d",
@@ -69,14 +69,14 @@ class FailsafeMaster(Endpoint):
         led = self._epoch_led()
         assert led is not None
         words = await asyncio.gather(*(self._word_of(address, led) for address in others))
-        # Asked again: contact may have come back, and with it somebody may lead.
+        # Checked again: with contact restored, another master may lead by now.
         return all(words) and self._was_the_last_to_lead(epoch)
 
     def undriven_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
         return tuple(job_id for job_id in job_ids if self._is_undriven(job_id))
 
     def _was_the_last_to_lead(self, epoch: int) -> bool:
-        """It may have led since in a later epoch, of which the attempts have not heard."""
+        """False if this master has led in a later epoch, which the attempts do not know."""
         away = self._coordinator.state is ConnectionState.SUSPENDED
         led = self._epoch_led()
         return away and led is not None and epoch <= led and self._epoch_known() <= led
@@ -86,7 +86,7 @@ class FailsafeMaster(Endpoint):
             master = await self._rpc.connect(
                 f"{address}/{MASTER}", MasterGateway, timeout=ANSWER_TIMEOUT
             )
-            return await master.neither_leads_nor_knows_later_than(epoch)
+            return await master.neither_leads_nor_knows_later_epoch(epoch)
         except StokerError as error:
-            log.info("no failsafe without the word of %s: %s", address, error)
+            log.info("no failsafe without the confirmation of %s: %s", address, error)
             return False

@@ -1,10 +1,9 @@
-"""When a process looks for garbage in cycles.
+"""When the cyclic garbage collector of a process runs.
 
-A master with thousands of jobs holds millions of objects that live for long. Looking through all
-of them as often as Python does by default takes a third of its time, in pauses that are felt: with
-two thousand jobs that wait, nothing else happens for 0.4 seconds. Nearly all garbage goes by
-counting references. So new objects are looked at in small lots, and all of them only when the
-process has nothing else to do.
+A master with thousands of jobs holds millions of long-lived objects. Scanning all of them as often
+as Python does by default takes a third of its time, in noticeable pauses: with two thousand waiting
+jobs, nothing else happens for 0.4 seconds. Reference counting removes nearly all garbage anyway. So
+new objects are scanned in small batches, and all objects only when the process is idle.
 """
 
 import asyncio
@@ -17,24 +16,24 @@ _NEVER_BY_ITSELF = 1_000_000
 THRESHOLDS = (2_000, 4, _NEVER_BY_ITSELF)
 ROUND_SECONDS = 60.0
 LONGEST_DELAY_SECONDS = 600.0
-"""One that never rests looks all the same."""
+"""A process that is never idle collects after this time all the same."""
 QUIET_SECONDS = 0.5
 QUIET_SHARE = 0.1
-"""Of one processor: what heartbeats take is less."""
+"""Share of one processor below which a process counts as idle; heartbeats use less."""
 
 
-def look_seldom_for_garbage() -> None:
-    """Once the process is up: what it has loaded by then stays, and is looked at no more."""
+def collect_garbage_rarely() -> None:
+    """Call this when the process has started: objects loaded by then are never scanned again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 
 
-async def collect_when_quiet(
+async def collect_when_idle(
     processor_seconds: Callable[[], float] = time.process_time,
     collect: Callable[[], object] = gc.collect,
 ) -> None:
-    """Looks at everything now and then; ends when cancelled."""
+    """Collect all garbage from time to time, until cancelled."""
     while True:
         await asyncio.sleep(ROUND_SECONDS)
         with suppress(TimeoutError):

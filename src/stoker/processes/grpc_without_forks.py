@@ -1,12 +1,12 @@
-"""gRPC for a process that starts others; imported before anybody else imports gRPC.
+"""gRPC for a process that starts other processes; must be imported before any other import of gRPC.
 
-gRPC has functions run in every child between `fork` and `exec`, so that one that is forked and goes
-on in Python can use it. libuv, by which uvloop starts processes, forks too: its children end by
-SIGSEGV or SIGABRT in gRPC's threads, one in ten where calls are under way, before they are what
-they shall be. They need no gRPC, so these functions are not installed here.
+gRPC installs functions that run in every child between `fork` and `exec`, so that a child that
+continues in Python can use gRPC. libuv, with which uvloop starts processes, forks too.
+During calls, one in ten of its children dies of SIGSEGV or SIGABRT in gRPC's threads before its
+`exec`. These children need no gRPC, so the functions are not installed here.
 
-The variable is read when gRPC is imported. It does not stay: processes that are started from here,
-and user code in them, may fork as they like.
+gRPC reads the variable when it is imported. The variable is removed afterwards, so that child
+processes, and user code in them, may fork as they like.
 """
 
 import importlib

@@ -52,7 +52,7 @@ class JsonFormatter(logging.Formatter):
 
 @contextmanager
 def log_to_error_stream(options: ProcessOptions) -> Iterator[None]:
-    """Raises InvalidOption when there is no such level."""
+    """Raises InvalidOption for an unknown level."""
     level = options.log_level.upper()
     if level not in LEVELS:
         raise InvalidOption(

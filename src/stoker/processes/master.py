@@ -1,4 +1,4 @@
-"""The master process: REST for everyone, and the leading parts when it leads."""
+"""The master process: REST for clients at all times, and the leading parts while it leads."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -28,10 +28,10 @@ from stoker.jobmaster.options import JobMasterOptions
 from stoker.processes.announcement import (
     Announce,
     Announcement,
-    address_left_at,
-    announce_to_nobody,
+    address_file,
+    ignore_announcement,
 )
-from stoker.processes.garbage import collect_when_quiet, look_seldom_for_garbage
+from stoker.processes.garbage import collect_garbage_rarely, collect_when_idle
 from stoker.processes.inspection.endpoint import Inspection, inspection_at
 from stoker.processes.local.provider import open_provider
 from stoker.processes.master_parts import (
@@ -47,14 +47,14 @@ from stoker.processes.opening import (
     token_file,
     trust_among_masters,
 )
-from stoker.processes.repartitioning import divided_savepoint
+from stoker.processes.repartitioning import repartitioned_savepoint
 from stoker.processes.shutdown import (
     BeginToEnd,
-    begin_at_leisure,
     ending_in_time,
     exit_code_of,
     first_of,
     shutdown_signals,
+    without_time_limit,
 )
 from stoker.processes.uncaught import uncaught_errors
 from stoker.resourcemanager.options import ResourceManagerOptions
@@ -84,8 +84,8 @@ class RunningMaster:
     shutdowns: ShutdownFollower
 
 
-async def run_master(configuration: Configuration, announce: Announce = announce_to_nobody) -> int:
-    """Until SIGTERM or SIGINT, or the end of the whole cluster, whose status is the exit code.
+async def run_master(configuration: Configuration, announce: Announce = ignore_announcement) -> int:
+    """Run until SIGTERM, SIGINT, or the end of the cluster, whose status is the exit code.
 
     An error that ends the master is raised.
     """
@@ -102,8 +102,8 @@ async def run_master(configuration: Configuration, announce: Announce = announce
             scope.spawn("uncaught errors", uncaught.raise_first())
             log.info("master %s answers at %s", master.resource_id, master.rest_url)
             announce(Announcement(id=master.resource_id, address=master.rest_url))
-            look_seldom_for_garbage()
-            scope.spawn("garbage", collect_when_quiet())
+            collect_garbage_rarely()
+            scope.spawn("garbage", collect_when_idle())
             await first_of(asked, master.shutdowns.over)
             log.info("master %s was asked to end", master.resource_id)
     over = master.shutdowns.last
@@ -112,9 +112,9 @@ async def run_master(configuration: Configuration, announce: Announce = announce
 
 @asynccontextmanager
 async def running_master(
-    configuration: Configuration, begin_to_end: BeginToEnd = begin_at_leisure
+    configuration: Configuration, begin_to_end: BeginToEnd = without_time_limit
 ) -> AsyncIterator[RunningMaster]:
-    """All that was opened is closed in reverse, also when something cannot be opened."""
+    """Closes everything in reverse order, also when the start fails midway."""
     async with AsyncExitStack() as stack:
         try:
             yield await _opened(stack, configuration)
@@ -156,7 +156,7 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
         options=_part_options(configuration),
         provider=await stack.enter_async_context(open_provider(configuration, directories, ids)),
         shutdowns=shutdowns,
-        repartition=divided_savepoint,
+        repartition=repartitioned_savepoint,
     )
     await stack.enter_async_context(rpc.running(Inspection(directories.logs)))
     url = await stack.enter_async_context(_rest(services, observer, configuration))
@@ -165,7 +165,7 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
     scope.spawn("shutdown", shutdowns.run(observer))
     scope.spawn("parts", contend_for_ever(services, url, open_next))
     record = {"rest_url": url, "rpc_address": rpc.address}
-    stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
+    stack.enter_context(address_file(directories.work / ADDRESS_FILE, record))
     return RunningMaster(
         resource_id=resource_id, rest_url=url, rpc_address=rpc.address, shutdowns=shutdowns
     )
@@ -175,7 +175,7 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
 async def _rest(
     services: MasterServices, observer: Coordinator, configuration: Configuration
 ) -> AsyncIterator[str]:
-    """Answers from the first moment on and through every change of session or leader."""
+    """The REST server answers from the start, through every change of session or leader."""
     dispatcher = LeaderRetrieval(observer, DISPATCHER)
     rest_leader = LeaderRetrieval(observer, REST_SERVER)
 
@@ -189,7 +189,7 @@ async def _rest(
     options = configuration.of(RestOptions)
     security = configuration.of(RestSecurityOptions)
     tokens = token_file(security)
-    # A long poll is answered at its own limit, and must not meet the limit of calls before.
+    # The call limit must be longer than that of a long poll, which ends at its own limit.
     patience = configuration.of(RpcOptions).ask_timeout + options.max_wait
     programs = ProgramStore(services.storage, services.ids)
     app = build_app(

@@ -1,4 +1,4 @@
-"""The leading parts of a master, joined: used by the master process and by simulations alike."""
+"""The leading parts of a master, wired together for the master process and for simulations."""
 
 import asyncio
 import logging
@@ -75,11 +75,11 @@ class MasterServices:
     wall_clock: WallClock
     options: PartOptions = field(default_factory=PartOptions)
     open_storage: OpenStorage = open_place
-    """Where savepoints go and come from."""
+    """Access to the storages of savepoints."""
     provider: Provider = field(default_factory=StandaloneProvider)
     repartition: RepartitionState = cannot_repartition
     shutdowns: ShutdownFollower | None = None
-    """Run by whoever owns the process; None where the cluster has no end."""
+    """Run by the owner of the process; None where the cluster cannot be shut down."""
 
 
 class MasterParts:
@@ -109,7 +109,7 @@ class MasterParts:
         )
 
     async def run(self) -> None:
-        """Until cancelled, or until something ends that must not."""
+        """Run until cancelled, or until a part ends that must not end."""
         services = self._services
         async with TaskScope("master") as scope, services.rpc.running(self._failsafe):
             scope.spawn("masters", self._masters.run())
@@ -138,7 +138,7 @@ class MasterParts:
         services = self._services
         await self.election.run_while_leading(
             RESOURCE_MANAGER,
-            _to_the_end_of_its_leadership(
+            _required_while_leading(
                 lead_resource_manager,
                 services=ResourceManagerServices(
                     rpc=services.rpc,
@@ -177,7 +177,7 @@ class MasterParts:
         )
         await self.election.run_while_leading(
             DISPATCHER,
-            _to_the_end_of_its_leadership(
+            _required_while_leading(
                 lead_dispatcher,
                 services=DispatcherServices(
                     rpc=services.rpc,
@@ -198,10 +198,10 @@ class MasterParts:
         )
 
 
-def _to_the_end_of_its_leadership(
+def _required_while_leading(
     lead: Callable[[Leadership, Services], Awaitable[None]], services: Services
 ) -> LeadComponent:
-    """A part that ends though nobody asked it to breaks its process: nobody else would lead it."""
+    """A part that ends by itself ends the process: no other process would lead that part."""
 
     async def lead_to_the_end(leadership: Leadership) -> None:
         await lead(leadership, services)
@@ -214,12 +214,12 @@ def _to_the_end_of_its_leadership(
 async def contend_for_ever(
     services: MasterServices, rest_url: str, open_session: OpenSession
 ) -> None:
-    """A session that is over ends the parts that stood on it; the next ones stand on a new one."""
+    """When a session is over, the parts that depend on it end and start again in a new one."""
     while True:
         try:
             await MasterParts(services, rest_url).run()
         except SessionExpired as error:
-            log.warning("%s contends anew: %s", services.resource_id, error)
+            log.warning("%s contends again in a new session: %s", services.resource_id, error)
         finally:
             await services.coordinator.close()
         session = await retry(open_session, on=Unavailable, backoff=SESSION_BACKOFF)

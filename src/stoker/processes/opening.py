@@ -1,4 +1,4 @@
-"""Opening what every process of a cluster stands on: directories, RPC, storage, coordinator.
+"""Opens what every process of a cluster needs: directories, RPC, storage, coordinator.
 
 The order matters. The directories come first, because everything else may write there. Credentials
 are checked before anything listens. The coordinator comes last: once its session is open, other
@@ -51,7 +51,7 @@ async def open_session(
 async def open_first_session(
     configuration: Configuration, ids: Ids, *, auto_renewing: bool
 ) -> Coordinator:
-    """As `open_session`, at the start of a process, which cannot begin without a coordinator."""
+    """Like `open_session`, for the start of a process, which cannot start without a coordinator."""
     try:
         return await open_session(configuration, ids, auto_renewing=auto_renewing)
     except Unavailable as error:

@@ -1,4 +1,4 @@
-"""A savepoint with another number of state partitions, made by a Spark of its own."""
+"""Copies of savepoints with another number of state partitions, made by a Spark of their own."""
 
 import asyncio
 import json
@@ -24,21 +24,21 @@ from stoker.storage.contract import Storage
 from stoker.storage.open import open_place
 
 _MODULE = "stoker.engine.repartition"
-_CAN_BE_DIVIDED = "RocksDBStateStoreProvider"
+_REPARTITIONABLE = "RocksDBStateStoreProvider"
 _LEAVES_NOTHING = ("console", "memory", "noop")
-"""Sinks in which a batch that is run again cannot be found twice later."""
+"""Sinks that keep no rows, so that a repeated batch leaves no duplicates."""
 
 
-async def divided_savepoint(path: str, partitions: int) -> str:
-    """For a rescale: the savepoint itself where nothing of it has to be divided."""
+async def repartitioned_savepoint(path: str, partitions: int) -> str:
+    """The savepoint for a rescale; the original one when none of its state must change."""
     manifest = await read_manifest(locate(path, open_place))
-    if all(query.shuffle_partitions == partitions for query in _to_divide(manifest)):
+    if all(query.shuffle_partitions == partitions for query in _queries_to_repartition(manifest)):
         return path
     return await repartition_savepoint(path, partitions, None)
 
 
 async def repartition_savepoint(path: str, partitions: int, target: str | None) -> str:
-    """Where the new savepoint is; the old one stays as it is. Refused with the reason."""
+    """Path of the new savepoint; the original stays unchanged. A refusal names the reason."""
     location = locate(path, open_place)
     manifest = await read_manifest(location)
     graph = await saved_graph(location)
@@ -56,13 +56,13 @@ async def repartition_savepoint(path: str, partitions: int, target: str | None) 
         now = system_wall_clock()
         await restore(location, manifest, work, graph.job_id, regions=regions, now=now)
         stateful: list[Path] = []
-        for query in _to_divide(manifest):
+        for query in _queries_to_repartition(manifest):
             checkpoint = Path(folder) / checkpoint_folder(graph.job_id, query.region)
             _forget_plan(query, checkpoint)
             if query.batch_id is not None:
                 stateful.append(checkpoint)
         if stateful:
-            await _divide(partitions, stateful, Path(folder))
+            await _run_repartition(partitions, stateful, Path(folder))
         artifacts = await _artifacts(location, manifest, work)
         header = SavepointHeader(
             savepoint_id=savepoint_id,
@@ -76,20 +76,20 @@ async def repartition_savepoint(path: str, partitions: int, target: str | None) 
     return made.url
 
 
-def _to_divide(manifest: SavepointManifest) -> list[SavedQuery]:
-    """Those with state, and those whose first batch was planned: it fixes their partitions."""
+def _queries_to_repartition(manifest: SavepointManifest) -> list[SavedQuery]:
+    """Queries with state, and queries whose first batch was planned, which fixes the partitions."""
     return [q for q in manifest.queries if q.operators or (q.pending and q.batch_id is None)]
 
 
 def _check(
     location: SavepointLocation, manifest: SavepointManifest, graph: JobGraph, partitions: int
 ) -> None:
-    queries = _to_divide(manifest)
+    queries = _queries_to_repartition(manifest)
     for query in queries:
-        if query.batch_id is not None and query.state_provider != _CAN_BE_DIVIDED:
+        if query.batch_id is not None and query.state_provider != _REPARTITIONABLE:
             raise InvalidInput(
                 f"the state of {query.region} is kept by {query.state_provider}, which Spark "
-                f"cannot divide anew; only {_CAN_BE_DIVIDED} can be: begin the query anew with it"
+                f"cannot repartition; only {_REPARTITIONABLE} can be: start the query over with it"
             )
         if query.shuffle_partitions == partitions:
             raise InvalidInput(f"the state of {query.region} has {partitions} partitions already")
@@ -99,7 +99,7 @@ def _check(
                 "written already; take the savepoint with stoker stop while the stream is idle"
             )
     if not queries:
-        raise InvalidInput(f"{location.url} has no state that could be divided")
+        raise InvalidInput(f"{location.url} has no state that could be repartitioned")
 
 
 def _plan_had_no_effect(manifest: SavepointManifest, query: SavedQuery, graph: JobGraph) -> bool:
@@ -110,23 +110,23 @@ def _plan_had_no_effect(manifest: SavepointManifest, query: SavedQuery, graph: J
         return False
     if isinstance(sink.write, PythonFunction):
         return True
-    return _written_up_to(sink.write, query.batch_id) <= _number(query.batch_id)
+    return _last_batch_in_sink(sink.write, query.batch_id) <= _number(query.batch_id)
 
 
 def _number(batch: int | None) -> int:
-    """As if there had been a batch before the first one."""
+    """Batch number; -1, as before the first batch, for None."""
     return -1 if batch is None else batch
 
 
-def _written_up_to(write: FormatWrite, batch: int | None) -> float:
-    """The last batch in the log of a file sink; endless where that cannot be known."""
+def _last_batch_in_sink(write: FormatWrite, batch: int | None) -> float:
+    """The last batch in the log of a file sink; infinity where it cannot be known."""
     if write.format in _LEAVES_NOTHING:
         return -1
     target = local_path(write.path) if write.path is not None else None
     if target is None:
         return float("inf")
     if not (target / "_spark_metadata").is_dir():
-        # Not lost: one that has committed nothing has not begun it yet.
+        # The log is not lost: a query that has committed nothing has no log yet.
         return -1 if batch is None else float("inf")
     names = [path.name.removesuffix(".compact") for path in (target / "_spark_metadata").glob("*")]
     return max((int(name) for name in names if name.isdecimal()), default=-1)
@@ -139,9 +139,9 @@ def _forget_plan(query: SavedQuery, checkpoint: Path) -> None:
             (checkpoint / "offsets" / name).unlink(missing_ok=True)
 
 
-async def _divide(partitions: int, folders: list[Path], work: Path) -> None:
+async def _run_repartition(partitions: int, folders: list[Path], work: Path) -> None:
     java = await find_java(os.environ, work / "java", bundled_home=bundled_java_home())
-    # Tied to this process: a master that dies leaves no Spark behind.
+    # Dies with this process, so that a killed master leaves no Spark behind.
     process = await asyncio.create_subprocess_exec(
         *die_with_parent_command(
             sys.executable, "-m", _MODULE, str(partitions), *map(str, folders)
@@ -157,7 +157,7 @@ async def _divide(partitions: int, folders: list[Path], work: Path) -> None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise SavepointFailed(f"Spark could not divide the state: {_reason(output)}")
+        raise SavepointFailed(f"Spark could not repartition the state: {_reason(output)}")
 
 
 def _reason(output: bytes) -> str:
@@ -166,7 +166,7 @@ def _reason(output: bytes) -> str:
             return str(json.loads(line)["error"])
         except (ValueError, KeyError, TypeError):
             continue
-    return "it ended without a word"
+    return "it ended without an error message"
 
 
 async def _artifacts(

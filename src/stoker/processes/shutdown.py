@@ -1,4 +1,4 @@
-"""How a process ends: gently when it is asked to, and within a bounded time in any case."""
+"""How a process ends: in good order when it is asked to, and in any case within a bounded time."""
 
 import asyncio
 import faulthandler
@@ -15,18 +15,18 @@ from stoker.core.states import ApplicationStatus
 log = logging.getLogger(__name__)
 
 FORCED = 2
-"""Exit code of a process that could not close what it had opened."""
+"""Exit code of a process that was ended by force because its shutdown took too long."""
 
 BeginToEnd = Callable[[], None]
-"""Called when nothing is left to do but to close; again is harmless."""
+"""Starts the time limit of the shutdown; repeated calls have no effect."""
 
 
-def begin_at_leisure() -> None:
-    """For those inside of a process that goes on, such as a test."""
+def without_time_limit() -> None:
+    """For processes that continue afterwards, such as tests."""
 
 
 async def first_of(*events: asyncio.Event) -> None:
-    """Return when one of them is set."""
+    """Return when one of the events is set."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -36,7 +36,7 @@ async def first_of(*events: asyncio.Event) -> None:
 
 
 def exit_code_of(status: ApplicationStatus) -> int:
-    """Of the processes of a cluster that ended so: who is not 0 is started again by many."""
+    """Exit code after a shutdown with this status; service managers restart on all codes but 0."""
     match status:
         case ApplicationStatus.SUCCEEDED | ApplicationStatus.CANCELED:
             return 0
@@ -63,7 +63,7 @@ async def shutdown_signals() -> AsyncIterator[asyncio.Event]:
 def ending_in_time(limit: timedelta) -> Iterator[BeginToEnd]:
     """Yield a function; from its call on, the process must leave the context within `limit`."""
     timer = threading.Timer(limit.total_seconds(), _end_now, [limit])
-    # It must not keep a process alive that has ended in time.
+    # The timer must not keep a process alive that has ended in time.
     timer.daemon = True
 
     def begin() -> None:
@@ -77,7 +77,7 @@ def ending_in_time(limit: timedelta) -> Iterator[BeginToEnd]:
 
 
 def _end_now(limit: timedelta) -> None:
-    log.error("not everything could be closed within %s; the process ends as it is", limit)
-    # Where it hangs, for whoever has to find out.
+    log.error("not everything could be closed within %s; the process is ended by force", limit)
+    # The stacks show where it hangs.
     faulthandler.dump_traceback()
     os._exit(FORCED)

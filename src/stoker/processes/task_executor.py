@@ -30,8 +30,8 @@ from stoker.heartbeat.options import HeartbeatOptions
 from stoker.processes.announcement import (
     Announce,
     Announcement,
-    address_left_at,
-    announce_to_nobody,
+    address_file,
+    ignore_announcement,
 )
 from stoker.processes.directories import Directories
 from stoker.processes.inspection.endpoint import Inspection
@@ -53,9 +53,9 @@ ADDRESS_FILE = "task-executor.json"
 
 
 async def run_task_executor(
-    configuration: Configuration, announce: Announce = announce_to_nobody
+    configuration: Configuration, announce: Announce = ignore_announcement
 ) -> int:
-    """Until SIGTERM or SIGINT, or drained, or the end of the whole cluster.
+    """Run until SIGTERM, SIGINT, the end of a drain, or the end of the cluster.
 
     An error that ends the task executor is raised.
     """
@@ -136,7 +136,7 @@ async def task_executor_process(
             )
         )
         record = {"rpc_address": executor.address}
-        stack.enter_context(address_left_at(directories.work / ADDRESS_FILE, record))
+        stack.enter_context(address_file(directories.work / ADDRESS_FILE, record))
         yield executor
 
 

@@ -1,6 +1,6 @@
-"""Errors that nobody caught: of a thread, of a callback, of a task whose outcome nobody asked for.
+"""Uncaught errors: of a thread, of a callback, or of a task whose result was never awaited.
 
-They are always logged. If the option says so, the first one ends the process instead of leaving it
+They are always logged. With the option `fail`, the first one ends the process instead of leaving it
 half alive.
 """
 
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class Uncaught(Exception):
-    """Ends the process that shall end with what nobody caught."""
+    """Ends a process that is configured to fail on uncaught errors."""
 
 
 class UncaughtErrors:
-    """Hears of every error that nobody caught, and keeps the first."""
+    """Receives every uncaught error, and keeps the first one."""
 
     def __init__(self, handling: UncaughtExceptions) -> None:
         self._handling = handling
@@ -29,9 +29,9 @@ class UncaughtErrors:
         self._first: asyncio.Future[BaseException] = self._loop.create_future()
 
     async def raise_first(self) -> None:
-        """Until there is one, when the process shall end with it; else for ever."""
+        """Wait for the first error and raise it; waits for ever when errors are only logged."""
         error = await asyncio.shield(self._first)
-        raise Uncaught(f"nobody caught {type(error).__name__}: {error}") from error
+        raise Uncaught(f"uncaught {type(error).__name__}: {error}") from error
 
     def in_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -44,7 +44,7 @@ class UncaughtErrors:
         if error is None or isinstance(error, SystemExit):
             return
         name = args.thread.name if args.thread else "?"
-        log.error("nobody caught an error of thread %s", name, exc_info=error)
+        log.error("uncaught error in thread %s", name, exc_info=error)
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._note, error)
 

@@ -123,7 +123,7 @@ class LeaseKeeper:
             master = await self.rpc.connect(
                 f"{address}/{MASTER}", MasterGateway, timeout=ANSWER_TIMEOUT
             )
-            return await master.attempts_may_go_on(epoch)
+            return await master.attempts_may_continue(epoch)
         except StokerError as error:
             log.info("%s did not answer whether attempts may continue: %s", address, error)
             return False

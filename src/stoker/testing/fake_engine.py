@@ -1,9 +1,9 @@
-"""An engine without Spark: tasks take virtual time and end as their job's configuration says.
+"""An engine without Spark: tasks take virtual time and end as the configuration of their job says.
 
-`fake.seconds` is how long each region runs (default 1), `fake.fails` how many attempts of each
-region fail first (default 0), `fake.cancel-seconds` how long a cancelled one takes to end (0),
-`fake.start-seconds` how long the engine is not ready for it (0), `fake.no-boundary` that a stream
-finds no batch boundary.
+`fake.seconds` is the run time of each region (default 1). `fake.fails` is the number of attempts of
+each region that fail first (default 0). `fake.cancel-seconds` is the time that a cancelled attempt
+takes to end (default 0). `fake.start-seconds` is the time until the engine is ready (default 0).
+With `fake.no-boundary` a stream finds no batch boundary.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from stoker.engine.streams.control import Boundary, Decision, StreamControl, Sus
 from stoker.testing.history import AttemptSpan, History
 
 _CLEARING_SECONDS = 0.02
-"""Between the end of the work and the proof that nothing of it is left."""
+"""Seconds between the end of the work and the end of its clean-up."""
 
 
 class FakeEngine:
@@ -67,7 +67,7 @@ class FakeEngine:
         return running
 
     def vanish(self) -> None:
-        """The machine is gone, and all that ran on it."""
+        """The machine is gone, with everything that ran on it."""
         self._vanished = True
         for running in list(self._running):
             running.vanish()
@@ -109,7 +109,7 @@ class FakeRunningTask:
             self._end(ExecutionState.FINISHED)
 
     async def _is_over_within(self, seconds: float) -> bool:
-        """A stream can be ended at a batch boundary, which it finds at once or never."""
+        """Whether an order to suspend ended the stream; a boundary comes at once or never."""
         if not self._task.region.streaming:
             await asyncio.sleep(seconds)
             return False
@@ -160,7 +160,7 @@ class FakeRunningTask:
         return await asyncio.shield(self._outcome)
 
     def renew_lease(self, until: float) -> None:
-        """It has no process that could outlive its task executor."""
+        """Does nothing: the fake task has no process that could outlive its task executor."""
 
     async def cancel(self) -> None:
         if self._outcome.done():

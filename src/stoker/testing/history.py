@@ -1,4 +1,4 @@
-"""What happened in a cluster, as seen by its engines and clients, and what must hold of it."""
+"""The events in a cluster, as its engines and clients see them, and the invariants on them."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,8 +9,11 @@ from stoker.core.results import AttemptOutcome
 from stoker.core.states import ExecutionState, JobStatus
 
 WAKING_SECONDS: Final = 7.0
-"""In which work that was frozen for longer than its lease has ended after it woke up: the next
-look at leases, and the longest cancel of the stories. Nobody can end it while it is frozen."""
+"""Seconds after waking up within which work that was frozen beyond its lease has ended.
+
+That covers the next check of leases and the longest cancellation of the scenarios; frozen work
+cannot be ended.
+"""
 
 
 @dataclass
@@ -22,12 +25,12 @@ class AttemptSpan:
     began: float
     ended: float | None = None
     finished: bool = False
-    """That is on record; work of a process that died before it wrote so counts for nothing."""
+    """Whether FINISHED is on record; an end that a dying process did not record does not count."""
     pauses: list[tuple[float, float]] = field(default_factory=list)
-    """When its process was frozen, and woke up."""
+    """Times at which its process was frozen and woke up."""
 
     def may_run_at(self, moment: float) -> bool:
-        """Whether it did anything at or after this moment which it should not have done."""
+        """Whether the attempt ran after this moment, other than just after it was frozen."""
         ended = math.inf if self.ended is None else self.ended
         return ended > moment and not any(
             frozen <= moment < woke and ended <= woke + WAKING_SECONDS
@@ -37,12 +40,12 @@ class AttemptSpan:
 
 @dataclass
 class History:
-    """Times are of the loop that all of the cluster shares."""
+    """All times are times of the loop that the whole cluster shares."""
 
     attempts: list[AttemptSpan] = field(default_factory=list)
     acknowledged: dict[JobId, float] = field(default_factory=dict)
     cancelled: dict[JobId, float] = field(default_factory=dict)
-    """When a cancel was acknowledged."""
+    """Times at which cancellations were acknowledged."""
     ends: dict[JobId, tuple[JobStatus, float]] = field(default_factory=dict)
     """First terminal status that a client saw."""
 
@@ -62,7 +65,7 @@ class History:
                 span.finished = outcome.state is ExecutionState.FINISHED
 
     def broken_invariants(self, final: dict[JobId, JobStatus]) -> list[str]:
-        """Sentences about everything that should not have happened; `final` is what is recorded."""
+        """One sentence for each violated invariant; `final` holds the recorded states."""
         return [
             *self._lost_jobs(final),
             *self._changed_ends(final),
@@ -130,6 +133,6 @@ class History:
         ]
 
     def _was_over(self, job_id: JobId, at: float) -> bool:
-        """The last of its work had ended: it may end as what it had already become."""
+        """Whether the last attempt had ended: the job may keep the state that it had reached."""
         spans = [span for span in self.attempts if span.job_id == job_id]
         return bool(spans) and all(span.ended is not None and span.ended < at for span in spans)

@@ -1,4 +1,4 @@
-"""A leadership without an election, for tests of what stands on one."""
+"""Leaderships without an election, for tests of code that needs one."""
 
 from stoker.core.ids import Ids, ResourceId
 from stoker.core.values import FencingToken
@@ -16,7 +16,7 @@ async def seize_leadership(
     process: str = "master",
     ids: Ids,
 ) -> Leadership:
-    """Raise the epoch, whoever leads: all leaderships before this one are fenced off."""
+    """Raise the epoch, whoever leads: all earlier leaderships are fenced off."""
     found = await coordinator.read(keys.EPOCH)
     op = Create(keys.EPOCH, b"") if found is None else Put(keys.EPOCH, b"", found.version)
     [epoch] = await coordinator.commit([op])

@@ -1,4 +1,4 @@
-"""A network that delays, reorders and loses messages by chance, and counts them."""
+"""A network that delays, reorders and loses messages at random, and counts them."""
 
 import random
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 @dataclass
 class RandomFaults:
-    """Calm until told otherwise. Each message has a delay of its own, so that some overtake."""
+    """No faults by default. Each message has its own delay, so messages overtake each other."""
 
     random: random.Random
     usual_delay: float = 0.0
-    """Seconds; each message takes up to this long."""
+    """Longest delay of a usual message, in seconds."""
     long_delay: float = 0.0
     long_share: float = 0.0
     """The share of messages that take up to `long_delay` instead."""

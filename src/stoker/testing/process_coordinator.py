@@ -1,4 +1,4 @@
-"""A session as one simulated process sees it: it can be slow, and old news when it was frozen."""
+"""A coordinator session as one simulated process sees it: slow, or outdated after a freeze."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -9,11 +9,11 @@ from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
 from stoker.testing.slowness import Slowness
 
 _NEXT = 1e-6
-"""Between two operations of a session, which arrive in the order in which they were sent."""
+"""Seconds between two operations of a session, which arrive in the order of sending."""
 
 
 class ProcessCoordinator(MemoryCoordinator):
-    """Frozen, it sends nothing: the session ends unnoticed, and what it believes gets stale."""
+    """While frozen it sends nothing: its session may end unnoticed, and its reads go stale."""
 
     def __init__(
         self, coordination: MemoryCoordination, slowness: Slowness, *, auto_renewing: bool = False
@@ -22,7 +22,7 @@ class ProcessCoordinator(MemoryCoordinator):
         self._arrival = 0.0
         self._frozen_at: float | None = None
         self.is_trusted = False
-        """Calls are taken though the session is over: then only the epoch refuses a late write."""
+        """Accept calls after the end of the session: only the epoch then refuses a late write."""
         super().__init__(coordination, auto_renewing=auto_renewing)
 
     @property
@@ -35,7 +35,7 @@ class ProcessCoordinator(MemoryCoordinator):
         self._frozen_at = asyncio.get_running_loop().time()
         timeout = self._coordination.session_timeout
         if timeout is not None:
-            # Not in the context of the frozen process, which would not be woken by it.
+            # Outside the context of the frozen process, where the timer would be held back.
             asyncio.get_running_loop().call_later(
                 timeout, self._end_if_still_frozen, self.session, context=Context()
             )
@@ -45,7 +45,7 @@ class ProcessCoordinator(MemoryCoordinator):
             self._coordination.expire(self, tell=False)
 
     def regain_contact(self) -> None:
-        """Some time after it woke up: it learns what became of its session and of what it read."""
+        """Some time after waking up, learn what became of the session and of the values read."""
         if self._frozen_at is None:
             return
         self._frozen_at = None

@@ -1,4 +1,4 @@
-"""What a simulated task executor keeps of its slots on its machine's disk, until it is killed."""
+"""The slot records of a simulated task executor on the disk of its machine."""
 
 from stoker.taskexecutor.slots import SavedSlot
 
@@ -7,7 +7,7 @@ class ProcessSlots:
     def __init__(self, disk: dict[int, SavedSlot]) -> None:
         self._disk = disk
         self.is_cut = False
-        """The process is dead: what its code still does on its way out reaches no disk."""
+        """The process is dead; what its code still does does not reach the disk."""
 
     def save(self, slot: SavedSlot) -> None:
         if not self.is_cut:

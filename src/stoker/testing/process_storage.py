@@ -1,4 +1,4 @@
-"""The shared storage as one simulated process sees it: for it alone it can be gone."""
+"""The shared storage as one simulated process sees it; it can fail for that process alone."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from stoker.testing.slowness import Slowness
 
 
 class ProcessStorage(MemoryStorage):
-    """Same files and same outages as the shared one, until the process is dead."""
+    """Shares files and outages with the shared storage until the process is dead."""
 
     def __init__(self, shared: MemoryStorage, slowness: Slowness) -> None:
         super().__init__(shared.wall_clock)

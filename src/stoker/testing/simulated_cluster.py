@@ -1,7 +1,7 @@
-"""A whole cluster in one process, on virtual time, from a seed: to break it and see what holds.
+"""A whole cluster in one process, on virtual time, from a seed, for fault injection.
 
-Masters and task executors are the real parts, joined as in their processes; network, coordinator,
-storage and engine are the in-memory ones.
+Masters and task executors are the real parts, wired as in their processes. Network, coordinator,
+storage and engine are in-memory implementations.
 """
 
 import asyncio
@@ -81,7 +81,9 @@ class _ObservedOutcomes(OutcomeStore):
 
 
 class _Network(MemoryNetwork):
-    """A message to a process arrives when the process can take it."""
+    """Delivers a message in the context of the receiving process, so that a frozen one gets it
+    later.
+    """
 
     def context_of(self, service: str) -> Context:
         context = super().context_of(service)
@@ -93,7 +95,7 @@ class _Network(MemoryNetwork):
 class SimulatedCluster:
     seed: int
     folder: Path
-    """For the working directories of task executors; nothing in it influences the run."""
+    """Parent of the working directories of task executors; its content never affects the run."""
     slots: int = 2
     queues: QueueOptions = field(default_factory=QueueOptions)
     history: History = field(default_factory=History)
@@ -109,14 +111,14 @@ class SimulatedCluster:
         self.wall_clock = virtual_wall_clock()
         self.storage = MemoryStorage(self.wall_clock)
         self.saved = MemoryStorage(self.wall_clock)
-        """Where savepoints go."""
+        """Storage of savepoints."""
         self.slow_storage = Slowness(random.Random(self.seed + 3))
         self.slow_coordinator = Slowness(random.Random(self.seed + 4))
         self.processes: dict[str, Process] = {}
         self._scope = TaskScope("simulated cluster")
         self._lives = 0
         self._disks: dict[str, dict[int, SavedSlot]] = {}
-        """What task executors keep of their slots, by the name of their machine."""
+        """Slot records of task executors, by the name of their machine."""
 
     @asynccontextmanager
     async def running(self, *, masters: int = 2, executors: int = 3) -> AsyncIterator[None]:
@@ -174,7 +176,7 @@ class SimulatedCluster:
         return await self.repartition(path, partitions)
 
     def start_executor(self, name: str, *, resource_id: str | None = None) -> None:
-        """Under the resource id of another one if need be, as after a restart elsewhere."""
+        """With `resource_id`, under the id of another, as after a restart on another machine."""
         session = ProcessCoordinator(self.coordination, self.slow_coordinator, auto_renewing=True)
         storage = ProcessStorage(self.storage, self.slow_storage)
         engine = FakeEngine(name, self.history, self.wall_clock)
@@ -219,7 +221,7 @@ class SimulatedCluster:
             await engine.close()
 
     async def _live(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """What ends a process by itself ends that process alone, as a crash would."""
+        """An error ends only this process, as a crash would."""
         running_process.set(name)
         try:
             await work()
@@ -227,12 +229,12 @@ class SimulatedCluster:
             return
 
     async def kill(self, name: str) -> None:
-        """As kill -9: no goodbye; the coordinator notices after the session timeout."""
+        """As kill -9: it deregisters nowhere; the coordinator notices after the session timeout."""
         process = self.crash(name)
         await asyncio.gather(process.task, return_exceptions=True)
 
     def crash(self, name: str) -> Process:
-        """At once: whatever its code still does on its way out has no effect on anyone."""
+        """End the process at once: whatever its code still does has no effect."""
         process = self.processes.pop(name)
         self.network.crash(name)
         self.coordination.suspend(process.session)
@@ -246,13 +248,13 @@ class SimulatedCluster:
         return process
 
     def freeze(self, name: str) -> None:
-        """As SIGSTOP of the process and all below it, or as a machine that is paused."""
+        """As SIGSTOP of the process and its children, or as a paused machine."""
         self._loop.freeze(name)
         self.processes[name].session.freeze()
         self.history.freeze(name, self._loop.time())
 
     def thaw(self, name: str, *, contact_after: float = 0.0) -> None:
-        """It goes on where it was, and hears from the coordinator a little later."""
+        """Continue the process where it stopped; it hears from the coordinator a little later."""
         self.history.thaw(name, self._loop.time())
         self._loop.call_later(contact_after, self.processes[name].session.regain_contact)
         self._loop.thaw(name)
@@ -271,13 +273,13 @@ class SimulatedCluster:
         return [name for name, process in self.processes.items() if process.task.done()]
 
     def cut_off(self, name: str) -> None:
-        """From every other process and the client, but not from the coordinator."""
+        """Cut off from all other processes and the client, but not from the coordinator."""
         for other in (*self.processes, "client"):
             if other != name:
                 self.network.partition(name, other)
 
     async def stop(self, name: str) -> None:
-        """As SIGTERM, which one that is frozen gets when it wakes up."""
+        """As SIGTERM, which a frozen process receives when it wakes up."""
         process = self.processes.pop(name)
         process.task.cancel()
         self._loop.thaw(name)
@@ -296,7 +298,7 @@ class SimulatedCluster:
     async def ask(
         self, call: Callable[[DispatcherGateway], Awaitable[T]], *, patience: float = 300.0
     ) -> T:
-        """The call's answer from whoever leads, tried again while nobody answers."""
+        """The answer of the leader; the call is repeated while no master answers."""
         async with asyncio.timeout(patience):
             while True:
                 leader = await self._dispatcher.wait_for_leader()

@@ -1,4 +1,4 @@
-"""How long the things that all processes of a simulation share take to answer."""
+"""Delays of the services that all processes of a simulation share."""
 
 import asyncio
 import random
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass
 class Slowness:
-    """None until told otherwise."""
+    """No delay by default."""
 
     random: random.Random
     seconds: float = 0.0
-    """Each operation takes up to this long."""
+    """Longest delay of an operation, in seconds."""
 
     def next_delay(self) -> float:
         return self.random.uniform(0, self.seconds) if self.seconds else 0.0

@@ -1,12 +1,12 @@
-"""An event loop on virtual time: hours of timers pass in milliseconds, the same way every time.
+"""An event loop on virtual time: hours of timers pass in milliseconds, and every run is the same.
 
 When nothing is ready, time jumps to the next timer. When there is no timer either, nothing can
-ever happen again: that is a deadlock, and it is raised with the name of every waiting task. So is
-its opposite, a livelock, in which something is always ready and time never passes.
-Threads are refused, since their timing cannot be repeated.
+happen any more: that deadlock is raised with the name of every waiting task. So is a livelock, in
+which some callback is always ready and time never passes. Threads are refused, because their timing
+cannot be repeated.
 
-Code that runs for a simulated process can be frozen: its turns and its timers are held back, and
-all run, in their order, when it wakes up and finds the time gone on.
+Code that runs for a simulated process can be frozen: its callbacks and timers are held back, and
+all run, in their order, when it wakes up and finds that time has passed.
 """
 
 import asyncio
@@ -23,33 +23,33 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 running_process: ContextVar[str] = ContextVar("running_process")
-"""The simulated process whose code runs: what it starts inherits it."""
+"""The simulated process whose code runs; tasks and timers inherit it."""
 
 SIMULATION_EPOCH_MS = 1_750_000_000_000
-"""What the virtual wall clock shows when loop time is zero: a date that looks like one."""
+"""Wall clock time at loop time zero: a plausible date."""
 
 TURNS_AT_ONE_MOMENT = 50_000
-"""Turns of the loop in which time may stand still: far more than any honest work takes."""
+"""Turns of the loop without progress of time before a livelock is assumed."""
 
 
 class Deadlock(AssertionError):
-    """Tasks wait, and nothing can wake any of them."""
+    """Tasks wait, and no event can wake any of them."""
 
 
 class Livelock(AssertionError):
-    """Something is always ready, so that time never passes."""
+    """Some callback is always ready, so time never passes."""
 
 
 class LeakedTasks(AssertionError):
-    """The main coroutine ended before tasks that somebody had started."""
+    """The main coroutine ended before tasks that were started."""
 
 
 class UnhandledFailure(AssertionError):
-    """Something failed where nobody was listening: a callback, or a task nobody awaited."""
+    """An error in a callback, or in a task that was never awaited."""
 
 
 class _NeverWaitingSelector(selectors.SelectSelector):
-    """Looks at its files without waiting and lets `pass_time` stand for the wait."""
+    """Polls its files without waiting, and calls `pass_time` in place of the wait."""
 
     pass_time: Callable[[float | None], None]
     stand_still: Callable[[], None]
@@ -80,7 +80,7 @@ class _Timer(asyncio.TimerHandle):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """`random` is the run's only source of chance; it is seeded."""
+    """`random` is the only source of randomness of the run; it is seeded."""
 
     def __init__(self, *, seed: int | None = None, start: float = 0.0) -> None:
         self._now = start
@@ -113,7 +113,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._held_back.setdefault(process, [])
 
     def thaw(self, process: str) -> None:
-        """Everything that came due meanwhile runs now; does nothing to one that is not frozen."""
+        """Run everything that came due meanwhile; does nothing for a process that is not frozen."""
         cast(Any, self)._ready.extend(self._held_back.pop(process, ()))
 
     def is_frozen(self, process: str) -> bool:
@@ -168,7 +168,7 @@ def _listing(loop: asyncio.AbstractEventLoop) -> str:
 
 
 def _cancel_leftovers(loop: VirtualTimeLoop) -> str:
-    """End what still runs; says what that was."""
+    """Cancel the remaining tasks; returns a list of them."""
     leftovers = asyncio.all_tasks(loop)
     if not leftovers:
         return ""
@@ -201,7 +201,7 @@ def run_virtual(
     seed: int | None = None,
     start: float = 0.0,
 ) -> T:
-    """Run to the end on a new loop; fails on a deadlock, a leaked task, an unhandled failure."""
+    """Run to the end on a new loop; fails on a deadlock, a leaked task or an unhandled failure."""
     loop = VirtualTimeLoop(seed=seed, start=start)
     try:
         asyncio.set_event_loop(loop)
@@ -224,6 +224,6 @@ def virtual_random() -> random.Random:
 def virtual_wall_clock(
     loop: asyncio.AbstractEventLoop | None = None, *, epoch_ms: int = SIMULATION_EPOCH_MS
 ) -> WallClock:
-    """Milliseconds that pass as the loop's time does; of the running loop unless told."""
+    """Milliseconds that pass with the time of the loop; by default the running loop."""
     timed = loop or asyncio.get_running_loop()
     return lambda: epoch_ms + round(timed.time() * 1000)

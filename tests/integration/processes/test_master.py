@@ -180,8 +180,8 @@ async def test_an_idle_master_collects_garbage(
     async def look() -> None:
         looked.set()
 
-    monkeypatch.setattr(master, "look_seldom_for_garbage", lambda: seldom.append("said"))
-    monkeypatch.setattr(master, "collect_when_quiet", look)
+    monkeypatch.setattr(master, "collect_garbage_rarely", lambda: seldom.append("said"))
+    monkeypatch.setattr(master, "collect_when_idle", look)
     running = asyncio.create_task(master.run_master(configured(tmp_path)))
     async with asyncio.timeout(PATIENCE):
         await looked.wait()

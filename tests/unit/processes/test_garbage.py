@@ -13,14 +13,14 @@ from stoker.processes.garbage import (
     LONGEST_DELAY_SECONDS,
     QUIET_SECONDS,
     ROUND_SECONDS,
-    collect_when_quiet,
+    collect_when_idle,
 )
 from stoker.testing.virtual_time import run_virtual
 
 LOOK = """
 import gc
-from stoker.processes.garbage import look_seldom_for_garbage
-look_seldom_for_garbage()
+from stoker.processes.garbage import collect_garbage_rarely
+collect_garbage_rarely()
 print(gc.get_freeze_count() > 1000, *gc.get_threshold())
 class Knot: pass
 for _ in range(30_000):
@@ -62,7 +62,7 @@ def test_a_full_collection_waits_for_an_idle_moment_or_a_long_time(
         begin, looks = loop.time(), list[float]()
         processor = Processor(begin + busy)
         collecting = asyncio.create_task(
-            collect_when_quiet(processor.seconds, lambda: looks.append(loop.time() - begin))
+            collect_when_idle(processor.seconds, lambda: looks.append(loop.time() - begin))
         )
         await asyncio.sleep(expected + 1.0)
         collecting.cancel()

@@ -16,7 +16,7 @@ from stoker.processes.local.cluster_state import (
     MARK,
     ClusterState,
     ProcessRecord,
-    former_port_of,
+    previous_port_of,
     processes_of,
     read_state,
     reason_in,
@@ -106,8 +106,8 @@ def test_the_address_of_a_previous_instance_is_ignored_but_its_port_is_reused(
 ) -> None:
     write_address(tmp_path, 1)
     assert url_of(tmp_path, record(child.pid)) is None
-    assert former_port_of(tmp_path, "master-1") == "8085"
-    assert former_port_of(tmp_path, "master-2") is None
+    assert previous_port_of(tmp_path, "master-1") == "8085"
+    assert previous_port_of(tmp_path, "master-2") is None
 
 
 def test_the_error_message_of_a_process_is_the_reason_of_its_end(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from stoker.core.errors import InvalidInput
 from stoker.core.graph import FormatWrite, JobGraph, JobType, Sink, Source, Sql
 from stoker.core.ids import RegionId
 from stoker.processes import repartitioning
-from stoker.processes.repartitioning import divided_savepoint, repartition_savepoint
+from stoker.processes.repartitioning import repartition_savepoint, repartitioned_savepoint
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.take import SavepointHeader, SavepointWriter
 from stoker.storage.memory import MemoryStorage
@@ -51,7 +51,7 @@ def partition_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     async def divide(partitions: int, folders: list[Path], _work: Path) -> None:
         asked.extend([partitions] * len(folders))
 
-    monkeypatch.setattr(repartitioning, "_divide", divide)
+    monkeypatch.setattr(repartitioning, "_run_repartition", divide)
     return asked
 
 
@@ -63,8 +63,8 @@ async def test_a_job_without_state_is_rescaled_from_its_savepoint_as_it_is(
     saved.query.partitions = 0
     saved.query.run(2)
     path = await saved.take()
-    assert await divided_savepoint(path, 4) == path
-    with pytest.raises(InvalidInput, match="no state that could be divided"):
+    assert await repartitioned_savepoint(path, 4) == path
+    with pytest.raises(InvalidInput, match="no state that could be repartitioned"):
         await repartition_savepoint(path, 4, None)
     assert partition_counts == []
 
@@ -74,7 +74,7 @@ async def test_state_that_already_has_the_wanted_partitions_is_unchanged(
 ) -> None:
     saved.query.run(2)
     path = await saved.take()
-    assert await divided_savepoint(path, saved.query.partitions) == path
+    assert await repartitioned_savepoint(path, saved.query.partitions) == path
     assert partition_counts == []
 
 
@@ -85,7 +85,7 @@ async def test_a_planned_first_batch_is_planned_again_with_the_new_partitions(
     saved.query.plan()
     path = await saved.take()
     assert (await read_manifest(locate(path, open_place))).queries[0].pending
-    made = await divided_savepoint(path, 4)
+    made = await repartitioned_savepoint(path, 4)
     assert made != path
     (query,) = (await read_manifest(locate(made, open_place))).queries
     assert (query.batch_id, query.pending) == (None, False)
@@ -101,5 +101,5 @@ async def test_a_first_batch_that_may_be_in_the_sink_is_not_planned_again(
     (log / "0").write_text("v1")
     path = await saved.take()
     with pytest.raises(InvalidInput, match="may be written already"):
-        await divided_savepoint(path, 4)
+        await repartitioned_savepoint(path, 4)
     assert partition_counts == []

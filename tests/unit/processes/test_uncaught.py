@@ -87,4 +87,4 @@ def test_an_uncaught_error_gives_the_exit_code_of_a_fatal_error(
 
     configuration = configuration_from(OptionTree(ALL), settings_on_command_line([]))
     assert serve_until_signal(serve, configuration) == 2
-    assert "nobody caught ZeroDivisionError: in a thread" in capsys.readouterr().err
+    assert "uncaught ZeroDivisionError: in a thread" in capsys.readouterr().err

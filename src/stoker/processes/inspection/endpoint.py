@@ -1,4 +1,4 @@
-"""The part of every process that tells about the process itself."""
+"""The endpoint of every process that reports about the process itself."""
 
 from pathlib import Path
 
@@ -38,11 +38,11 @@ class Inspection(Endpoint):
     def read_log(self, name: str, offset: int, length: int) -> bytes:
         piece = self._logs.read(name, max(0, offset), max(0, length))
         if piece is None:
-            raise NotFound(f"no log file {name!r}; the list of logs names those there are")
+            raise NotFound(f"no log file {name!r}; the list of logs has the valid names")
         return piece
 
 
 async def inspection_at(rpc: RpcService, address: str) -> InspectionGateway:
-    """What tells about the process that has an endpoint at this address."""
+    """The inspection of the process that has an endpoint at this address."""
     process, _ = split_address(address)
     return await rpc.connect(f"{process}/{INSPECTION}", InspectionGateway)

@@ -1,4 +1,4 @@
-"""The log files of a process: those of its own directory, and where its output goes."""
+"""The log files of a process: the files in its log directory, and the file that gets its output."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ class LogFile:
 
 
 class LogFiles:
-    """Names are those that the listing tells: nothing else can be read, wherever a name leads."""
+    """Only names from the listing can be read, whatever path a name may spell."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
@@ -35,7 +35,7 @@ class LogFiles:
         return found
 
     def main_log(self) -> str | None:
-        """Name of the file that gets what the process logs; None when that is no file."""
+        """Name of the file to which the process logs; None when it does not log to a file."""
         return self._name_of(_output(2))
 
     def main_output(self) -> str | None:

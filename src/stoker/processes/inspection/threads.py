@@ -1,4 +1,4 @@
-"""What every thread of this process does at the moment."""
+"""The present stacks of all threads of this process."""
 
 import sys
 import threading
@@ -6,7 +6,7 @@ import traceback
 
 
 def thread_stacks() -> dict[str, str]:
-    """By the thread's name; innermost call last, as Python writes it."""
+    """Stacks by thread name; the innermost call comes last, as in a traceback."""
     threads = {thread.ident: thread for thread in threading.enumerate()}
     stacks: dict[str, str] = {}
     for ident, frame in sys._current_frames().items():

@@ -1,4 +1,4 @@
-"""What a process uses, as the kernel counts it. Linux; 0 where /proc does not tell."""
+"""Resource usage of this process as counted by the Linux kernel; 0 where /proc has no figure."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ _PROC = Path("/proc")
 
 
 def process_figures() -> dict[str, float]:
-    """Under the names that Flink gives to those of a JVM; `Process.*` and `Python.*` are ours.
+    """Figures under Flink's names for a JVM; `Process.*` and `Python.*` are Stoker's own.
 
     The heap of a Python process is all of its memory; children are the Spark server and runners.
     """
@@ -57,7 +57,7 @@ def memory_of(pid: int) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children of all threads, and theirs."""
+    """Child processes of all threads, and their descendants."""
     found: list[int] = []
     for task in (_PROC / str(pid) / "task").glob("*/children"):
         try:
@@ -77,7 +77,7 @@ def open_files() -> int:
 
 
 def free_memory() -> int:
-    """Bytes of this machine that programs could still get."""
+    """Bytes of memory that programs on this machine could still get."""
     try:
         lines = (_PROC / "meminfo").read_text().splitlines()
     except OSError:
@@ -97,6 +97,6 @@ def _age_seconds() -> float:
 
 
 def _load(cpu_nanoseconds: int) -> float:
-    """Part of one processor that was used since the process began."""
+    """Share of one processor used since the process started."""
     age = _age_seconds()
     return round(cpu_nanoseconds / 1e9 / age, 4) if age else 0.0

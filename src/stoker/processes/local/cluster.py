@@ -1,4 +1,4 @@
-"""A cluster on this machine: masters and task executors as processes, their files in one place.
+"""A local cluster: masters and task executors as processes on this machine, with one directory.
 
 Used for a cluster that stays (`stoker cluster up`) and for one that lives as long as a command.
 """
@@ -26,7 +26,7 @@ from stoker.processes.local.cluster_state import (
     MARK,
     ClusterState,
     ProcessRecord,
-    former_port_of,
+    previous_port_of,
     processes_of,
     read_state,
     reason_in,
@@ -49,21 +49,21 @@ _POLL_SECONDS = 0.1
 
 
 def quick(options: ClientOptions) -> ClientOptions:
-    """For a look whether somebody answers yet."""
+    """Options for a quick check whether a master answers."""
     return replace(
         options, retries=0, timeout=timedelta(seconds=5), connect_timeout=timedelta(seconds=2)
     )
 
 
-def tell_nobody(_text: str) -> None:
-    """For those who only want it to be ready."""
+def ignore_text(_text: str) -> None:
+    """For callers that show no progress."""
 
 
 class LocalCluster:
     """The processes whose files are in `directory`.
 
-    `tied` ones end with this process, however it ends; others stay until they are stopped.
-    As a context manager it is stopped at the end.
+    With `tied`, they die with this process; otherwise they run until they are stopped. As a context
+    manager the cluster is stopped at the end.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LocalCluster:
 
     @property
     def masters(self) -> str:
-        """The URLs of those that answer, in the form that a client takes."""
+        """URLs of the masters that answer, in the form that a client expects."""
         return ",".join(urls_of(self.directory, self.state or ClusterState()))
 
     def start(
@@ -98,9 +98,9 @@ class LocalCluster:
         high_availability: str | None = None,
         configuration: str = "{}",
     ) -> ClusterState:
-        """Start the processes and return at once; Conflict when some run already.
+        """Start the processes and return at once; Conflict when some of them already run.
 
-        With `zookeeper` servers of its own the cluster coordinates over them.
+        With `zookeeper` set, the cluster starts that many servers and coordinates over them.
         """
         check_cluster_extra("a cluster on this machine")
         with self._locked():
@@ -124,7 +124,7 @@ class LocalCluster:
         return LocalZooKeeper(self.directory / "zookeeper", servers=servers)
 
     def start_missing(self) -> list[ProcessRecord]:
-        """Start those again that died, with the same configuration and, for masters, port."""
+        """Restart dead processes with the same configuration and, for masters, the same port."""
         with self._locked():
             state = self.state or ClusterState()
             again = {record.name: self._restart(record, state) for record in state.dead}
@@ -144,11 +144,11 @@ class LocalCluster:
             return list(again.values())
 
     def kill(self, record: ProcessRecord) -> None:
-        """As `kill -9`; returns when the process is gone: the kernel may take its time."""
+        """Kill the process as `kill -9` does; returns when it is gone, which may take a moment."""
         send(record, signal.SIGKILL)
         wait_until_gone([record], _REMNANTS_SECONDS)
 
-    def wait_until_ready(self, tell: Tell = tell_nobody, seconds: float = READY_SECONDS) -> None:
+    def wait_until_ready(self, tell: Tell = ignore_text, seconds: float = READY_SECONDS) -> None:
         """Return when a leader answers and every task executor is registered."""
         deadline = time.monotonic() + seconds
         told = ""
@@ -166,29 +166,31 @@ class LocalCluster:
                 )
             time.sleep(_POLL_SECONDS)
 
-    def stop(self, tell: Tell = tell_nobody) -> None:
-        """Masters first, so that jobs are left as they are; nothing is left when this returns."""
+    def stop(self, tell: Tell = ignore_text) -> None:
+        """Stop all processes; masters first, so that jobs stay as they are."""
         with self._locked():
             state = self.state or ClusterState()
             for records in (state.masters, state.task_executors, state.zookeeper):
                 self._end(records, tell)
             remnants = wait_until_gone(processes_of(self.directory), _REMNANTS_SECONDS)
             for record in remnants:
-                tell(f"killing what was left: {record.name} (pid {record.pid})")
+                tell(f"killing a leftover process: {record.name} (pid {record.pid})")
                 send(record, signal.SIGKILL)
             left = wait_until_gone(remnants, _REMNANTS_SECONDS)
             self._reap()
             if left:
                 pids = ", ".join(str(record.pid) for record in left)
-                raise StokerError(f"these processes could not be stopped: {pids}; look at them")
+                raise StokerError(
+                    f"these processes could not be stopped: {pids}; stop them by hand"
+                )
             remove_state(self.directory)
 
     def purge(self) -> None:
-        """Remove all files of a stopped cluster, jobs and results among them."""
+        """Remove all files of a stopped cluster, including jobs and results."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _stage(self) -> str | None:
-        """What is still awaited, in words; None when nothing is."""
+        """What the start still waits for, as text; None when the cluster is ready."""
         self._reap()
         state = self.state or ClusterState()
         for record in state.dead:
@@ -212,7 +214,7 @@ class LocalCluster:
         )
 
     def _restart(self, record: ProcessRecord, state: ClusterState) -> ProcessRecord:
-        port = former_port_of(self.directory, record.name)
+        port = previous_port_of(self.directory, record.name)
         more = {"rest.bind-port": port} if port else {}
         command = self._command(record.name, len(state.zookeeper), state, more)
         return self._spawn(record.name, command)
@@ -229,7 +231,7 @@ class LocalCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Ctrl-C at the terminal is for the command, which then ends this in order.
+                # Ctrl-C at the terminal goes to the command, which then stops this process.
                 start_new_session=True,
             )
         self._children[child.pid] = child
@@ -262,7 +264,7 @@ class LocalCluster:
         return [*command, *definitions]
 
     def _environment(self) -> dict[str, str]:
-        # The configuration file has all that was set; a later restart must find the same.
+        # The configuration file holds all settings; a later restart must find the same ones.
         inherited = {
             key: value
             for key, value in os.environ.items()
@@ -293,7 +295,7 @@ class LocalCluster:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """One at a time starts or stops processes here, across all commands."""
+        """Only one command at a time starts or stops processes in this directory."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = (self.directory / "cluster.lock").open("a")

@@ -1,4 +1,4 @@
-"""Processes of a local cluster: recognized again by pid and start time, stopped, searched for."""
+"""Records of a local cluster's processes, which are recognised by pid and start time."""
 
 import contextlib
 import json
@@ -24,10 +24,10 @@ class ProcessRecord(Value):
     name: str
     pid: int
     started: int
-    """The kernel's clock ticks at its start, so that a reused pid is not mistaken for it."""
+    """Start time in kernel clock ticks; it tells the process from a later one with its pid."""
     log: str
     log_start: int = 0
-    """Where in the log this life of the process begins."""
+    """Offset in the log at which the output of this instance begins."""
 
     @property
     def alive(self) -> bool:
@@ -35,12 +35,12 @@ class ProcessRecord(Value):
 
 
 def start_time_of(pid: int) -> int | None:
-    """None for a process that is gone or only waits to be reaped."""
+    """None for a process that is gone or a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name stands in parentheses and may hold anything, so fields count from its end.
+    # The name in parentheses may contain any characters, so fields are counted from its end.
     state, *fields = text.rpartition(")")[2].split()
     return None if state in "ZX" else int(fields[18])
 
@@ -52,7 +52,7 @@ def send(record: ProcessRecord, number: signal.Signals) -> None:
 
 
 def wait_until_gone(records: Iterable[ProcessRecord], seconds: float) -> list[ProcessRecord]:
-    """Those that are still there when the time is over."""
+    """Wait for the end of the processes; returns those that still run after the timeout."""
     deadline = time.monotonic() + seconds
     left = [record for record in records if record.alive]
     while left and time.monotonic() < deadline:
@@ -97,7 +97,7 @@ class ClusterState(Value):
     task_executors: tuple[ProcessRecord, ...] = ()
     zookeeper: tuple[ProcessRecord, ...] = ()
     high_availability: str | None = None
-    """The coordinator's URL; None is the embedded one in the cluster's own directory."""
+    """URL of the coordinator; None for the embedded one in the directory of the cluster."""
 
     @property
     def processes(self) -> tuple[ProcessRecord, ...]:
@@ -113,7 +113,7 @@ class ClusterState(Value):
 
 
 def read_state(directory: Path) -> ClusterState | None:
-    """None when there is no cluster, not even a dead one."""
+    """None when no cluster was started here, not even one that is dead now."""
     path = directory / STATE_FILE
     try:
         return decode_json(path.read_bytes(), ClusterState)
@@ -136,13 +136,13 @@ def remove_state(directory: Path) -> None:
 
 
 def url_of(directory: Path, master: ProcessRecord) -> str | None:
-    """Where this life of the master answers; None while it does not."""
+    """URL at which this instance of the master answers; None while it does not."""
     address = _address(directory, master.name)
     return address["rest_url"] if address.get("pid") == str(master.pid) else None
 
 
-def former_port_of(directory: Path, name: str) -> str | None:
-    """The port of a master that died without taking its address along."""
+def previous_port_of(directory: Path, name: str) -> str | None:
+    """Port of a killed master, from the address file that it left."""
     return _address(directory, name).get("rest_url", "").rpartition(":")[2] or None
 
 
@@ -165,12 +165,12 @@ def _address(directory: Path, name: str) -> dict[str, str]:
 
 
 LAST_WORDS = "Error: "
-"""How a process of ours begins the line that tells why it ends."""
+"""Prefix of the line in which a Stoker process gives the reason of its end."""
 _TAIL_LINES = 15
 
 
 def reason_in(record: ProcessRecord) -> str:
-    """Its own last words, else the end of its log."""
+    """The error message of the process, or the end of its log if it has none."""
     try:
         with Path(record.log).open("rb") as log:
             log.seek(record.log_start)

@@ -1,4 +1,4 @@
-"""Which provider a master has, and how a task executor that it starts is configured."""
+"""The provider of a master, and the configuration of the task executors that it starts."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ async def open_provider(
         return
     slots = configuration.of(TaskExecutorOptions).slots
     places = directories.work / "task-executors"
-    # Of a life of this master that was killed, and its task executors with it.
+    # Left by a previous instance of this master, which was killed with its task executors.
     shutil.rmtree(places, ignore_errors=True)
     file = _written(configuration, directories.work / CONFIGURATION_FILE)
     async with LocalProcessProvider(
@@ -49,7 +49,7 @@ async def open_provider(
 
 
 def _written(configuration: Configuration, path: Path) -> Path:
-    """What this master was told, for those whom it starts; it may hold secrets."""
+    """Write the settings of this master for the task executors; they may contain secrets."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(configuration.as_file_text())
@@ -60,7 +60,7 @@ def _command(resource_id: ResourceId, file: Path, places: Path, logs: Path) -> l
     settings = {
         "taskmanager.resource-id": resource_id,
         "taskmanager.on-demand": "true",
-        # Several of them on one machine cannot have the same port.
+        # Several task executors on one machine cannot share a port.
         "taskmanager.rpc.port": "0",
         "process.working-dir": str(places),
         "process.log-dir": str(logs / "task-executors" / resource_id),

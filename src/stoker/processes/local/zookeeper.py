@@ -1,7 +1,7 @@
 """Real ZooKeeper servers on this machine, from the jars that PySpark ships.
 
-For a cluster of one's own and for tests. Blocking throughout, and to be started from the main
-thread: the servers end with the thread that started them.
+For local clusters and for tests. All calls block. Start the servers from the main thread: they die
+with the thread that started them.
 """
 
 import asyncio
@@ -71,10 +71,10 @@ class _Server:
 
 
 class LocalZooKeeper:
-    """One server, or an ensemble; as a context manager it runs until the end.
+    """One server or an ensemble; as a context manager it runs until the end.
 
-    `tied` servers end with this process, however it ends. Servers are counted from 0. Settings are
-    added to those of every server's configuration file.
+    With `tied`, servers die with this process. Servers are counted from 0. `settings` are added to
+    the configuration file of every server.
     """
 
     def __init__(
@@ -131,13 +131,13 @@ class LocalZooKeeper:
         return self._processes[index].pid
 
     def start(self) -> None:
-        """Start all that do not run; returns before they answer."""
+        """Start all servers that do not run; returns before they answer."""
         for index in range(len(self._servers)):
             if not self.is_running(index):
                 self._spawn(index)
 
     def stop(self) -> None:
-        """Nothing of them is left afterwards but their files."""
+        """Stop all servers; only their files remain."""
         for index in range(len(self._servers)):
             self.kill(index)
 
@@ -150,7 +150,7 @@ class LocalZooKeeper:
         return process is not None and process.poll() is None
 
     def kill(self, index: int) -> None:
-        """As by `kill -9`; what it has acknowledged is on its disk."""
+        """As `kill -9`; acknowledged writes are on the disk of the server."""
         process = self._processes.pop(index, None)
         if process is not None:
             process.kill()
@@ -163,19 +163,19 @@ class LocalZooKeeper:
         self._processes[index].send_signal(signal.SIGCONT)
 
     def restart(self, index: int) -> None:
-        """Kill it if it runs, start it again on its data; returns before it answers."""
+        """Kill the server if it runs, and start it again on its data; returns before it answers."""
         self.kill(index)
         self._spawn(index)
 
     def leader(self) -> int | None:
-        """Which server leads the ensemble, or serves alone."""
+        """Index of the server that leads the ensemble, or of the only server."""
         for index in range(len(self._servers)):
             if self.mode(index) in ("leader", "standalone"):
                 return index
         return None
 
     def mode(self, index: int) -> str | None:
-        """What the server says of itself; None when it does not serve."""
+        """The role that the server reports; None when it does not serve."""
         if not self.is_running(index):
             return None
         for line in _ask(self._servers[index].client_port).splitlines():
@@ -214,12 +214,12 @@ class LocalZooKeeper:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Ctrl-C at the terminal is for the command, which then ends this in order.
+                # Ctrl-C at the terminal goes to the command, which then stops the server in order.
                 start_new_session=True,
             )
 
     def command(self, index: int) -> list[str]:
-        """What runs this server in the foreground; its files are written."""
+        """The command line that runs this server in the foreground; its files exist already."""
         if self._java is None:
             self._java = _find_java(self.directory / "java")
         server = self._servers[index]
@@ -237,7 +237,7 @@ class LocalZooKeeper:
         ]
 
     def _ports(self, count: int) -> list[int]:
-        """Those of the servers before, if any: an ensemble knows itself by its ports."""
+        """Reuse the ports of a previous start, because an ensemble is identified by them."""
         file = self.directory / "ports"
         if file.exists():
             ports = [int(text) for text in file.read_text().split()]
@@ -276,14 +276,14 @@ class LocalZooKeeper:
 
 
 def _find_java(shim_directory: Path) -> Java:
-    """In a thread, since the caller's may have a loop that runs."""
+    """Runs in a thread, because the thread of the caller may run an event loop."""
     looking = find_java(os.environ, shim_directory, bundled_home=bundled_java_home())
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(asyncio.run, looking).result()
 
 
 def _ask(port: int) -> str:
-    """What a server answers to `srvr`, or nothing."""
+    """The answer of the server to `srvr`, or an empty text."""
     answer = b""
     with (
         contextlib.suppress(OSError),
