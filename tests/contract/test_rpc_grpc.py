@@ -14,7 +14,6 @@ from contract.rpc_services import Stock, StockGateway
 from stoker.core.errors import (
     CallTimedOut,
     HandshakeFailed,
-    InvalidOption,
     RecipientUnreachable,
     StartupFailed,
     TooLarge,
@@ -24,7 +23,6 @@ from stoker.rpc import grpc_transport
 from stoker.rpc.conversation import LARGEST_FRAME
 from stoker.rpc.grpc_transport import credentials_from, open_grpc
 from stoker.rpc.options import RpcOptions
-from stoker.rpc.ports import read_ports
 
 CHILD = """
 import asyncio, sys
@@ -89,14 +87,6 @@ async def test_the_first_free_port_of_a_range_is_used():
         chosen = int(service.address.rpartition(":")[2])
         await service.close()
     assert port < chosen <= port + 20
-
-
-def test_ports_are_read_as_users_write_them():
-    assert list(read_ports("0")) == [0]
-    assert list(read_ports("7-9, 20")) == [7, 8, 9, 20]
-    for wrong in ("", "x", "9-7", "70000", "1-", "-1"):
-        with pytest.raises(InvalidOption, match="is not a port"):
-            list(read_ports(wrong))
 
 
 async def test_the_death_of_a_process_fails_calls_in_flight_and_ends_the_wait(here):

@@ -15,7 +15,7 @@ from stoker.rest.flink.accumulators import ACCUMULATOR_HANDLERS
 from stoker.rest.flink.application_handlers import APPLICATION_HANDLERS
 from stoker.rest.flink.dashboard_handlers import DASHBOARD_HANDLERS
 from stoker.rest.flink.resource_requirements import RESOURCE_HANDLERS
-from stoker.rest.http.asgi import Response
+from stoker.rest.http.asgi import Request, Response
 from stoker.rest.http.middleware import RestMiddleware
 from stoker.rest.http.routing import Router, get
 from stoker.rest.jobs.checkpoint_handlers import CHECKPOINT_HANDLERS
@@ -23,10 +23,10 @@ from stoker.rest.jobs.job_handlers import JOB_HANDLERS
 from stoker.rest.jobs.log_handlers import LOG_HANDLERS
 from stoker.rest.jobs.metric_handlers import METRIC_HANDLERS
 from stoker.rest.jobs.vertex_handlers import VERTEX_HANDLERS
-from stoker.rest.openapi.page import PAGE_HANDLERS
 from stoker.rest.programs.handlers import PROGRAM_HANDLERS
 from stoker.rest.requests.submission import submit
 from stoker.rest.services import RestServices
+from stoker.web.pages import PAGES, content_of
 
 HANDLERS = (
     submit,
@@ -58,7 +58,14 @@ def build_app(services: RestServices) -> RestMiddleware:
 @cache
 def router() -> Router:
     """One router for all servers of a process: each request carries the services of its server."""
-    return Router((*HANDLERS, *PAGE_HANDLERS, _openapi))
+    return Router((*HANDLERS, _page, _openapi))
+
+
+@get(*PAGES)
+async def _page(request: Request) -> Response:
+    """The page on which people read the API and try it."""
+    found = PAGES[request.path.rstrip("/") or "/"]
+    return Response(content_of(found.file), media_type=found.media_type)
 
 
 @get("/openapi.json")

@@ -2,18 +2,20 @@
 
 import asyncio
 import contextlib
+import errno
 import math
+import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from socket import AF_INET6, socket
 
 import uvicorn
 
 from stoker.aio.scope import TaskScope
+from stoker.core.errors import StartupFailed
+from stoker.core.ports import parse_ports
 from stoker.rest.http.middleware import RestMiddleware
 from stoker.rest.options import RestOptions
-from stoker.rest.ports import bind_first_free, parse_ports
 from stoker.security.binding import check_binding
 from stoker.security.material import TlsMaterial
 
@@ -36,7 +38,7 @@ async def serving(
     other requests in progress `shutdown_timeout` to end.
     """
     check_binding(options.bind_address, "rest.bind-address", authenticated=authenticated)
-    listener = bind_first_free(
+    listener = _bind_first_free(
         options.bind_address, parse_ports(options.bind_port, BIND_PORT), BIND_PORT
     )
     with contextlib.closing(listener):
@@ -56,10 +58,50 @@ async def serving(
             await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
 
 
-def _url(listener: socket, options: RestOptions, scheme: str) -> str:
+def _bind_first_free(address: str, ports: tuple[range, ...], option: str) -> socket.socket:
+    for port in _ports_in(ports):
+        try:
+            return _bind(address, port)
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                continue
+            raise StartupFailed(f"cannot listen on {address}: {error.strerror or error}") from error
+    tried = ", ".join(_describe(each) for each in ports)
+    raise StartupFailed(
+        f"no free port on {address}: tried {tried}; stop what listens there or change {option}"
+    )
+
+
+def _ports_in(ports: tuple[range, ...]) -> Iterator[int]:
+    for each in ports:
+        yield from each
+
+
+def _describe(ports: range) -> str:
+    return str(ports[0]) if len(ports) == 1 else f"{ports[0]}-{ports[-1]}"
+
+
+def _bind(address: str, port: int) -> socket.socket:
+    family, kind, protocol, _, target = socket.getaddrinfo(
+        address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        # Allows the port of a server that has just stopped.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(target)
+        # Another process may have bound the port too, but only one can listen.
+        bound.listen()
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _url(listener: socket.socket, options: RestOptions, scheme: str) -> str:
     port = listener.getsockname()[1]
     host = options.address or listener.getsockname()[0]
-    is_ipv6 = listener.family == AF_INET6 and ":" in host
+    is_ipv6 = listener.family == socket.AF_INET6 and ":" in host
     return f"{scheme}://[{host}]:{port}" if is_ipv6 else f"{scheme}://{host}:{port}"
 
 
@@ -95,7 +137,7 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
-    async def startup(self, sockets: list[socket] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         self._started.set()
 

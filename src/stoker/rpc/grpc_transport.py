@@ -5,17 +5,18 @@ import contextvars
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import grpc
 
 from stoker.core.errors import StartupFailed
 from stoker.core.ids import Ids
+from stoker.core.ports import parse_ports
 from stoker.rpc.conversation import ConversationServer, give_up, message_limit
 from stoker.rpc.grpc_peers import GrpcPeers
 from stoker.rpc.host import EndpointHost, Respond
 from stoker.rpc.options import RpcOptions
-from stoker.rpc.ports import read_ports
 from stoker.rpc.proxy import Caller
 from stoker.rpc.service import PROTOCOL_VERSION, Endpoint
 from stoker.rpc.wire import decode_presence_request, split_address
@@ -172,7 +173,7 @@ def _make_server(frame_limit: int) -> Any:
 
 
 def _bind(server: Any, host: str, ports: str, credentials: GrpcCredentials | None) -> int:
-    for port in read_ports(ports):
+    for port in chain.from_iterable(parse_ports(ports, "the RPC port")):
         target = f"{host}:{port}"
         try:
             if credentials is None:

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidOption, StartupFailed
 from stoker.core.options import ByteSize
 from stoker.rest.options import RestOptions
-from stoker.rest.ports import parse_ports
 from stoker.testing.rest import RUNNING, Master
 
 
@@ -177,16 +174,3 @@ async def test_two_gigabytes_are_refused_before_they_are_sent(
     assert b"x-content-type-options: nosniff" in head.lower()
     assert b"rest.server.max-content-length" in body
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("text", ["", "x", "80-", "-80", "90-80", "70000", "80,,81", "1-2-3"])
-def test_ports_that_make_no_sense_are_refused_with_the_option(text: str) -> None:
-    with pytest.raises(InvalidOption, match=r"rest\.bind-port"):
-        parse_ports(text, "rest.bind-port")
-
-
-@given(st.lists(st.tuples(st.integers(1, 65000), st.integers(0, 500)), min_size=1))
-def test_every_port_that_is_written_is_tried_in_order(pairs: list[tuple[int, int]]) -> None:
-    text = ", ".join(f"{first}-{first + more}" if more else str(first) for first, more in pairs)
-    ports = [port for each in parse_ports(text, "x") for port in each]
-    assert ports == [port for first, more in pairs for port in range(first, first + more + 1)]

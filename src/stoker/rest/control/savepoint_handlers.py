@@ -14,7 +14,7 @@ from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get, post
 from stoker.rest.openapi.bodies import FLAG, TEXT, TRIGGER_ID, json_object
-from stoker.rest.requests.body import read_json
+from stoker.rest.requests.body import get_flag, get_seconds, get_text, read_fields
 from stoker.rest.requests.operations import (
     OperationKey,
     TriggerId,
@@ -29,7 +29,6 @@ from stoker.savepoints.manifest import SavepointView
 SAVEPOINT = "savepoint"
 DISPOSAL = "savepoint disposal"
 _POLL_SECONDS = 5.0
-_TRUE = ("true", "1", "yes")
 
 
 @post(
@@ -41,11 +40,11 @@ _TRUE = ("true", "1", "yes")
 async def trigger_savepoint(
     jobid: JobIdText, request: Request, services: RestServices
 ) -> Triggered:
-    given = await _given(request)
+    fields = await read_fields(request)
     wanted = SavepointRequest(
-        directory=_text(given, "target-directory"), cancel=_flag(given, "cancel-job")
+        directory=get_text(fields, "target-directory"), cancel=get_flag(fields, "cancel-job")
     )
-    return await _trigger(parse_job_id(jobid), wanted, given, services)
+    return await _trigger(parse_job_id(jobid), wanted, fields, services)
 
 
 @post(
@@ -57,14 +56,17 @@ async def trigger_savepoint(
 async def stop_with_savepoint(
     jobid: JobIdText, request: Request, services: RestServices
 ) -> Triggered:
-    given = await _given(request)
-    if _flag(given, "drain"):
+    fields = await read_fields(request)
+    if get_flag(fields, "drain"):
         raise InvalidInput(
             "drain is not possible: Spark cannot close all windows at once; leave drain out"
         )
-    directory = _text(given, "targetDirectory") or _text(given, "target-directory")
-    wanted = SavepointRequest(directory=directory, stop=True, limit_seconds=_seconds(given))
-    return await _trigger(parse_job_id(jobid), wanted, given, services)
+    directory = get_text(fields, "targetDirectory") or get_text(fields, "target-directory")
+    limit = get_seconds(fields, "limit-seconds")
+    if limit == 0:
+        raise InvalidInput("limit-seconds must be more than 0")
+    wanted = SavepointRequest(directory=directory, stop=True, limit_seconds=limit)
+    return await _trigger(parse_job_id(jobid), wanted, fields, services)
 
 
 @get("/jobs/{jobid}/savepoints/{triggerid}", summary="Status of a savepoint")
@@ -100,11 +102,11 @@ async def show_savepoint(services: RestServices, path: str) -> SavepointView:
     body=json_object(savepoint_path=TEXT, triggerId=TRIGGER_ID),
 )
 async def dispose_savepoint(request: Request, services: RestServices) -> Triggered:
-    given = await _given(request)
-    path = _text(given, "savepoint-path")
+    fields = await read_fields(request)
+    path = get_text(fields, "savepoint-path")
     if path is None:
         raise InvalidInput("savepoint-path is missing: it names the savepoint to dispose of")
-    trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
+    trigger_id = choose_trigger_id(get_text(fields, "triggerId"), services.ids)
 
     async def work() -> dict[str, Any]:
         dispatcher = await services.dispatcher()
@@ -122,9 +124,9 @@ async def disposal_status(triggerid: str, services: RestServices) -> OperationAn
 
 
 async def _trigger(
-    job_id: JobId, wanted: SavepointRequest, given: Mapping[str, Any], services: RestServices
+    job_id: JobId, wanted: SavepointRequest, fields: Mapping[str, Any], services: RestServices
 ) -> Triggered:
-    trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
+    trigger_id = choose_trigger_id(get_text(fields, "triggerId"), services.ids)
     key = OperationKey(kind=SAVEPOINT, trigger_id=trigger_id, job_id=job_id)
     # Ask the dispatcher first: a request that it refuses leaves no operation behind.
     dispatcher = await services.dispatcher()
@@ -152,33 +154,6 @@ async def _wait_for_location(services: RestServices, job_id: JobId, trigger_id: 
     if status.taken is None:
         raise SavepointFailed(status.message, error=status.error)
     return status.taken.path
-
-
-async def _given(request: Request) -> dict[str, Any]:
-    return {**await read_json(request), **request.query}
-
-
-def _text(given: Mapping[str, Any], key: str) -> str | None:
-    value = given.get(key)
-    if value is not None and not isinstance(value, str):
-        raise InvalidInput(f"{key} must be a text, found {value!r}")
-    return value or None
-
-
-def _flag(given: Mapping[str, Any], key: str) -> bool:
-    value = given.get(key)
-    return value is True or (isinstance(value, str) and value.lower() in _TRUE)
-
-
-def _seconds(given: Mapping[str, Any]) -> float | None:
-    value = given.get("limit-seconds")
-    try:
-        seconds = None if value is None else float(value)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"limit-seconds must be a number, found {value!r}") from None
-    if seconds is not None and not 0 < seconds < 86400:
-        raise InvalidInput(f"limit-seconds must be more than 0 and less than a day, not {seconds}")
-    return seconds
 
 
 SAVEPOINT_HANDLERS = (

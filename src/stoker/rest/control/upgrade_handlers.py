@@ -4,17 +4,13 @@ Other triggered operations end with the master that started them. A replacement 
 coordinator, so any later leader continues it and can report on it.
 """
 
-import math
-from collections.abc import Mapping
-from typing import Any
-
 from stoker.api.operations import ReplacementAnswer, Triggered, answer_of
 from stoker.core.errors import InvalidInput
 from stoker.core.replacements import ReplacementKind, ReplacementPhase, ReplacementRequest
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get, post
 from stoker.rest.openapi.bodies import TEXT, TRIGGER_ID, WHOLE_NUMBER, json_object, submission
-from stoker.rest.requests.body import read_json
+from stoker.rest.requests.body import get_flag, get_seconds, get_text, read_fields
 from stoker.rest.requests.operations import choose_trigger_id, parse_trigger_id
 from stoker.rest.requests.parameters import JobIdText, parse_count, parse_job_id
 from stoker.rest.requests.submission import (
@@ -30,7 +26,6 @@ _MAX_WAIT_SECONDS = 20.0
 """Longest time for which a status request is held open."""
 _TRIAL_SECONDS = 30.0
 """Default time in which the new version may fail and the old one comes back."""
-_TRUE = ("true", "1", "yes")
 
 
 @post(
@@ -42,9 +37,9 @@ _TRUE = ("true", "1", "yes")
 async def upgrade(jobid: JobIdText, request: Request, services: RestServices) -> Triggered:
     """The body is that of a submission; the other parameters are in the query."""
     job_id = parse_job_id(jobid)
-    given = request.query
-    trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
-    window = _seconds(given, "window-seconds", _TRIAL_SECONDS)
+    query = request.query
+    trigger_id = choose_trigger_id(get_text(query, "triggerId"), services.ids)
+    window = get_seconds(query, "window-seconds")
     dispatcher = await services.dispatcher()
     async with drain_after_error(request) as chunks:
         async with receive_upload(
@@ -62,9 +57,9 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
                     trigger_id=trigger_id,
                     kind=ReplacementKind.UPGRADE,
                     graph=graph,
-                    directory=_text(given, "target-directory"),
-                    allow_non_restored_state=_flag(given, "allowNonRestoredState"),
-                    window_seconds=window,
+                    directory=get_text(query, "target-directory"),
+                    allow_non_restored_state=get_flag(query, "allowNonRestoredState"),
+                    window_seconds=_TRIAL_SECONDS if window is None else window,
                 )
             )
     return Triggered(request_id=trigger_id)
@@ -78,17 +73,17 @@ async def upgrade(jobid: JobIdText, request: Request, services: RestServices) ->
 )
 async def rescale(jobid: JobIdText, request: Request, services: RestServices) -> Triggered:
     job_id = parse_job_id(jobid)
-    given = {**await read_json(request), **request.query}
-    trigger_id = choose_trigger_id(_text(given, "triggerId"), services.ids)
+    fields = await read_fields(request)
+    trigger_id = choose_trigger_id(get_text(fields, "triggerId"), services.ids)
     dispatcher = await services.dispatcher()
     await dispatcher.trigger_replacement(
         ReplacementRequest(
             job_id=job_id,
             trigger_id=trigger_id,
             kind=ReplacementKind.RESCALE,
-            partitions=parse_count(str(given.get("partitions", "")), "partitions"),
-            directory=_text(given, "target-directory"),
-            window_seconds=_seconds(given, "window-seconds", 0.0),
+            partitions=parse_count(str(fields.get("partitions", "")), "partitions"),
+            directory=get_text(fields, "target-directory"),
+            window_seconds=get_seconds(fields, "window-seconds") or 0.0,
         )
     )
     return Triggered(request_id=trigger_id)
@@ -108,7 +103,7 @@ async def replacement(
     """With `wait`, hold the request for up to so many seconds while the phase is still `known`."""
     job_id, trigger_id = parse_job_id(jobid), parse_trigger_id(triggerid)
     phase = None if known is None else _phase(known)
-    seconds = min(_seconds({"wait": wait}, "wait", 0.0), _MAX_WAIT_SECONDS)
+    seconds = min(get_seconds({"wait": wait}, "wait") or 0.0, _MAX_WAIT_SECONDS)
     dispatcher = await services.dispatcher()
     return answer_of(await dispatcher.replacement_status(job_id, trigger_id, phase, seconds))
 
@@ -119,30 +114,6 @@ def _phase(text: str) -> ReplacementPhase:
     except ValueError:
         phases = ", ".join(ReplacementPhase)
         raise InvalidInput(f"known must be one of {phases}, found {text!r}") from None
-
-
-def _text(given: Mapping[str, Any], key: str) -> str | None:
-    value = given.get(key)
-    if value is not None and not isinstance(value, str):
-        raise InvalidInput(f"{key} must be a text, found {value!r}")
-    return value or None
-
-
-def _flag(given: Mapping[str, Any], key: str) -> bool:
-    return str(given.get(key, "")).lower() in _TRUE
-
-
-def _seconds(given: Mapping[str, Any], key: str, otherwise: float) -> float:
-    value = given.get(key)
-    if value is None:
-        return otherwise
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        seconds = math.nan
-    if not 0 <= seconds <= 86400:
-        raise InvalidInput(f"{key} must be a number of seconds up to a day, found {value!r}")
-    return seconds
 
 
 UPGRADE_HANDLERS = (upgrade, rescale, replacement)

@@ -30,7 +30,7 @@ from stoker.rest.jobs.checkpoint_views import (
 )
 from stoker.rest.jobs.lookup import find_vertex, load_job
 from stoker.rest.openapi.bodies import TRIGGER_ID, json_object
-from stoker.rest.requests.body import read_json
+from stoker.rest.requests.body import get_text, read_fields
 from stoker.rest.requests.operations import OperationKey, choose_trigger_id, parse_trigger_id
 from stoker.rest.requests.parameters import (
     JobIdText,
@@ -87,15 +87,13 @@ async def trigger_checkpoint(
     jobid: JobIdText, request: Request, services: RestServices
 ) -> Triggered:
     job_id = parse_job_id(jobid)
-    body = {**await read_json(request), **request.query}
-    kind, given_id = body.get("checkpointType") or "CONFIGURED", body.get("triggerId")
-    if not isinstance(kind, str) or kind.upper() not in TYPES:
+    fields = await read_fields(request)
+    kind = get_text(fields, "checkpointType") or "CONFIGURED"
+    if kind.upper() not in TYPES:
         raise InvalidInput(f"checkpointType must be one of {', '.join(TYPES)}, found {kind!r}")
-    if given_id is not None and not isinstance(given_id, str):
-        raise InvalidInput(f"triggerId must be a string, found {given_id!r}")
     dispatcher = await services.dispatcher()
     job = await dispatcher.job_details(job_id)
-    trigger_id = choose_trigger_id(given_id, services.ids)
+    trigger_id = choose_trigger_id(get_text(fields, "triggerId"), services.ids)
     key = OperationKey(kind=CHECKPOINT, trigger_id=trigger_id, job_id=job_id)
     services.operations.trigger(key, lambda: _next_checkpoint(services, job))
     return Triggered(request_id=trigger_id)

@@ -1,7 +1,7 @@
-"""Request bodies as the OpenAPI document describes them.
+"""Request bodies in the OpenAPI document.
 
-Handlers read bodies by themselves, since Flink's clients send one with every request: fields that
-are not known are ignored, and no body is an empty one.
+Handlers read bodies themselves, since Flink's clients send one with every request: unknown fields
+are ignored, and a missing body is an empty object.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ FILE = {"type": "string", "format": "binary"}
 
 
 def json_object(**properties: Any) -> Body:
-    """A JSON object with these fields, all optional. An underscore in a name is a hyphen."""
+    """A JSON object with these optional fields. An underscore in a name stands for a hyphen."""
     named = {name.replace("_", "-"): schema for name, schema in properties.items()}
     return json_body({"type": "object", "properties": named})
 
@@ -37,7 +37,7 @@ def submission() -> Body:
     files = {
         "type": "array",
         "items": FILE,
-        "description": "The files that the graph names, recognized by their content.",
+        "description": "The files that the graph names, matched by their content.",
     }
     graph = {"type": "object", "description": "The job graph."}
     body = multipart(GRAPH_PART, **{GRAPH_PART: graph, ARTIFACT_PART: files})

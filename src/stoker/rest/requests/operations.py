@@ -1,7 +1,8 @@
-"""Operations that go on after their request was answered: each runs once, and is asked for by id.
+"""Asynchronous operations: they continue after the response, and clients poll them by id.
 
-The store belongs to the process, not to a leadership: whoever asks after a change of leader in
-the same process still learns how the operation ended.
+Each operation runs once, however often it is triggered under the same id, so a client can repeat a
+request whose response it missed. The results belong to the process, not to a leadership: a client
+that polls after a change of leader within the same process still learns the outcome.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ TriggerId = NewType("TriggerId", str)
 """32 lower-case hexadecimal digits, chosen by the client or random."""
 
 Work = Callable[[], Awaitable[dict[str, Any]]]
-"""Does the operation; the answer is what `operation` shows, for example `{"location": …}`."""
+"""Does the operation; returns the field `operation` of the response, as in `{"location": …}`."""
 
 MAX_KEPT = 10_000
 
@@ -56,12 +57,12 @@ def parse_trigger_id(text: str) -> TriggerId:
 
 
 def choose_trigger_id(text: str | None, ids: Ids) -> TriggerId:
-    """The client's own id, by which a repeated request is the same one; or a new one."""
+    """The id that the client chose, which makes its request repeatable, or a new one."""
     return parse_trigger_id(text) if text else TriggerId(ids.nonce())
 
 
 class Operations:
-    """All operations that were triggered at this process and not forgotten yet."""
+    """All operations that were triggered at this process and are not forgotten yet."""
 
     def __init__(self, keep: timedelta) -> None:
         self._keep = keep.total_seconds()
@@ -70,15 +71,15 @@ class Operations:
         self._read = asyncio.Event()
 
     def trigger(self, key: OperationKey, work: Work) -> None:
-        """Begin, unless the same key was triggered before; the result does not count as read."""
+        """Starts the work unless this key was triggered before. Does not read the result."""
         self._forget_old()
         if key in self._operations:
             return
         if self._closing:
             raise Unavailable("this master is shutting down; try again")
-        task = asyncio.create_task(_outcome(work), name=f"{key.kind} {key.trigger_id}")
+        task = asyncio.create_task(_run(work), name=f"{key.kind} {key.trigger_id}")
         operation = _Operation(task)
-        task.add_done_callback(lambda _: self._ended(operation))
+        task.add_done_callback(lambda _: self._record_end(operation))
         self._operations[key] = operation
 
     def __contains__(self, key: OperationKey) -> bool:
@@ -86,7 +87,7 @@ class Operations:
         return key in self._operations
 
     def status(self, key: OperationKey) -> OperationAnswer:
-        """How far it is; NotFound for a key that was never triggered here or was forgotten."""
+        """The state of an operation; raises NotFound for an unknown or forgotten key."""
         self._forget_old()
         operation = self._operations.get(key)
         if operation is None:
@@ -101,11 +102,11 @@ class Operations:
         return operation.task.result()
 
     async def close(self, patience: timedelta = timedelta()) -> None:
-        """Nothing new begins; what was begun has this long to end and to be read."""
+        """Refuses new operations; running ones have this long to end and to be read."""
         self._closing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience.total_seconds()):
-                while self._unread():
+                while self._has_unread():
                     self._read.clear()
                     await self._read.wait()
         for operation in self._operations.values():
@@ -113,11 +114,11 @@ class Operations:
         tasks = [operation.task for operation in self._operations.values()]
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _unread(self) -> bool:
+    def _has_unread(self) -> bool:
         self._forget_old()
         return any(not operation.was_read for operation in self._operations.values())
 
-    def _ended(self, operation: _Operation) -> None:
+    def _record_end(self, operation: _Operation) -> None:
         operation.ended_at = operation.task.get_loop().time()
 
     def _forget_old(self) -> None:
@@ -129,21 +130,21 @@ class Operations:
         ]
         surplus = len(self._operations) - MAX_KEPT
         for position, (key, at) in enumerate(sorted(ended, key=lambda each: each[1])):
-            # A duration of 0 keeps results for as long as there is room.
+            # A duration of 0 keeps results as long as there is room.
             if position < surplus or (self._keep and now - at >= self._keep):
                 del self._operations[key]
 
 
-async def _outcome(work: Work) -> OperationAnswer:
+async def _run(work: Work) -> OperationAnswer:
     try:
         return _completed(await work())
     except StokerError as error:
         return _completed(_failure(type(error).__name__, error.message))
     except Exception:
-        # The border of a request that was answered before its work was done.
+        # The top of a task whose request was answered before its work was done.
         log.exception("an operation failed")
         return _completed(
-            _failure("InternalError", "internal error; the master's log tells more about it")
+            _failure("InternalError", "internal error; the master's log has the details")
         )
 
 

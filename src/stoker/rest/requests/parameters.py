@@ -1,4 +1,4 @@
-"""Parsing what stands in paths and queries."""
+"""Parses parameters of paths and queries."""
 
 from functools import lru_cache
 from typing import Annotated
@@ -11,10 +11,12 @@ from stoker.core.states import JobStatus
 from stoker.core.values import decode_json
 from stoker.rest.http.routing import PathParameter
 
-JobIdText = Annotated[str, PathParameter(description="32 hexadecimal digits that name a job")]
+JobIdText = Annotated[str, PathParameter(description="32 hexadecimal digits, the id of a job")]
 
-VertexIdText = Annotated[str, PathParameter(description="32 hexadecimal digits that name a vertex")]
-TaskManagerIdText = Annotated[str, PathParameter(description="names a task executor")]
+VertexIdText = Annotated[
+    str, PathParameter(description="32 hexadecimal digits, the id of a vertex")
+]
+TaskManagerIdText = Annotated[str, PathParameter(description="id of a task executor")]
 
 _MAX_DIGITS = 18
 
@@ -36,7 +38,7 @@ def parse_status(text: str) -> JobStatus:
 
 @lru_cache(maxsize=256)
 def parse_statuses(text: str) -> tuple[JobStatus, ...]:
-    """One state, or several with commas between them. Cached: clients wait again and again."""
+    """One state, or several with commas. Cached, since clients poll with the same text."""
     return tuple(parse_status(part) for part in text.split(","))
 
 
@@ -48,14 +50,14 @@ def parse_vertex_id(text: str) -> str:
 
 
 def parse_count(text: str, parameter: str) -> int:
-    """A whole number from 0 on, of a size that anything could have."""
+    """A whole number from 0 on, of at most 18 digits."""
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
         raise InvalidInput(f"{parameter} must be a whole number from 0 on, found {text!r}")
     return int(text)
 
 
 def parse_application_id(text: str) -> JobId:
-    """Every job is an application of its own, under the same id."""
+    """Each job is an application of its own with the same id."""
     lowered = text.lower()
     if not is_hex_id(lowered):
         raise InvalidInput(f"an application id is 32 hexadecimal digits, found {text!r}")
@@ -67,10 +69,10 @@ class _Expiry(msgspec.Struct, rename="camel"):
 
 
 def parse_expiry(body: bytes) -> int:
-    """Until when the client of a job counts as present, in milliseconds since 1970."""
+    """The time until which the client of a job counts as present, in milliseconds since 1970."""
     try:
         return decode_json(body, _Expiry).expired_timestamp
     except msgspec.MsgspecError as error:
         raise InvalidInput(
-            f'say ?seconds=N, or send {{"expiredTimestamp": milliseconds}}: {error}'
+            f'give ?seconds=N, or send {{"expiredTimestamp": milliseconds}}: {error}'
         ) from error

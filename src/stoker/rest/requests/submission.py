@@ -1,8 +1,13 @@
-"""POST /jobs: a graph with its files becomes a job."""
+"""POST /jobs: a graph with its files becomes a job.
+
+The order matters: without a leading dispatcher nothing is received; the files are durable before
+the dispatcher sees the graph, so that an accepted job never lacks one; and the files of a refused
+graph are deleted only if no other job has its id.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated
 
@@ -10,21 +15,21 @@ import msgspec
 
 from stoker.api.jobs import IDEMPOTENCY_KEY, JobSubmitted
 from stoker.core.errors import (
+    CorruptContent,
     InvalidInput,
     InvalidJobGraph,
     JobNotFound,
     JobQuarantined,
     StokerError,
 )
-from stoker.core.graph import GRAPH_VERSION, JobGraph
+from stoker.core.graph import GRAPH_VERSION, Artifact, JobGraph
 from stoker.core.ids import BlobKey, is_hex_id
 from stoker.core.values import decode_json
 from stoker.gateways.dispatcher import DispatcherGateway, Submitted
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import HeaderParameter, post
 from stoker.rest.openapi.bodies import submission
-from stoker.rest.requests.artifacts import match_artifacts
-from stoker.rest.requests.uploads import Upload, receive_upload
+from stoker.rest.requests.uploads import Upload, UploadedFile, receive_upload
 from stoker.rest.services import JobBlobs, RestServices
 
 _DRAIN_SECONDS = 10
@@ -44,7 +49,7 @@ async def submit(
     request: Request, services: RestServices, idempotency_key: IdempotencyKey = None
 ) -> JobSubmitted:
     async with drain_after_error(request) as chunks:
-        # Before anything is read: without a leader there is no point in receiving files.
+        # Found before anything is read: without a leader it is pointless to receive files.
         dispatcher = await services.dispatcher()
         async with receive_upload(
             chunks,
@@ -66,7 +71,7 @@ async def submit(
 async def drain_after_error(
     request: Request,
 ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-    """The body in pieces; after an error the rest of it is read, so that the answer is seen."""
+    """Yields the body in pieces; after an error reads on, so that the client sees the answer."""
     chunks = request.chunks()
     try:
         yield chunks
@@ -119,10 +124,10 @@ async def submit_graph(
 async def delete_files_if_refused(
     graph: JobGraph, dispatcher: DispatcherGateway, blobs: JobBlobs
 ) -> AsyncIterator[None]:
-    """Files of a refused job go at once, unless another job has that id.
+    """Deletes the files of a refused job at once, unless another job has that id.
 
-    After any other failure the job may have been accepted, so its files stay; those of nobody
-    are swept by age.
+    After any other failure the job may have been accepted, so its files stay; a sweep deletes
+    files without a job by their age.
     """
     try:
         yield
@@ -139,14 +144,59 @@ async def _is_unknown(graph: JobGraph, dispatcher: DispatcherGateway) -> bool:
     except JobNotFound:
         return True
     except JobQuarantined:
-        # Its files are all that is left to repair it from.
+        # The files may be needed to repair the quarantined job.
         return False
     return False
 
 
 async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
-    """Read on for a while, since a client that still sends would not see the answer."""
+    """Reads on for a while: a client that is still sending would miss the answer."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_DRAIN_SECONDS):
             async for _ in chunks:
                 pass
+
+
+def match_artifacts(
+    graph: JobGraph, files: Sequence[UploadedFile]
+) -> tuple[tuple[Artifact, UploadedFile], ...]:
+    """Each artifact with its file, found by content alone; equal artifacts share one file."""
+    by_content = {(file.sha256, file.size): file for file in files}
+    wanted = {(artifact.sha256, artifact.size) for artifact in graph.artifacts}
+    missing = [
+        artifact
+        for artifact in graph.artifacts
+        if (artifact.sha256, artifact.size) not in by_content
+    ]
+    surplus = [file for file in files if (file.sha256, file.size) not in wanted]
+    if missing and surplus:
+        raise CorruptContent(
+            f"the files do not match the graph: expected {_describe_artifacts(missing)}, but "
+            f"received {_describe_files(surplus)}; a file was damaged in transit or has changed: "
+            "submit again"
+        )
+    if missing:
+        raise InvalidInput(
+            f"files of the graph are not in the request: {_describe_artifacts(missing)}"
+        )
+    if surplus:
+        raise InvalidInput(
+            f"the request has files that the graph does not name: {_describe_files(surplus)}"
+        )
+    if len(files) > len(by_content):
+        raise InvalidInput("the request has the same file twice")
+    return tuple(
+        (artifact, by_content[artifact.sha256, artifact.size]) for artifact in graph.artifacts
+    )
+
+
+def _describe_artifacts(artifacts: Sequence[Artifact]) -> str:
+    return ", ".join(
+        f"{each.name} ({each.size} bytes, sha256 {each.sha256[:12]})" for each in artifacts
+    )
+
+
+def _describe_files(files: Sequence[UploadedFile]) -> str:
+    return ", ".join(
+        f"{each.label!r} ({each.size} bytes, sha256 {each.sha256[:12]})" for each in files
+    )

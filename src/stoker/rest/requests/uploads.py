@@ -1,7 +1,19 @@
-"""Receiving the parts of a multipart request, as a stream; files go to a folder of the request."""
+"""Receives the parts of a multipart request as a stream.
+
+A job may come with gigabytes of files, in a process that must renew its leases every few seconds.
+So no file is held in memory, and no write and no hash runs on the event loop. A client may also
+lie about the length of its request, disconnect, or send anything for a file name.
+
+Invariant: the files of a request exist only while its context is open, however it ends; a name
+that the client chose is shown in messages and never used as a path.
+
+Order: a file is written and hashed once, while it arrives. When all parts are complete, the caller
+compares the hashes with those in the graph and hands the files over; only what is left is deleted.
+"""
 
 import asyncio
 import hashlib
+import shutil
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +31,6 @@ from multipart import (  # type: ignore[import-untyped]
 from stoker.api.jobs import ARTIFACT_PART, GRAPH_PART
 from stoker.core.errors import InvalidInput, StorageUnavailable, TooLarge
 from stoker.rest.options import RestOptions
-from stoker.rest.requests.folder import RequestFolder
 
 _WRITE_SIZE = 1024 * 1024
 _MAX_PARTS = 1000
@@ -33,7 +44,7 @@ _ONE_FILE = "a file is sent as multipart/form-data with one part that has a file
 @dataclass(frozen=True, kw_only=True)
 class UploadedFile:
     label: str
-    """What the client calls it: shown in errors, never used as a path."""
+    """Name given by the client; shown in errors, never used as a path."""
     path: Path
     sha256: str
     size: int
@@ -45,6 +56,29 @@ class Upload:
     files: tuple[UploadedFile, ...]
 
 
+class RequestFolder:
+    """A temporary directory for the files of one request.
+
+    Created with the first file: most submissions have none, and to create a directory takes as long
+    as to handle one of them.
+    """
+
+    def __init__(self, parent: Path | None) -> None:
+        self._parent = parent
+        self._path: Path | None = None
+
+    def file(self, name: str) -> Path:
+        if self._path is None:
+            if self._parent is not None:
+                self._parent.mkdir(parents=True, exist_ok=True)
+            self._path = Path(tempfile.mkdtemp(prefix="stoker-upload-", dir=self._parent))
+        return self._path / name
+
+    def remove(self) -> None:
+        if self._path is not None:
+            shutil.rmtree(self._path, ignore_errors=True)
+
+
 @asynccontextmanager
 async def receive_upload(
     chunks: AsyncGenerator[bytes, None],
@@ -52,9 +86,9 @@ async def receive_upload(
     content_length: int | None,
     options: RestOptions,
 ) -> AsyncIterator[Upload]:
-    """The graph and the files of a job."""
-    form = _form(content_type, _SUBMISSION)
-    async with _received(chunks, form, content_length, options, JobParts) as reader:
+    """The graph and the files of a job; the files are deleted when the context ends."""
+    parser = _make_parser(content_type, _SUBMISSION)
+    async with _receive_parts(chunks, parser, content_length, options, JobPartsReader) as reader:
         yield reader.upload()
 
 
@@ -65,32 +99,32 @@ async def receive_file(
     content_length: int | None,
     options: RestOptions,
 ) -> AsyncIterator[UploadedFile]:
-    """The one file of the request."""
-    form = _form(content_type, _ONE_FILE)
-    async with _received(chunks, form, content_length, options, OneFile) as reader:
+    """The only file of the request; it is deleted when the context ends."""
+    parser = _make_parser(content_type, _ONE_FILE)
+    async with _receive_parts(chunks, parser, content_length, options, SingleFileReader) as reader:
         yield reader.file()
 
 
 @asynccontextmanager
-async def _received(
+async def _receive_parts(
     chunks: AsyncGenerator[bytes, None],
-    form: PushMultipartParser,
+    parser: PushMultipartParser,
     content_length: int | None,
     options: RestOptions,
-    new_reader: "Callable[[RequestFolder, RestOptions], R]",
+    make_reader: "Callable[[RequestFolder, RestOptions], R]",
 ) -> "AsyncIterator[R]":
-    """The parts of the request; their files are gone when the context ends, however it ends."""
+    """Yields the reader of all parts; deletes their files when the context ends."""
     if content_length is not None and content_length > options.max_content_length:
         raise request_too_large(options)
     folder = RequestFolder(options.upload_directory)
     try:
-        reader = new_reader(folder, options)
+        reader = make_reader(folder, options)
         try:
-            await _read(chunks, form, reader, options)
+            await _read_parts(chunks, parser, reader, options)
         except MultipartError as error:
             raise InvalidInput(f"the multipart body cannot be read: {error}") from error
         except OSError as error:
-            raise _cannot_store(error, options) from error
+            raise _storage_error(error, options) from error
         finally:
             reader.close()
         yield reader
@@ -98,7 +132,7 @@ async def _received(
         folder.remove()
 
 
-def _form(content_type: str, expected: str) -> PushMultipartParser:
+def _make_parser(content_type: str, expected: str) -> PushMultipartParser:
     kind, parameters = parse_options_header(content_type)
     boundary = parameters.get("boundary")
     if kind != "multipart/form-data" or not boundary:
@@ -109,7 +143,7 @@ def _form(content_type: str, expected: str) -> PushMultipartParser:
         raise InvalidInput(f"the boundary of the multipart body is malformed: {error}") from error
 
 
-async def _read(
+async def _read_parts(
     chunks: AsyncGenerator[bytes, None],
     parser: PushMultipartParser,
     reader: "PartReader",
@@ -146,7 +180,7 @@ class PartReader(Protocol):
 R = TypeVar("R", bound=PartReader)
 
 
-class JobParts:
+class JobPartsReader:
     """Keeps the graph in memory and each file on disk, hashed as it arrives."""
 
     def __init__(self, folder: RequestFolder, options: RestOptions) -> None:
@@ -168,7 +202,7 @@ class JobParts:
             self._file = FileWriter(path, segment.filename or "unnamed")
         else:
             raise InvalidInput(
-                f"unknown part {segment.name!r}: only {GRAPH_PART!r} and {ARTIFACT_PART!r} are read"
+                f"unknown part {segment.name!r}: expected {GRAPH_PART!r} or {ARTIFACT_PART!r}"
             )
 
     async def add(self, data: bytes) -> None:
@@ -198,8 +232,8 @@ class JobParts:
         return Upload(graph=bytes(self._graph), files=tuple(self._files))
 
 
-class OneFile:
-    """Keeps the one part that is a file; other parts are none of our business."""
+class SingleFileReader:
+    """Keeps the only part, which must be a file."""
 
     def __init__(self, folder: RequestFolder, options: RestOptions) -> None:
         self._folder = folder
@@ -208,7 +242,7 @@ class OneFile:
 
     def begin(self, segment: MultipartSegment) -> None:
         if segment.filename is None:
-            raise InvalidInput(f"unknown part {segment.name!r}: only one file is read")
+            raise InvalidInput(f"unknown part {segment.name!r}: a single file is expected")
         if self._file is not None or self._writer is not None:
             raise InvalidInput("the request has more than one file; send one at a time")
         self._writer = FileWriter(self._folder.file("file"), segment.filename)
@@ -232,7 +266,7 @@ class OneFile:
 
 
 class FileWriter:
-    """Writes and hashes outside the event loop, since a slow disk must not stop the master."""
+    """Writes and hashes a file in a thread, since a slow disk must not stop the master."""
 
     def __init__(self, path: Path, label: str) -> None:
         self._path = path
@@ -280,9 +314,9 @@ def request_too_large(options: RestOptions) -> TooLarge:
     )
 
 
-def _cannot_store(error: OSError, options: RestOptions) -> StorageUnavailable:
+def _storage_error(error: OSError, options: RestOptions) -> StorageUnavailable:
     place = options.upload_directory or tempfile.gettempdir()
     return StorageUnavailable(
-        f"the upload cannot be kept in {place}: {error.strerror or error}; "
-        "make room there, or set web.upload.dir to another directory"
+        f"the upload cannot be stored in {place}: {error.strerror or error}; "
+        "free some space there, or set web.upload.dir to another directory"
     )

@@ -44,9 +44,9 @@ def test_an_operation_runs_once_however_often_it_is_triggered() -> None:
         work.gate.set()
         await asyncio.sleep(1)
         operations.trigger(KEY, work)
-        assert operations._unread()
+        assert operations._has_unread()
         assert operations.status(KEY).operation == {"location": "file:/somewhere"}
-        assert not operations._unread()
+        assert not operations._has_unread()
         assert work.begun == 1
         assert KEY in operations
         await operations.close()

@@ -72,7 +72,7 @@ async def test_two_artifacts_of_the_same_content_need_one_file(master: Master) -
     [
         (parts(new_graph(artifacts=(artifact(WHEEL),))), "not in the request: lib.whl"),
         (parts(new_graph(), WHEEL), "that the graph does not name: 'lib.whl'"),
-        (parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL[:-1] + b"X"), "damaged on its way"),
+        (parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL[:-1] + b"X"), "damaged in transit"),
         (parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL, WHEEL), "same file twice"),
         ([("artifact", ("a", b"x"))], "'graph' with the job graph as JSON is missing"),
         (parts(new_graph()) * 2, "'graph' occurs twice"),
