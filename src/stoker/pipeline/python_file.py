@@ -3,6 +3,7 @@
 import ast
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from stoker.pipeline.local_modules import local_modules
 from stoker.pipeline.pipeline import Pipeline
 from stoker.pipeline.texts import refuse
 
+_SURROUNDINGS_LOCK = threading.RLock()
+"""Reentrant, because a file that is being run may load another one."""
 _OWN_CODE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
@@ -54,19 +57,21 @@ def script_surroundings(file: Path, arguments: Sequence[str]) -> Iterator[None]:
     """Sets `sys.path` and `sys.argv` as `python FILE arguments` does; restores them at the end.
 
     Modules from the job's directory are removed from `sys.modules` at the end, because the next
-    job may have other modules of the same names.
+    job may have other modules of the same names. All three belong to the process, so threads take
+    turns.
     """
     directory = file.absolute().parent
-    before = (list(sys.path), list(sys.argv), set(sys.modules))
-    sys.path.insert(0, str(directory))
-    sys.argv = [str(file), *arguments]
-    try:
-        yield
-    finally:
-        sys.path[:], sys.argv, known = before
-        for module in local_modules(directory):
-            if module.__name__ not in known:
-                sys.modules.pop(module.__name__, None)
+    with _SURROUNDINGS_LOCK:
+        before = (list(sys.path), list(sys.argv), set(sys.modules))
+        sys.path.insert(0, str(directory))
+        sys.argv = [str(file), *arguments]
+        try:
+            yield
+        finally:
+            sys.path[:], sys.argv, known = before
+            for module in local_modules(directory):
+                if module.__name__ not in known:
+                    sys.modules.pop(module.__name__, None)
 
 
 def run_file(file: Path, tree: ast.Module) -> ModuleType:

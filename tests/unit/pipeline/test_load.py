@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,20 @@ def test_a_file_sees_its_arguments_and_leaves_nothing_behind(write: WriteFile) -
     assert load_job(write("job.py", text), JobSettings(arguments=["hello"])).graph.name == "hello"
     assert (path, argv) == (sys.path, sys.argv)
     assert not [name for name in set(sys.modules) - modules if "job" in name]
+
+
+def test_files_that_threads_load_at_the_same_time_see_their_own_arguments(write: WriteFile) -> None:
+    code = f"import sys, time\n{HEAD}for _ in range(50):\n    time.sleep(0)\n"
+    path = write("job.py", code + BODY.format("p") + "p.name = sys.argv[1]\n")
+    names = [f"job-{number}" for number in range(20)]
+    before = list(sys.path)
+
+    def load(name: str) -> str:
+        return load_job(path, JobSettings(arguments=[name])).graph.name
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(load, names)) == names
+    assert sys.path == before
 
 
 def test_a_missing_file_is_reported_with_the_searched_directory(refusal: Refusal) -> None:
