@@ -2,6 +2,7 @@
 
 import msgspec
 
+from stoker.api.metrics import TaskManagerMetrics
 from stoker.api.shape import Answer, Camel, Dashed
 from stoker.core.ids import JobId
 
@@ -109,36 +110,6 @@ class AllocatedSlot(Camel, frozen=True, kw_only=True):
     job_id: JobId
     resource: TaskManagerResource
     assigned_tasks: int = 1
-
-
-class GarbageCollector(Answer, frozen=True, kw_only=True):
-    name: str
-    count: int
-    time: int
-
-
-class TaskManagerMetrics(Camel, frozen=True, kw_only=True):
-    """Metrics of the process; 0 for those that are not measured."""
-
-    heap_used: int = 0
-    heap_committed: int = 0
-    heap_max: int = 0
-    non_heap_used: int = 0
-    non_heap_committed: int = 0
-    non_heap_max: int = 0
-    direct_count: int = 0
-    direct_used: int = 0
-    direct_max: int = 0
-    mapped_count: int = 0
-    mapped_used: int = 0
-    mapped_max: int = 0
-    netty_shuffle_memory_segments_available: int = 0
-    netty_shuffle_memory_segments_used: int = 0
-    netty_shuffle_memory_segments_total: int = 0
-    netty_shuffle_memory_available: int = 0
-    netty_shuffle_memory_used: int = 0
-    netty_shuffle_memory_total: int = 0
-    garbage_collectors: list[GarbageCollector] = []
 
 
 class TaskManagerAnswer(TaskManager, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from stoker.api.metrics import VertexMetrics
 from stoker.api.operations import FailureCause
 from stoker.api.shape import Answer, Camel, Dashed
 from stoker.core.graph import JobType
@@ -63,22 +64,6 @@ class JobStatusAnswer(Answer, frozen=True, kw_only=True):
     """GET /jobs/:id/status"""
 
     status: JobStatus
-
-
-class VertexMetrics(Dashed, frozen=True, kw_only=True):
-    """Data that a vertex has read and written. `…_complete` is false if Spark gives no number."""
-
-    read_bytes: int = 0
-    read_bytes_complete: bool = False
-    write_bytes: int = 0
-    write_bytes_complete: bool = False
-    read_records: int = 0
-    read_records_complete: bool = False
-    write_records: int = 0
-    write_records_complete: bool = False
-    accumulated_backpressured_time: int = 0
-    accumulated_idle_time: int = 0
-    accumulated_busy_time: float = 0.0
 
 
 class JobVertex(Dashed, frozen=True, kw_only=True):

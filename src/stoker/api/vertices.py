@@ -2,17 +2,9 @@
 
 import msgspec
 
-from stoker.api.jobs import VertexMetrics
+from stoker.api.metrics import VertexAggregates, VertexMetrics
 from stoker.api.shape import Answer, Dashed
 from stoker.core.states import ExecutionState
-
-Aggregates = dict[str, dict[str, int]]
-"""For each metric: min, max, avg, sum, median, p25, p75, p95."""
-
-
-class Aggregated(Dashed, frozen=True, kw_only=True):
-    metrics: Aggregates
-    status_duration: Aggregates
 
 
 class SubtaskAttempt(Dashed, frozen=True, kw_only=True):
@@ -41,7 +33,7 @@ class VertexAnswer(Dashed, frozen=True, kw_only=True):
     max_parallelism: int = msgspec.field(name="maxParallelism")
     now: int
     subtasks: list[SubtaskAttempt]
-    aggregated: Aggregated
+    aggregated: VertexAggregates
 
 
 class SubtaskTime(Answer, frozen=True, kw_only=True):
@@ -69,7 +61,7 @@ class VertexTaskManager(Dashed, frozen=True, kw_only=True):
     metrics: VertexMetrics
     status_counts: dict[ExecutionState, int]
     taskmanager_id: str
-    aggregated: Aggregated
+    aggregated: VertexAggregates
 
 
 class VertexTaskManagers(Answer, frozen=True, kw_only=True):

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 
 from stoker.api.cluster import (
     ConfigurationEntry,
-    GarbageCollector,
     LogFileAnswer,
     LogList,
     PythonEnvironment,
     PythonRuntime,
-    TaskManagerMetrics,
     ThreadDump,
     ThreadInfo,
 )
+from stoker.api.metrics import GarbageCollector, TaskManagerMetrics
 from stoker.gateways.inspection import LogListing
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from stoker.api.checkpoints import FigureSummary
-from stoker.api.metrics import AggregatedMetric, Metric
-from stoker.api.vertices import Aggregates
+from stoker.api.metrics import AggregatedMetric, Aggregates, Metric
 from stoker.core.errors import InvalidInput
 
 MODES = ("min", "max", "avg", "sum", "skew")

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from stoker.api.jobs import VertexMetrics
+from stoker.api.metrics import VertexAggregates, VertexMetrics
 from stoker.api.vertices import (
-    Aggregated,
     SubtaskAttempt,
     SubtaskTime,
     SubtaskTimes,
@@ -90,8 +89,8 @@ def _time_in_states(attempt: AttemptDetails, now: Millis) -> dict[ExecutionState
     }
 
 
-def _aggregate(subtasks: Sequence[SubtaskAttempt]) -> Aggregated:
-    return Aggregated(
+def _aggregate(subtasks: Sequence[SubtaskAttempt]) -> VertexAggregates:
+    return VertexAggregates(
         metrics=summarize_by_name(_numeric_metrics(subtask.metrics) for subtask in subtasks),
         status_duration=summarize_by_name(
             {state.value: time for state, time in subtask.status_duration.items()}

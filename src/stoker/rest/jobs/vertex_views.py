@@ -6,7 +6,8 @@ shown at its source if it has only one, what it writes at its last vertex, and n
 
 from collections.abc import Iterable, Sequence
 
-from stoker.api.jobs import NOT_ENDED, JobVertex, VertexMetrics
+from stoker.api.jobs import NOT_ENDED, JobVertex
+from stoker.api.metrics import VertexMetrics
 from stoker.core.ids import vertex_hex_id
 from stoker.core.results import (
     AttemptDetails,
