@@ -26,7 +26,7 @@ class ChildChannel:
         self._stdout, self._stderr = output
 
     async def send(self, message: ToRunner) -> None:
-        # The death of the child shows as the end of its messages.
+        # The reader notices the death of the child by the end of its messages.
         with suppress(ConnectionError):
             self.post(message)
             await self._writer.drain()

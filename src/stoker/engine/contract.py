@@ -1,7 +1,11 @@
-"""What a task executor asks of a Spark engine.
+"""The interface between a task executor and the engine that runs its tasks.
 
-Implementations: `connect` (shared warm Spark Connect server, a runner process for each task) and
-the fake of `stoker.testing`. A task is one attempt of one region.
+A task is one attempt of one region. Two attempts of a region must never overlap, so an engine has
+to be certain of the end of a task: it reports an outcome only when the task's processes and its
+work in Spark are gone, or, for work that has ended well, when nothing can change the outcome.
+
+Implementations: `connect` (a shared warm Spark Connect server, a runner process for each task),
+`classic` (a Spark driver for each task) and the fake of `stoker.testing`.
 """
 
 import math
@@ -25,17 +29,17 @@ class Task:
     attempt: AttemptId
     attempt_number: int
     directory: Path
-    """The attempt's own working directory; exists, is removed by the task executor afterwards."""
+    """Working directory of the attempt, created and removed by the task executor."""
     materialized_root: str
-    """URL below which the job's materialized vertices stand, one directory each."""
+    """URL of the directory with the job's materialized vertices, one directory each."""
     checkpoint_root: str
-    """URL below which the job's streaming checkpoints stand, one directory for each region."""
+    """URL of the directory with the job's streaming checkpoints, one directory for each region."""
     artifacts: Mapping[str, Path] = field(default_factory=dict)
-    """Artifact name to local file, already checked."""
+    """Local file of each artifact by its name, already verified."""
     lease_until: float = math.inf
-    """By the loop's time: its process ends it before, unless the lease is renewed."""
+    """End of the lease in the loop's time; the task's process ends before, unless it is renewed."""
     lease_margin: float = 0.0
-    """Seconds before that, at which it begins to end."""
+    """Seconds before `lease_until` at which the task begins to end."""
 
     @property
     def region_id(self) -> RegionId:
@@ -56,10 +60,10 @@ class Progressed:
 
 @dataclass(frozen=True)
 class Finished:
-    """The work has ended well: nothing decides about the outcome any more.
+    """The work has ended well and its outcome is final.
 
-    What is left of it does no work any more and is being cleared away; `RunningTask.outcome` tells
-    that it is gone.
+    Only clean-up is left, which does none of the task's work. `RunningTask.outcome` returns when
+    that is over as well.
     """
 
     outcome: AttemptOutcome
@@ -79,18 +83,18 @@ class EngineState(Enum):
 
 class RunningTask(Protocol):
     def renew_lease(self, until: float) -> None:
-        """The task may go on until then, by the loop's time; moments of the past do no harm."""
+        """Let the task run until then, in the loop's time. A renewal never shortens the lease."""
         ...
 
     async def outcome(self) -> AttemptOutcome:
-        """Wait for the end. Never raises for the task's own failure; may be awaited many times."""
+        """Wait for the end of the task. Never raises for its failure; may be awaited many times."""
         ...
 
     async def cancel(self) -> None:
         """Interrupt Spark's work; if that does not end the task within the grace time, kill it.
 
-        Returns when the task's process and Spark's work are proven gone. The outcome is CANCELED
-        unless the task had ended before. Calling again is harmless.
+        Returns when the task's process and its work in Spark are proven gone. The outcome is
+        CANCELED unless the task had ended before. A repeated call is harmless.
         """
         ...
 
@@ -105,17 +109,17 @@ class Engine(Protocol):
         ...
 
     async def wait_until_ready(self) -> None:
-        """Return when a task would begin at once; StartupFailed when the engine will not start."""
+        """Return when tasks can start at once; raise StartupFailed if the engine cannot start."""
         ...
 
     async def launch(self, task: Task, listener: Listener) -> RunningTask:
-        """Start the task. While the engine is still starting this waits for it.
+        """Start the task, after the engine itself has started.
 
-        Raises StokerError (StartupFailed, Unavailable) when the engine cannot run it at all; then
-        nothing was started.
+        Raises StokerError (StartupFailed, Unavailable) when the engine cannot run the task at all;
+        nothing was started then.
         """
         ...
 
     async def close(self) -> None:
-        """End every task, runner and server; nothing of the engine outlives this."""
+        """End every task, runner and server; return when nothing of the engine is left."""
         ...

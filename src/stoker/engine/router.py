@@ -1,4 +1,4 @@
-"""The engines of a task executor as one: each task goes to the one that its job asks for."""
+"""Combines the engines of a task executor: each task runs on the engine that its job names."""
 
 from collections.abc import Mapping
 from typing import assert_never
@@ -9,7 +9,10 @@ from stoker.engine.contract import Engine, EngineState, Listener, RunningTask, T
 
 
 class EngineRouter:
-    """Ready when the connect engine is, since most jobs run there; else when the classic is."""
+    """Ready when the connect engine is ready, since most jobs run there.
+
+    Without a connect engine, ready when the classic engine is.
+    """
 
     def __init__(self, *, connect: Engine | None, classic: Engine | None) -> None:
         if connect is None and classic is None:

@@ -24,15 +24,15 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
-# Tells the port and the web page's address, which are chosen when the server starts.
+# Logs the port and the address of the web page, which are chosen when the server starts.
 logger.server.name = org.apache.spark.sql.connect.service.SparkConnectServer
 logger.server.level = info
 logger.ui.name = org.apache.spark.util.Utils
 logger.ui.level = info
-# Says the same harmless thing at every start.
+# Logs the same harmless warning at every start.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
-# Says that a pool of ours is not in a file of pools, which it need not be.
+# Logs that a pool of ours is not in a file of pools, which is not needed.
 logger.pools.name = org.apache.spark.scheduler.FairSchedulableBuilder
 logger.pools.level = error
 """

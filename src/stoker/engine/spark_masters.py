@@ -1,4 +1,4 @@
-"""Checks that a standalone Spark master answers; Spark itself reports that after a minute only."""
+"""Checks that a standalone Spark master answers; Spark itself takes a minute to report that."""
 
 import asyncio
 import os

@@ -8,7 +8,7 @@ from stoker.engine.failures import (
     CannotRun,
     failure_of,
     is_loss_of_server,
-    is_users,
+    is_user_code,
     user_frames_in_worker_traceback,
 )
 
@@ -32,7 +32,7 @@ def raised(error: BaseException) -> BaseException:
         return caught
 
 
-def test_the_authors_line_comes_first() -> None:
+def test_the_line_of_the_author_comes_first() -> None:
     failure = failure_of(raised(LookupError("gone")))
     lines = failure.stack_trace.splitlines()
     assert "test_failures.py" in lines[1]
@@ -40,14 +40,14 @@ def test_the_authors_line_comes_first() -> None:
     assert (failure.error, failure.message, failure.retriable) == ("LookupError", "gone", True)
 
 
-def test_frames_of_a_workers_traceback_are_the_authors_innermost_first() -> None:
+def test_user_frames_of_a_worker_traceback_are_listed_innermost_first() -> None:
     assert user_frames_in_worker_traceback(WORKER_MESSAGE) == [
         '  File "/home/me/job.py", line 7, in inner\n    raise ValueError("bad")',
         '  File "/home/me/job.py", line 3, in outer\n    return inner(value)',
     ]
 
 
-def test_a_jvm_trace_is_left_out_of_the_message() -> None:
+def test_the_message_omits_the_jvm_stack_trace() -> None:
     frames = "\n".join(f"\tat org.apache.spark.X.y(X.scala:{line})" for line in range(50))
     text = f"no such column\n\nJVM stacktrace:\n{frames}"
     assert failure_of(AnalysisException(text)).message == "no such column"
@@ -66,18 +66,20 @@ def test_a_jvm_trace_is_left_out_of_the_message() -> None:
         (ValueError("x"), True),
     ],
 )
-def test_only_what_can_never_work_is_not_retried(error: BaseException, retriable: bool) -> None:
+def test_only_errors_that_can_never_succeed_are_not_retriable(
+    error: BaseException, retriable: bool
+) -> None:
     assert failure_of(raised(error)).retriable is retriable
 
 
-def test_a_lost_server_is_seen_through_what_it_caused() -> None:
+def test_a_lost_server_is_recognized_behind_the_errors_that_it_caused() -> None:
     error = RuntimeError("outer")
     error.__cause__ = OSError("<_MultiThreadedRendezvous: StatusCode.UNAVAILABLE>")
     assert is_loss_of_server(error)
     assert not is_loss_of_server(ValueError("bad"))
 
 
-def test_a_server_in_which_spark_has_stopped_is_lost() -> None:
+def test_a_server_whose_spark_has_stopped_counts_as_lost() -> None:
     for words in (
         "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:",
         "Job 3 cancelled because SparkContext was shut down",
@@ -87,11 +89,11 @@ def test_a_server_in_which_spark_has_stopped_is_lost() -> None:
         assert not is_loss_of_server(RuntimeError(words)), "it is not Spark that says so"
 
 
-def test_frames_of_stoker_and_python_are_not_the_authors() -> None:
-    assert is_users("/home/me/job.py")
-    assert not is_users("<frozen runpy>")
-    assert not is_users("/x/site-packages/pyspark/sql/session.py")
-    assert not is_users(explain_exit.__code__.co_filename)
+def test_frames_of_stoker_and_python_are_not_user_code() -> None:
+    assert is_user_code("/home/me/job.py")
+    assert not is_user_code("<frozen runpy>")
+    assert not is_user_code("/x/site-packages/pyspark/sql/session.py")
+    assert not is_user_code(explain_exit.__code__.co_filename)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_frames_of_stoker_and_python_are_not_the_authors() -> None:
         ("Job aborted: executor lost", True),
     ],
 )
-def test_a_cause_that_stays_is_seen_inside_of_a_query_or_a_worker(
+def test_a_permanent_cause_is_recognized_inside_a_query_or_worker_error(
     message: str, retriable: bool
 ) -> None:
     """FAIL-08"""

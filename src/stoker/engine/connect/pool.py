@@ -1,4 +1,13 @@
-"""Runner processes that stand ready, each with a Spark session that has run a query."""
+"""A pool of warm runner processes, each with a Spark session that has run a query.
+
+A small job is as fast as its runner is ready: forking a process, opening a session and its first
+query can take longer than the job itself. So spare runners are prepared ahead of demand. Preparing
+one takes as much processor time as a short task, so it waits until the tasks under way have ended,
+and in a rush of jobs runners are prepared without a first query.
+
+Invariant: a runner leaves the list of spares before anything ends it, so no task receives a runner
+that is being killed.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -16,14 +25,14 @@ from stoker.engine.connect.supervised import Supervised
 from stoker.engine.connect.zygote_client import ForkedProcess, ZygoteClient
 from stoker.engine.options import EngineOptions
 
-_LOOK_AGAIN_SECONDS = 0.1
-_BREATH_SECONDS = 0.1
-"""After the end of a task, for those who are still to learn of it."""
+_POLL_SECONDS = 0.1
+_PAUSE_AFTER_TASK_SECONDS = 0.1
+"""Leaves the processor to whoever reports the end of the task."""
 _RUSH_SECONDS = 0.5
-"""So long after somebody found no spare, more of them are expected."""
-_SHORT_SECONDS = 1.0
-_MANY = 3
-"""So many that were taken within that time and are not done yet are a rush too."""
+"""A rush lasts this long after a task found no spare that was ready."""
+_RUSH_WINDOW_SECONDS = 1.0
+_RUSH_TASKS = 3
+"""This many tasks that started within the window and still run are a rush too."""
 
 Spare = asyncio.Future[WarmRunner | StokerError]
 
@@ -48,14 +57,14 @@ class RunnerPool:
         self._spares: list[Spare] = []
         self._changed = asyncio.Event()
         self._in_use: dict[ForkedProcess, _Use] = {}
-        """Those that were taken, until they end or are given back."""
+        """Processes of runners that run tasks, until they end or come back to the pool."""
         self._rush_until = 0.0
 
     async def take(self) -> WarmRunner:
-        """A warm runner, ready at once if there is a spare; raises StokerError if none can be."""
+        """Return a warm runner, at once if one is spare; raise StokerError if none can start."""
         lost_servers = 0
         while True:
-            # What failed in the background, perhaps long ago, says nothing about now.
+            # A spare may have failed long ago, for a reason that no longer holds.
             self._spares = [spare for spare in self._spares if not _has_failed(spare)]
             spare = self._next_spare()
             try:
@@ -78,57 +87,62 @@ class RunnerPool:
     def _note_use(self, process: ForkedProcess) -> None:
         now = asyncio.get_running_loop().time()
         self._in_use[process] = _Use(since=now)
-        process.exited.add_done_callback(lambda _: self._no_more_in_use(process))
-        lately = [use for use in self._in_use.values() if now - use.since < _SHORT_SECONDS]
-        if len(lately) >= _MANY:
+        process.exited.add_done_callback(lambda _: self._end_use(process))
+        lately = [use for use in self._in_use.values() if now - use.since < _RUSH_WINDOW_SECONDS]
+        if len(lately) >= _RUSH_TASKS:
             self._rush_until = now + _RUSH_SECONDS
 
-    def _no_more_in_use(self, process: ForkedProcess) -> None:
+    def _end_use(self, process: ForkedProcess) -> None:
         if process in self._in_use:
             self._in_use.pop(process).over.set_result(None)
 
     def take_back(self, runner: WarmRunner, *, with_session: bool) -> bool:
-        """Whether it becomes a spare again: one that is as new, as its session is or has ended."""
-        self._no_more_in_use(runner.process)
+        """Make a reusable runner a spare again; return whether the pool accepts it.
+
+        `with_session`: its session is reusable too; otherwise the session has ended.
+        """
+        self._end_use(runner.process)
         if (
             runner.tasks >= self._options.runner_tasks
             or not runner.is_alive
             or runner.server is not self._server.current
-            or not (with_session or self._wants_more)
+            or not (with_session or self._has_room)
         ):
             return False
-        self._spares.append(self._kept(runner) if with_session else self._begin_opening(runner))
+        self._spares.append(
+            self._ready_in_its_session(runner) if with_session else self._start_opening(runner)
+        )
         self._changed.set()
         return True
 
     @property
-    def _wants_more(self) -> bool:
-        """While others are at work, more may be wanted than are kept later.
+    def _has_room(self) -> bool:
+        """While other runners are in use, the pool keeps more spares than later.
 
-        One with its session is always wanted: a spare that was made meanwhile goes in its place.
+        A runner with its session is always accepted: a spare made meanwhile is dismissed instead.
         """
         return len(self._spares) < self._options.warm_runners + len(self._in_use)
 
-    def _kept(self, runner: WarmRunner) -> Spare:
+    def _ready_in_its_session(self, runner: WarmRunner) -> Spare:
         ready: Spare = asyncio.get_running_loop().create_future()
         ready.set_result(runner.for_another_task())
         return ready
 
-    def _begin_opening(self, runner: WarmRunner) -> Spare:
+    def _start_opening(self, runner: WarmRunner) -> Spare:
         opening = self._launcher.open_new_session(runner)
-        return _begin(opening, "prepare-runner")
+        return _start_spare(opening, "prepare-runner")
 
     def _next_spare(self) -> Spare:
-        """A warm one, else one that is ready, else the oldest; made when there is none.
+        """Remove and return the best spare: a warm one, else a ready one, else the oldest.
 
-        Of warm ones that which had the most tasks: what Java has made fast for these, it has made
-        fast for its session.
+        Starts a new one if there is none. Among warm spares, the one with the most tasks is best:
+        Java has compiled code for its session.
         """
         if not any(spare.done() for spare in self._spares):
             self._rush_until = asyncio.get_running_loop().time() + _RUSH_SECONDS
         if not self._spares:
-            return self._begin_preparing()
-        # Of equals the first, which is the oldest.
+            return self._start_preparing()
+        # Among equals, `min` returns the first, which is the oldest.
         best = min(
             self._spares, key=lambda spare: (not spare.done(), _is_cold(spare), -_uses(spare))
         )
@@ -137,16 +151,16 @@ class RunnerPool:
 
     @property
     def _is_rushed(self) -> bool:
-        """To warm up a runner costs as much as a short task: somebody needs that now."""
+        """Warming up a runner costs as much as a short task, which has priority in a rush."""
         return asyncio.get_running_loop().time() < self._rush_until
 
-    async def renew(self) -> None:
-        """Let go of spares at a server that is not the current one any more."""
-        await _kill(self._without(lambda runner: runner.server is not self._server.current))
+    async def dismiss_stale_spares(self) -> None:
+        """Kill spares at a server that is no longer the current one."""
+        await _kill(self._remove_spares(lambda runner: runner.server is not self._server.current))
         self._changed.set()
 
-    def _without(self, is_useless: Callable[[WarmRunner], bool]) -> list[WarmRunner]:
-        """Out of the list first: nobody may take one that is about to end."""
+    def _remove_spares(self, is_useless: Callable[[WarmRunner], bool]) -> list[WarmRunner]:
+        """Remove useless spares first, so that no task receives one that is about to end."""
         useless: list[WarmRunner] = []
         kept: list[Spare] = []
         for spare in self._spares:
@@ -159,50 +173,50 @@ class RunnerPool:
         return useless
 
     async def _dismiss_surplus(self) -> None:
-        """Those that came back in a rush, when it is over, or were made while others were away."""
+        """Dismiss spares beyond the configured number, which a rush has left behind."""
         results = [spare.result() for spare in self._spares if spare.done()]
         ready = [result for result in results if isinstance(result, WarmRunner)]
         ready.sort(key=lambda runner: (not runner.is_warm, -runner.tasks))
         surplus = ready[self._options.warm_runners :]
-        leaving = self._without(lambda runner: runner in surplus)
+        leaving = self._remove_spares(lambda runner: runner in surplus)
         await asyncio.gather(*(runner.leave() for runner in leaving))
 
     async def attach(self, server: SparkServer, session_id: str) -> WarmRunner | StokerError:
-        """A runner in the session of another one, which died."""
+        """Start a runner in the session of another runner, which died."""
         return await self._launcher.attach(server, session_id)
 
     async def wait_until_warm(self) -> str:
-        """The version of Spark, as soon as a runner has spoken with it."""
+        """Return the version of Spark as soon as a runner has connected to it."""
         while True:
             spare = self._spares[0] if self._spares else None
             if spare is None:
                 await self._server.get()
-                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
                 continue
             runner = await asyncio.shield(spare)
             if isinstance(runner, WarmRunner):
                 return runner.spark_version
             if isinstance(runner, StartupFailed):
                 raise runner
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def run(self) -> None:
-        """Keeps the number of spares; ends them when cancelled."""
+        """Keep the number of spares; end them when cancelled."""
         try:
             while True:
                 # While the server is down, nothing can be prepared.
-                server = await self._when_up()
+                server = await self._wait_for_server()
                 if not self._is_rushed:
                     await self._dismiss_surplus()
                 self._top_up()
-                await self._until_changed_or_lost(server)
-                await self._until_calm()
+                await self._wait_until_changed_or_lost(server)
+                await self._wait_until_calm()
         finally:
             for spare in self._spares:
                 spare.cancel()
             await asyncio.gather(*self._spares, return_exceptions=True)
 
-    async def _when_up(self) -> SparkServer:
+    async def _wait_for_server(self) -> SparkServer:
         while True:
             try:
                 return await self._server.get()
@@ -210,21 +224,21 @@ class RunnerPool:
                 await asyncio.sleep(self._options.max_restart_delay.total_seconds())
 
     def _top_up(self) -> None:
-        self._spares = [spare for spare in self._spares if not _is_spoilt(spare)]
+        self._spares = [spare for spare in self._spares if not _is_unusable(spare)]
         if not self._is_rushed:
             self._spares = [self._warmed(spare) for spare in self._spares]
         while len(self._spares) < self._options.warm_runners:
-            self._spares.append(self._begin_preparing())
+            self._spares.append(self._start_preparing())
 
     def _warmed(self, spare: Spare) -> Spare:
         if not _is_cold(spare):
             return spare
         runner = spare.result()
         assert isinstance(runner, WarmRunner)
-        return _begin(self._launcher.warm_up(runner), "warm-up-runner")
+        return _start_spare(self._launcher.warm_up(runner), "warm-up-runner")
 
-    async def _until_changed_or_lost(self, server: SparkServer) -> None:
-        """Or until what a rush has left may be seen to: cold spares, and too many."""
+    async def _wait_until_changed_or_lost(self, server: SparkServer) -> None:
+        """Return after a rush as well if it has left cold or surplus spares."""
         self._changed.clear()
         all_warm = all(spare.done() and not _is_cold(spare) for spare in self._spares)
         settled = all_warm and len(self._spares) <= self._options.warm_runners
@@ -235,12 +249,13 @@ class RunnerPool:
         except TimeoutError:
             return
         except StoppedFirst:
-            await _kill(self._without(lambda runner: runner.server is server))
+            await _kill(self._remove_spares(lambda runner: runner.server is server))
 
-    async def _until_calm(self) -> None:
-        """To warm up a runner takes what a short task needs itself: it is left alone, not for long.
+    async def _wait_until_calm(self) -> None:
+        """Wait until no task runs, for at most the replenish delay.
 
-        Whoever finds no spare meanwhile has one made at once.
+        Preparing a runner would slow down a short task. A task that finds no spare meanwhile starts
+        one at once.
         """
         patience = self._options.replenish_delay.total_seconds()
         with suppress(TimeoutError):
@@ -248,20 +263,20 @@ class RunnerPool:
                 while self._in_use:
                     overs = [use.over for use in self._in_use.values()]
                     await asyncio.wait(overs, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.sleep(min(_BREATH_SECONDS, patience))
+        await asyncio.sleep(min(_PAUSE_AFTER_TASK_SECONDS, patience))
 
-    def _begin_preparing(self) -> Spare:
+    def _start_preparing(self) -> Spare:
         making = self._launcher.launch(warm=not self._is_rushed)
-        return _begin(making, "prepare-runner")
+        return _start_spare(making, "prepare-runner")
 
 
-def _begin(preparing: Coroutine[Any, Any, WarmRunner | StokerError], name: str) -> Spare:
-    """In a context of its own: the runner is not only for the attempt that asks for it now."""
+def _start_spare(preparing: Coroutine[Any, Any, WarmRunner | StokerError], name: str) -> Spare:
+    """Start without the job's log fields: another attempt may use the runner."""
     return asyncio.create_task(preparing, name=name, context=without("job", "attempt"))
 
 
 async def _kill(runners: Iterable[WarmRunner]) -> None:
-    """Their sessions end with their server."""
+    """Kill runners at a server that ends; their sessions end with it."""
     for runner in runners:
         await runner.process.kill()
 
@@ -270,7 +285,7 @@ def _has_failed(spare: Spare) -> bool:
     return spare.done() and isinstance(spare.result(), StokerError)
 
 
-def _is_spoilt(spare: Spare) -> bool:
+def _is_unusable(spare: Spare) -> bool:
     if not spare.done():
         return False
     runner = spare.result()

@@ -57,7 +57,7 @@ class ServerRecycling:
             await self._server.wait_until_replaced()
             failpoint("recycling.after-replacing")
             if server is not self._server.current:
-                await self._pool.renew()
+                await self._pool.dismiss_stale_spares()
                 if not any(task.server is server for task in self.tasks):
                     self._server.release(server)
 

@@ -91,7 +91,7 @@ class Leaving(Prepared):
         return self._answer
 
 
-def test_a_runner_that_leaves_ends_its_session_or_it_is_known_that_it_may_be_left() -> None:
+def test_a_runner_that_leaves_closes_its_session_or_the_session_counts_as_open() -> None:
     async def leave(process: Leaving, server: Server) -> SessionEnded | None:
         runner = replace(as_new(server), process=cast(Any, process))
         answer = await runner.leave()
@@ -156,7 +156,7 @@ async def spare(server: Server, *, is_warm: bool = True) -> "asyncio.Task[WarmRu
     return task
 
 
-def test_with_one_task_per_runner_no_session_is_a_copy_of_a_template() -> None:
+def test_with_one_task_per_runner_no_session_is_copied_from_a_template() -> None:
     async def main() -> None:
         launcher = RunnerLauncher(
             EngineOptions(runner_tasks=1),
@@ -174,7 +174,7 @@ def test_with_one_task_per_runner_no_session_is_a_copy_of_a_template() -> None:
     run_virtual(main())
 
 
-def test_sessions_begin_as_copies_of_one_template_for_each_pool() -> None:
+def test_sessions_start_as_copies_of_one_template_per_scheduler_pool() -> None:
     async def main() -> None:
         server, following = Server(), Server()
         servers = Servers(server)
@@ -214,7 +214,7 @@ def test_sessions_begin_as_copies_of_one_template_for_each_pool() -> None:
     run_virtual(main())
 
 
-def test_a_template_whose_runner_failed_is_made_again() -> None:
+def test_a_template_is_created_again_after_its_runner_failed() -> None:
     class Unlucky(Prepared):
         async def receive(self) -> Any:
             return NotReady(reason="no session")
@@ -248,12 +248,12 @@ def test_a_template_whose_runner_failed_is_made_again() -> None:
     run_virtual(main())
 
 
-def test_a_spare_that_is_about_to_be_killed_is_not_taken() -> None:
+def test_a_spare_runner_that_is_being_killed_is_not_used() -> None:
     async def main() -> None:
         old, new = Server(), Server()
         pool = RunnerPool(EngineOptions(), cast(Any, Servers(new)), cast(Any, None), Ids())
         pool._spares = cast(Any, [await spare(old), await spare(new)])
-        renewing = asyncio.create_task(pool.renew())
+        renewing = asyncio.create_task(pool.dismiss_stale_spares())
         await asyncio.sleep(0.5)
         taken = await pool.take()
         assert not cast(Any, taken.process).is_doomed
@@ -263,7 +263,7 @@ def test_a_spare_that_is_about_to_be_killed_is_not_taken() -> None:
     run_virtual(main)
 
 
-def test_a_runner_is_made_although_the_zygote_has_just_died() -> None:
+def test_a_runner_starts_although_the_zygote_has_just_died() -> None:
     async def main() -> None:
         zygotes = Zygotes(Zygote(dies=True), Zygote())
         pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
@@ -272,7 +272,7 @@ def test_a_runner_is_made_although_the_zygote_has_just_died() -> None:
     run_virtual(main)
 
 
-def test_a_spare_that_failed_in_the_background_is_not_what_a_task_gets() -> None:
+def test_no_task_gets_a_spare_runner_that_failed_in_the_background() -> None:
     async def main() -> None:
         zygotes = Zygotes(Zygote())
         pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
@@ -284,7 +284,7 @@ def test_a_spare_that_failed_in_the_background_is_not_what_a_task_gets() -> None
     run_virtual(main)
 
 
-def test_a_runner_is_replaced_when_its_task_has_ended_or_takes_long() -> None:
+def test_a_runner_in_use_is_replaced_when_its_task_has_ended_or_takes_long() -> None:
     async def main() -> None:
         server = Server()
         options = EngineOptions(replenish_delay=timedelta(seconds=10))
@@ -295,18 +295,18 @@ def test_a_runner_is_replaced_when_its_task_has_ended_or_takes_long() -> None:
         short = await pool.take()
         loop.call_later(3, short.process.exited.set_result, ProcessExit(code=0))
         began = loop.time()
-        await pool._until_calm()
+        await pool._wait_until_calm()
         assert 3 <= loop.time() - began < 4
 
         await pool.take()
         began = loop.time()
-        await pool._until_calm()
+        await pool._wait_until_calm()
         assert 10 <= loop.time() - began < 11
 
     run_virtual(main)
 
 
-def test_in_a_rush_runners_are_made_without_a_query_and_warmed_up_when_it_is_over() -> None:
+def test_runners_started_in_a_rush_are_warmed_up_after_it() -> None:
     async def main() -> None:
         options = EngineOptions(warm_runners=2, replenish_delay=timedelta(seconds=0))
         zygotes = Zygotes(Zygote())
@@ -333,7 +333,7 @@ def test_in_a_rush_runners_are_made_without_a_query_and_warmed_up_when_it_is_ove
     run_virtual(main)
 
 
-def test_a_warm_spare_is_taken_before_a_cold_one_and_that_before_one_that_is_not_ready() -> None:
+def test_warm_spares_are_used_before_cold_ones_and_those_before_unready_ones() -> None:
     async def main() -> None:
         server = Server()
         pool = RunnerPool(EngineOptions(), cast(Any, Servers(server)), cast(Any, None), Ids())
@@ -347,7 +347,7 @@ def test_a_warm_spare_is_taken_before_a_cold_one_and_that_before_one_that_is_not
     run_virtual(main)
 
 
-def test_of_warm_spares_that_one_is_taken_which_had_the_most_tasks() -> None:
+def test_the_warm_spare_with_the_most_tasks_is_used_first() -> None:
     async def main() -> None:
         server = Server()
         pool = pool_with(EngineOptions(warm_runners=3), server=server, spares=3)
@@ -367,7 +367,7 @@ def test_of_warm_spares_that_one_is_taken_which_had_the_most_tasks() -> None:
     run_virtual(main)
 
 
-def test_only_the_first_runner_asks_which_spark_it_is() -> None:
+def test_only_the_first_runner_asks_for_the_version_of_spark() -> None:
     async def main() -> None:
         zygotes = Zygotes(Zygote())
         pool = RunnerPool(EngineOptions(), cast(Any, Servers(Server())), cast(Any, zygotes), Ids())
@@ -384,11 +384,11 @@ def pool_with(
 ) -> RunnerPool:
     servers = cast(Any, Servers(current or server))
     pool = RunnerPool(options, servers, cast(Any, Zygotes(Zygote())), Ids())
-    pool._spares = cast(Any, [pool._begin_preparing() for _ in range(spares)])
+    pool._spares = cast(Any, [pool._start_preparing() for _ in range(spares)])
     return pool
 
 
-def test_a_runner_that_is_as_new_opens_another_session_and_is_taken_again() -> None:
+def test_a_reusable_runner_opens_another_session_for_the_next_task() -> None:
     async def main() -> None:
         server = Server()
         pool = pool_with(EngineOptions(), server=server)
@@ -407,7 +407,7 @@ def test_a_runner_that_is_as_new_opens_another_session_and_is_taken_again() -> N
     run_virtual(main)
 
 
-def test_a_runner_whose_session_is_as_new_too_is_ready_in_it_at_once() -> None:
+def test_a_runner_with_a_reusable_session_is_ready_at_once() -> None:
     async def main() -> None:
         pool = pool_with(EngineOptions(), server=Server())
         runner = replace(await pool.take(), is_warm=False)
@@ -420,7 +420,7 @@ def test_a_runner_whose_session_is_as_new_too_is_ready_in_it_at_once() -> None:
     run_virtual(main)
 
 
-def test_a_runner_is_not_taken_back_after_its_last_task_or_in_vain() -> None:
+def test_a_runner_is_not_taken_back_after_its_last_task_or_when_it_is_useless() -> None:
     async def main() -> None:
         server = Server()
         options = EngineOptions(runner_tasks=3, warm_runners=1)
@@ -448,7 +448,7 @@ def test_a_runner_is_not_taken_back_after_its_last_task_or_in_vain() -> None:
     run_virtual(main)
 
 
-def test_more_are_taken_back_while_others_are_at_work_and_go_when_the_rush_is_over() -> None:
+def test_surplus_runners_taken_back_in_a_rush_are_dismissed_when_the_rush_is_over() -> None:
     async def main() -> None:
         options = EngineOptions(warm_runners=1, replenish_delay=timedelta(seconds=0))
         pool = pool_with(options, server=Server())
@@ -468,7 +468,7 @@ def test_more_are_taken_back_while_others_are_at_work_and_go_when_the_rush_is_ov
     run_virtual(main)
 
 
-def test_a_session_that_comes_back_stays_and_the_spare_that_was_made_meanwhile_goes() -> None:
+def test_a_session_that_comes_back_displaces_the_spare_started_meanwhile() -> None:
     async def main() -> None:
         options = EngineOptions(warm_runners=1, replenish_delay=timedelta(seconds=2))
         pool = pool_with(options, server=Server())
@@ -488,7 +488,7 @@ def test_a_session_that_comes_back_stays_and_the_spare_that_was_made_meanwhile_g
     run_virtual(main)
 
 
-def test_many_short_tasks_at_once_are_a_rush_and_long_ones_are_not() -> None:
+def test_many_tasks_within_a_second_are_a_rush_and_spread_out_ones_are_not() -> None:
     async def main() -> None:
         pool = pool_with(EngineOptions(), server=Server(), spares=9)
         await asyncio.sleep(1)
@@ -503,7 +503,7 @@ def test_many_short_tasks_at_once_are_a_rush_and_long_ones_are_not() -> None:
     run_virtual(main)
 
 
-def test_whoever_waits_for_calm_does_not_wait_for_one_that_was_given_back() -> None:
+def test_preparing_spares_does_not_wait_for_a_runner_that_came_back() -> None:
     async def main() -> None:
         options = EngineOptions(replenish_delay=timedelta(seconds=10))
         pool = pool_with(options, server=Server())
@@ -511,7 +511,7 @@ def test_whoever_waits_for_calm_does_not_wait_for_one_that_was_given_back() -> N
         loop = asyncio.get_running_loop()
         loop.call_later(3, partial(pool.take_back, runner, with_session=True))
         began = loop.time()
-        await pool._until_calm()
+        await pool._wait_until_calm()
         assert 3 <= loop.time() - began < 4
 
     run_virtual(main)
