@@ -25,14 +25,14 @@ async def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     assert (java.home, java.version) == (home, 21)
 
 
-async def test_a_java_home_that_is_too_old_gives_way_to_the_path(tmp_path: Path) -> None:
+async def test_the_java_on_the_path_is_used_when_java_home_is_too_old(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "old", "1.8.0_402")
     new = fake_java(tmp_path / "new", "17.0.1")
     java = await find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")}, tmp_path / "shim")
     assert (java.home, java.version) == (new, 17)
 
 
-async def test_only_a_too_old_java_is_named_with_version_and_place(tmp_path: Path) -> None:
+async def test_a_java_that_is_too_old_is_named_with_version_and_path(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "old", "1.8.0_402")
     with pytest.raises(StartupFailed) as raised:
         await find_java({"JAVA_HOME": str(old), "PATH": ""}, tmp_path / "shim")
@@ -40,12 +40,12 @@ async def test_only_a_too_old_java_is_named_with_version_and_place(tmp_path: Pat
     assert "pip install stoker[java]" in str(raised.value)
 
 
-async def test_no_java_at_all_says_what_to_install(tmp_path: Path) -> None:
+async def test_without_any_java_the_error_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(StartupFailed, match=r"install Java 17\+, or pip install stoker\[java\]"):
         await find_java({"PATH": ""}, tmp_path / "shim")
 
 
-async def test_the_bundled_java_runs_without_the_module_that_it_lacks(tmp_path: Path) -> None:
+async def test_the_bundled_java_starts_without_its_missing_module(tmp_path: Path) -> None:
     bundled = tmp_path / "bundled"
     (bundled / "bin").mkdir(parents=True)
     executable = bundled / "bin" / "java"

@@ -15,13 +15,13 @@ STEPS = (LeaseStep.END, LeaseStep.FORCE, LeaseStep.KILL)
 
 
 @given(LEASES, MOMENTS)
-def test_a_step_is_due_when_nothing_is_left_of_the_time_before_it(lease: Lease, now: float) -> None:
+def test_a_step_is_due_when_no_seconds_are_left_until_it(lease: Lease, now: float) -> None:
     due = [step for step in LeaseStep if lease.seconds_to(step, now) == 0]
     assert lease.due(now) is max(due)
 
 
 @given(LEASES, MOMENTS)
-def test_a_task_begins_to_end_a_margin_before_its_lease_is_over(lease: Lease, now: float) -> None:
+def test_a_task_begins_to_end_one_margin_before_its_lease_expires(lease: Lease, now: float) -> None:
     begins, forced, killed = (lease.seconds_to(step, 0) for step in STEPS)
     assert begins <= forced <= killed == lease.until
     assert (lease.due(now) is LeaseStep.CONTINUE) == (now < lease.until - lease.margin)
@@ -41,7 +41,7 @@ def test_without_a_lease_nothing_is_ever_due() -> None:
     assert FOREVER.seconds_to(LeaseStep.END, 1e12) == math.inf
 
 
-def test_a_step_that_hangs_keeps_no_later_one_from_being_done() -> None:
+def test_a_step_that_hangs_does_not_delay_later_steps() -> None:
     done = {step: threading.Event() for step in STEPS}
     released = threading.Event()
 
@@ -61,14 +61,14 @@ def test_a_step_that_hangs_keeps_no_later_one_from_being_done() -> None:
         released.set()
 
 
-def test_a_renewed_lease_makes_its_steps_wait_anew() -> None:
+def test_renewing_a_lease_postpones_its_steps() -> None:
     watch = LeaseThreads(Lease(until=time.monotonic(), margin=1), {})
     assert watch.due is LeaseStep.KILL
     watch.renew(time.monotonic() + 3600)
     assert watch.due is LeaseStep.CONTINUE
 
 
-def test_nothing_is_done_any_more_when_the_task_is_over() -> None:
+def test_no_step_runs_after_the_task_has_ended() -> None:
     late = threading.Event()
     watch = LeaseThreads(Lease(until=time.monotonic() + 30, margin=0), {LeaseStep.KILL: late.set})
     watch.start()
@@ -79,6 +79,6 @@ def test_nothing_is_done_any_more_when_the_task_is_over() -> None:
     assert not late.is_set()
 
 
-def test_a_step_that_was_due_is_done_although_the_task_is_over() -> None:
+def test_a_step_that_is_due_runs_although_the_task_has_ended() -> None:
     watch = LeaseThreads(Lease(until=time.monotonic() + 60, margin=120), {})
     assert not watch.stop()

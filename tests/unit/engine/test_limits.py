@@ -34,7 +34,9 @@ def test_a_task_never_gets_more_than_the_cluster_allows(
 
 
 @given(memory=sizes, processes=st.integers(1, 5000))
-def test_only_what_is_over_a_limit_breaks_it_and_is_named(memory: int, processes: int) -> None:
+def test_only_usage_above_a_limit_exceeds_it_and_the_failure_names_it(
+    memory: int, processes: int
+) -> None:
     limits = limits_of(EngineOptions(runner_memory=ByteSize(2**30), runner_processes=100), 2**40)
     broken = exceeded_limit(Usage(memory=memory, processes=processes), limits)
     if memory > 2**30:
@@ -49,7 +51,7 @@ def test_only_what_is_over_a_limit_breaks_it_and_is_named(memory: int, processes
         assert broken is None
 
 
-def test_a_container_counts_as_the_machine_when_it_allows_less(tmp_path: Path) -> None:
+def test_the_memory_limit_of_the_container_replaces_that_of_the_machine(tmp_path: Path) -> None:
     info, group = tmp_path / "meminfo", tmp_path / "memory.max"
     info.write_text("MemFree: 3 kB\nMemTotal:       1000 kB\n")
     assert machine_memory(info, group) == 1000 * 1024
@@ -59,7 +61,7 @@ def test_a_container_counts_as_the_machine_when_it_allows_less(tmp_path: Path) -
     assert machine_memory(info, group) == 4096
 
 
-def test_a_failure_by_a_limit_names_it_and_how_to_raise_it() -> None:
+def test_a_failure_caused_by_a_limit_says_how_to_raise_it() -> None:
     limits = limits_of(EngineOptions(runner_memory=ByteSize(2**30), runner_open_files=64), 2**40)
     failure = Failure(error="OSError", message="as Python tells it", stack_trace="where")
     of_files = name_limit(failure, OSError(errno.EMFILE, "Too many open files"), limits)

@@ -6,7 +6,7 @@ from stoker.engine.program_exit import failure_of_death
 from stoker.osproc.exit import ProcessExit
 
 
-def test_a_program_that_exits_by_itself_has_failed_with_its_exit_code() -> None:
+def test_a_program_that_exits_fails_with_its_exit_code() -> None:
     failure = failure_of_death(ProcessExit(code=139))
     assert (failure.error, failure.labels) == ("ProgramFailed", {"exit-code": "139"})
     assert failure.message == "the program ended with exit code 139"

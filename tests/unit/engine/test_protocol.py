@@ -36,6 +36,6 @@ def test_messages_arrive_whole_however_their_bytes_are_cut(
     assert [msgspec.msgpack.decode(body, type=ToRunner) for body in bodies] == sent
 
 
-def test_a_length_that_cannot_be_is_refused_before_memory_is_taken() -> None:
+def test_an_impossible_message_length_is_refused_before_memory_is_allocated() -> None:
     with pytest.raises(ValueError, match="is over"):
         Deframer().feed((LARGEST_MESSAGE + 1).to_bytes(4, "big"))

@@ -66,7 +66,7 @@ async def test_a_task_goes_to_the_engine_of_its_job(
     assert (len(shared.launched), len(own.launched)) == ((0, 1) if classic else (1, 0))
 
 
-async def test_a_task_for_an_engine_that_is_not_here_is_refused() -> None:
+async def test_a_task_for_a_missing_engine_is_refused() -> None:
     engines = EngineRouter(connect=None, classic=Named())
     with pytest.raises(Unavailable, match="no connect engine"):
         await engines.launch(task(SQL, None), lambda _event: None)

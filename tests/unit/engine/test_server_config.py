@@ -28,7 +28,7 @@ def properties_for(master: str, **settings: str) -> dict[str, str]:
         ("spark://one:7077,two:7077", {"spark.cores.max": "8"}),
     ],
 )
-def test_a_cluster_gets_its_own_settings_and_none_of_this_machines(
+def test_a_remote_cluster_gets_no_settings_for_this_machine(
     master: str, settings: dict[str, str]
 ) -> None:
     properties = properties_for(master, **settings)
@@ -38,7 +38,7 @@ def test_a_cluster_gets_its_own_settings_and_none_of_this_machines(
 
 
 @pytest.mark.parametrize("master", ["local[*]", "spark://127.0.0.1:7077", "spark://localhost:1"])
-def test_what_is_all_on_this_machine_listens_here_only(master: str) -> None:
+def test_a_server_for_a_local_master_listens_on_loopback_only(master: str) -> None:
     assert properties_for(master)["spark.driver.bindAddress"] == "127.0.0.1"
 
 
@@ -79,7 +79,9 @@ def test_without_a_cancellation_timeout_uninterruptible_tasks_are_not_killed() -
 
 
 @pytest.mark.parametrize(("java", "is_used"), [(17, True), (21, True), (22, False), (None, False)])
-def test_only_a_java_that_is_known_to_have_it_uses_vfork(java: int | None, is_used: bool) -> None:
+def test_vfork_is_used_only_with_a_java_known_to_support_it(
+    java: int | None, is_used: bool
+) -> None:
     """Any other would refuse to start processes, the workers of Python among them."""
     files = ServerFiles(work=Path("/w"), logs=Path("/l"))
     properties = spark_properties(EngineOptions(), files, cores=2, java=java)
@@ -87,14 +89,14 @@ def test_only_a_java_that_is_known_to_have_it_uses_vfork(java: int | None, is_us
     assert ("-Djdk.lang.Process.launchMechanism=VFORK" in options) is is_used
 
 
-def test_sparks_own_classes_are_looked_for_in_its_own_jars_first() -> None:
+def test_the_jars_of_spark_come_first_on_the_class_path() -> None:
     files = ServerFiles(work=Path("/w"), logs=Path("/l"))
     jars = [Path("/spark/jars/spark-core.jar"), Path("/spark/jars/spark-sql.jar")]
     properties = spark_properties(EngineOptions(), files, cores=2, first_jars=jars)
     assert properties["spark.driver.extraClassPath"] == ":".join(map(str, jars))
 
 
-def test_a_class_path_that_the_user_has_set_stays_as_it_is() -> None:
+def test_a_class_path_set_by_the_user_is_not_changed() -> None:
     setting = {"spark.driver.extraClassPath": "/mine/*"}
     files = ServerFiles(work=Path("/w"), logs=Path("/l"))
     options = EngineOptions(spark_properties=setting)

@@ -16,14 +16,14 @@ def nobody() -> str:
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-async def test_a_master_that_nobody_runs_is_named_with_what_to_do(nobody: str) -> None:
+async def test_an_absent_master_is_named_with_a_remedy(nobody: str) -> None:
     told = await find_absent_master(f"spark://{nobody}")
     assert told is not None
     assert f"{nobody}: Connection refused" in told
     assert "correct spark.master" in told
 
 
-async def test_one_master_of_several_is_enough(nobody: str) -> None:
+async def test_one_answering_master_of_several_is_enough(nobody: str) -> None:
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
@@ -31,10 +31,10 @@ async def test_one_master_of_several_is_enough(nobody: str) -> None:
 
 
 @pytest.mark.parametrize("master", ["local[*]", "yarn", "k8s://https://nowhere.invalid", ""])
-async def test_other_masters_are_left_to_spark(master: str) -> None:
+async def test_masters_of_other_kinds_are_not_checked(master: str) -> None:
     assert await find_absent_master(master) is None
 
 
 @pytest.mark.parametrize("master", ["spark://", "spark://host", "spark://host:port"])
-async def test_what_is_no_address_is_named(master: str) -> None:
+async def test_an_invalid_address_is_named(master: str) -> None:
     assert "no Spark master is at" in (await find_absent_master(master) or "")

@@ -20,7 +20,9 @@ async def exit_after(seconds: float) -> ProcessExit:
     return ProcessExit(code=1)
 
 
-async def test_one_that_is_gone_is_not_killed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_has_exited_is_not_killed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its process id may be somebody else's by now."""
     killed: list[int] = []
     monkeypatch.setattr(server_module, "kill_tree", killed.append)
@@ -68,21 +70,21 @@ async def ended(server: Any) -> bool:
     return await end_if_spark_stopped(server)
 
 
-async def test_one_that_is_gone_has_ended() -> None:
+async def test_a_server_whose_process_is_gone_has_ended() -> None:
     server = Server(page=1)
     asyncio.get_running_loop().call_later(0.01, server.died.set_result, ProcessExit(code=52))
     assert await ended(server)
     assert not server.kill_for_uninterruptible_tasks
 
 
-async def test_one_that_is_on_its_way_out_is_waited_for() -> None:
+async def test_a_server_that_is_shutting_down_is_waited_for() -> None:
     server = Server(page=1)
     asyncio.get_running_loop().call_later(0.15, server.died.set_result, ProcessExit(code=52))
     assert await ended(server)
     assert not server.kill_for_uninterruptible_tasks
 
 
-async def test_one_whose_page_is_there_has_not_ended_whatever_the_error_said() -> None:
+async def test_a_server_whose_web_page_answers_has_not_ended_whatever_the_error_said() -> None:
     async def listen(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
@@ -93,14 +95,16 @@ async def test_one_whose_page_is_there_has_not_ended_whatever_the_error_said() -
     assert not server.kill_for_uninterruptible_tasks
 
 
-async def test_one_in_which_spark_has_stopped_and_that_stays_is_ended_by_nobodys_fault() -> None:
+async def test_a_server_that_outlives_its_stopped_spark_is_killed_without_blame_for_a_task() -> (
+    None
+):
     server = Server(page=1)
     assert await ended(server)
     [(_, is_collateral)] = server.kill_for_uninterruptible_tasks
     assert not is_collateral
 
 
-def test_the_exit_of_a_server_that_ran_out_of_memory_says_so() -> None:
+def test_the_exit_of_a_server_out_of_memory_names_the_reason() -> None:
     tail = "WARN x\nTerminating due to java.lang.OutOfMemoryError: Java heap space\n"
     assert explain_exit(3, tail).describe() == (
         "java.lang.OutOfMemoryError: Java heap space (exit code 3); "

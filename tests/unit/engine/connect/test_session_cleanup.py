@@ -68,7 +68,7 @@ def ending(janitor: Janitor, seconds: float) -> tuple[SessionEnded | None, bool]
     return run_virtual(main)
 
 
-def test_a_session_that_goes_on_is_asked_again_until_it_ends() -> None:
+def test_ending_a_session_is_retried_until_it_succeeds() -> None:
     assert ending(Janitor(GOES_ON, GOES_ON, ENDED), 60) == (ENDED, False)
 
 
@@ -79,7 +79,7 @@ def test_uninterruptible_tasks_end_with_their_server() -> None:
     assert first - second == pytest.approx(1.5), "what has passed is not given again"
 
 
-def test_a_runner_that_took_all_the_time_leaves_none() -> None:
+def test_a_runner_that_used_up_the_time_leaves_none_for_the_cleanup() -> None:
     janitor = Janitor(ENDED)
     assert ending(janitor, -3) == (ENDED, False)
     assert janitor.asked[0].uninterruptible_after == 0

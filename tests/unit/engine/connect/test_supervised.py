@@ -79,7 +79,7 @@ def play(story: Story, failing: frozenset[int] = frozenset()) -> None:
     run_virtual(main)
 
 
-def test_a_dead_one_is_started_again() -> None:
+def test_a_dead_process_is_restarted() -> None:
     async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
         assert supervised.state is EngineState.STARTING
         first = await supervised.get()
@@ -92,7 +92,7 @@ def test_a_dead_one_is_started_again() -> None:
     play(story)
 
 
-def test_one_that_has_just_died_is_not_given_to_anyone() -> None:
+def test_a_process_that_has_just_died_is_not_handed_out() -> None:
     async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
         asking: list[asyncio.Task[Child]] = []
         nursery.at_death = lambda: asking.append(asyncio.create_task(supervised.get()))
@@ -104,7 +104,7 @@ def test_one_that_has_just_died_is_not_given_to_anyone() -> None:
     play(story)
 
 
-def test_one_that_never_starts_is_broken_and_says_why() -> None:
+def test_a_process_that_never_starts_is_broken_with_the_reason() -> None:
     async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
         with pytest.raises(StartupFailed, match="child 3 does not start"):
             await supervised.get()
@@ -113,7 +113,7 @@ def test_one_that_never_starts_is_broken_and_says_why() -> None:
     play(story, frozenset({1, 2, 3}))
 
 
-def test_an_old_one_serves_until_its_successor_is_up_and_lives_until_it_is_let_go() -> None:
+def test_the_old_process_serves_until_its_successor_is_up_and_lives_until_its_release() -> None:
     async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
         old = await supervised.get()
         supervised.release(old)
@@ -134,7 +134,7 @@ def test_an_old_one_serves_until_its_successor_is_up_and_lives_until_it_is_let_g
     play(story)
 
 
-def test_a_successor_that_does_not_start_leaves_all_as_it_was() -> None:
+def test_a_successor_that_does_not_start_changes_nothing() -> None:
     async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
         old = await supervised.get()
         supervised.replace()
@@ -147,7 +147,7 @@ def test_a_successor_that_does_not_start_leaves_all_as_it_was() -> None:
     play(story, frozenset({2}))
 
 
-def test_the_death_of_one_that_was_replaced_harms_nobody() -> None:
+def test_the_death_of_a_replaced_process_has_no_effect() -> None:
     async def story(supervised: Supervised[Child], nursery: Nursery) -> None:
         old = await supervised.get()
         supervised.replace()
@@ -160,7 +160,7 @@ def test_the_death_of_one_that_was_replaced_harms_nobody() -> None:
     play(story)
 
 
-def test_a_server_is_old_by_its_tasks_or_its_memory() -> None:
+def test_a_server_is_recycled_for_its_tasks_or_its_memory() -> None:
     assert not should_recycle(EngineOptions(), tasks=10**6, memory=2**40)
     assert should_recycle(EngineOptions(recycle_after_tasks=3), tasks=3, memory=0)
     assert not should_recycle(EngineOptions(recycle_after_tasks=3), tasks=2, memory=2**40)

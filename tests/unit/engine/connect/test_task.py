@@ -202,7 +202,7 @@ def test_a_stream_may_run_for_ever() -> None:
     assert outcome.state is ExecutionState.FINISHED
 
 
-def test_a_stream_whose_runner_died_is_watched_by_the_next() -> None:
+def test_a_stream_whose_runner_died_is_watched_by_the_next_runner() -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     second = run_virtual(_make(FINISHED, RELEASED))
     scene = Scene([first, second], streaming=True)
@@ -215,7 +215,7 @@ def test_a_stream_whose_runner_died_is_watched_by_the_next() -> None:
 
 
 @pytest.mark.parametrize("runners", [1, 9])
-def test_runners_that_die_again_and_again_fail_the_task(runners: int) -> None:
+def test_a_task_fails_when_its_runners_keep_dying(runners: int) -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     others = [run_virtual(_make(dies=True)) for _ in range(runners - 1)]
     scene = Scene([first, *others], streaming=True)
@@ -225,14 +225,14 @@ def test_runners_that_die_again_and_again_fail_the_task(runners: int) -> None:
     assert scene.ended == ["session"], "nothing of it runs on at the server"
 
 
-def test_a_batch_task_whose_runner_died_has_failed() -> None:
+def test_a_batch_task_fails_when_its_runner_dies() -> None:
     scene = Scene([run_virtual(_make(RUNNING, dies=True)), run_virtual(_make(FINISHED))])
     outcome = scene.outcome()
     assert outcome.failure is not None
     assert "SIGKILL" in outcome.failure.message
 
 
-def test_a_cancel_that_comes_while_no_runner_is_there_reaches_the_next() -> None:
+def test_a_cancellation_without_a_runner_reaches_the_next_runner() -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     ended = Ended(state=ExecutionState.CANCELED)
     second = run_virtual(_make(ended, RELEASED))
@@ -253,7 +253,7 @@ def test_a_cancel_that_comes_while_no_runner_is_there_reaches_the_next() -> None
 
 
 @pytest.mark.parametrize(("said", "with_session"), [(AS_NEW, False), (KEPT, True)])
-def test_a_runner_in_which_nothing_of_the_task_is_left_is_given_back_alive(
+def test_a_runner_without_traces_of_its_task_returns_to_the_pool_alive(
     said: FromRunner, with_session: bool
 ) -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, said))
@@ -266,7 +266,7 @@ def test_a_runner_in_which_nothing_of_the_task_is_left_is_given_back_alive(
     assert scene.ended == [], "the runner has done that"
 
 
-def test_a_runner_that_nobody_wants_back_ends() -> None:
+def test_a_runner_that_the_pool_refuses_ends() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, AS_NEW))
     scene = Scene([runner], takes_back=False)
     assert scene.outcome().state is ExecutionState.FINISHED
@@ -274,7 +274,7 @@ def test_a_runner_that_nobody_wants_back_ends() -> None:
 
 
 @pytest.mark.parametrize(("answers", "ended"), [([RELEASED], []), ([], ["session"])])
-def test_a_session_that_nobody_wants_back_is_ended_by_its_runner_or_the_janitor(
+def test_the_session_of_a_refused_runner_is_ended_by_the_runner_or_the_janitor(
     answers: list[FromRunner], ended: list[str]
 ) -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, KEPT, *answers))
@@ -285,7 +285,7 @@ def test_a_session_that_nobody_wants_back_is_ended_by_its_runner_or_the_janitor(
     assert scene.ended == ended
 
 
-def test_a_runner_that_is_not_as_new_ends() -> None:
+def test_a_runner_that_is_not_reusable_ends() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
     scene = Scene([runner])
     scene.outcome()
@@ -294,7 +294,7 @@ def test_a_runner_that_is_not_as_new_ends() -> None:
 
 
 @pytest.mark.parametrize("said", [AS_NEW, KEPT])
-def test_whoever_deals_with_a_task_that_is_over_leaves_its_runner_to_the_next(
+def test_calls_to_a_task_that_has_ended_do_not_reach_its_reused_runner(
     said: FromRunner,
 ) -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, said))
@@ -311,12 +311,12 @@ def test_whoever_deals_with_a_task_that_is_over_leaves_its_runner_to_the_next(
     assert runner.is_alive
 
 
-def test_progress_tells_where_sparks_own_page_is() -> None:
+def test_progress_names_the_address_of_the_spark_web_page() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
     assert Scene([runner]).outcome().progress.spark_ui == "http://spark"
 
 
-def test_a_runner_hears_of_renewals_once_it_has_the_task_and_its_lease() -> None:
+def test_a_runner_receives_renewals_once_it_has_the_task_and_its_lease() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED, RELEASED))
 
     async def renew(running: ConnectTask) -> None:
@@ -332,7 +332,7 @@ def test_a_runner_hears_of_renewals_once_it_has_the_task_and_its_lease() -> None
     assert renewal.until - task.lease.until == 10
 
 
-def test_the_next_runner_of_a_stream_gets_the_lease_as_it_is_then() -> None:
+def test_the_next_runner_of_a_stream_gets_the_current_lease() -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     second = run_virtual(_make(FINISHED, RELEASED))
 
@@ -357,7 +357,7 @@ def test_a_stream_whose_runner_ended_with_the_lease_is_not_taken_over() -> None:
     assert second.heard == []
 
 
-def test_the_warden_knows_the_lease_until_nothing_of_the_task_is_left() -> None:
+def test_the_watchdog_watches_the_lease_until_nothing_of_the_task_is_left() -> None:
     first = run_virtual(_make(RUNNING, ProgressReport(progress=KNOWN), dies=True))
     second = run_virtual(_make(Ended(state=ExecutionState.FAILED), dies=True))
     scene = Scene([first, second], streaming=True, lease_seconds=10)
@@ -374,7 +374,7 @@ def test_the_warden_knows_the_lease_until_nothing_of_the_task_is_left() -> None:
     assert scene.watchdog.told == [began[0] + 10, began[0] + 100, began[0] + 100, None]
 
 
-def test_a_task_that_has_finished_is_released_before_its_session_is_tidied_up() -> None:
+def test_a_finished_task_is_reported_before_its_session_is_cleaned_up() -> None:
     runner = run_virtual(_make(RUNNING, FINISHED))
     scene = Scene([runner], lease_seconds=10)
 
@@ -386,7 +386,7 @@ def test_a_task_that_has_finished_is_released_before_its_session_is_tidied_up() 
     assert scene.outcome().state is ExecutionState.FINISHED
 
 
-def test_a_cancel_at_the_end_of_a_lease_leaves_time_to_end_the_work_at_spark() -> None:
+def test_a_cancellation_at_the_end_of_a_lease_leaves_time_to_end_the_work_in_spark() -> None:
     runner = run_virtual(_make(RUNNING))
     scene = Scene([runner], options=EngineOptions(cancellation_grace=timedelta(seconds=60)))
     scene.lease_seconds = 5
@@ -421,7 +421,9 @@ def test_only_uninterruptible_spark_tasks_get_the_server_killed(uninterruptible:
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(7, 7), (0, math.inf)])
-def test_the_time_that_a_runner_took_to_be_killed_counts(timeout: int, seconds: float) -> None:
+def test_the_time_spent_killing_the_runner_counts_towards_the_timeout(
+    timeout: int, seconds: float
+) -> None:
     runner = run_virtual(_make(RUNNING))
     options = EngineOptions(
         cancellation_grace=timedelta(seconds=5), cancellation_timeout=timedelta(seconds=timeout)
@@ -440,7 +442,7 @@ def test_the_time_that_a_runner_took_to_be_killed_counts(timeout: int, seconds: 
 
 
 @pytest.mark.parametrize(("reason", "labels"), [("", {}), ("for others", {"cause": COLLATERAL})])
-def test_a_server_that_was_ended_for_others_is_not_the_tasks_fault(
+def test_a_server_killed_because_of_another_task_is_collateral_for_this_one(
     reason: str, labels: dict[str, str]
 ) -> None:
     scene = Scene([run_virtual(_make(RUNNING))])

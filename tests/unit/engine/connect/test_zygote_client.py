@@ -65,7 +65,7 @@ async def ended(client: ZygoteClient, zygote: Zygote) -> tuple[ForkedProcess, in
     return process, line
 
 
-async def test_nobody_waits_for_words_of_a_runner_that_has_ended(
+async def test_receiving_from_a_runner_ends_when_the_runner_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(zygote_client, "_LAST_WORDS_SECONDS", 0.05)
@@ -75,7 +75,7 @@ async def test_nobody_waits_for_words_of_a_runner_that_has_ended(
             assert await process.receive() is None
 
 
-async def test_what_it_said_before_its_end_is_heard(tmp_path: Path):
+async def test_messages_sent_before_the_end_of_a_runner_are_received(tmp_path: Path):
     async with connected(tmp_path / "log") as (client, zygote):
         process, line = await ended(client, zygote)
         os.write(line, frame(Ready(spark_version="4")))

@@ -74,7 +74,7 @@ def test_other_reasons_why_a_session_continues_are_not_reported_as_uninterruptib
     assert not janitor.session_not_ended("session", TimeoutError("nobody answers")).uninterruptible
 
 
-def test_tasks_have_a_while_to_end_even_if_all_the_time_is_over(
+def test_tasks_get_a_moment_to_end_even_if_the_timeout_has_passed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Spark looks only every two seconds for Python workers that it must kill."""
@@ -112,7 +112,7 @@ class Asked:
         (["pypy3"], True),
     ],
 )
-def test_spark_is_asked_only_when_there_are_workers(
+def test_spark_is_queried_only_when_there_are_python_workers(
     monkeypatch: pytest.MonkeyPatch, programs: list[str], asked: bool
 ) -> None:
     """Commands that remove files of other sessions are not Python workers."""
@@ -147,7 +147,7 @@ def test_a_job_belongs_to_the_session_that_its_group_or_a_tag_names() -> None:
     assert not is_job_of({"jobGroup": "run-2", "jobTags": []}, {"run-1", "s1"})
 
 
-def test_the_mark_of_workers_is_found_in_the_answer_of_spark() -> None:
+def test_the_mark_of_python_workers_is_read_from_the_answer_of_spark() -> None:
     name = "273790b4-dc30-49b1-b6df-a7752e02be44"
     said = f"Some(JobArtifactState({name},Some(spark://h:1/artifacts/{name}/classes/)))"
     assert session_mark_in(said) == name

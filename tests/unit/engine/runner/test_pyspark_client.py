@@ -65,7 +65,7 @@ def test_a_write_whose_connection_breaks_is_not_sent_again(client: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.RETRIES_EXCEEDED")
-def test_afterwards_all_is_as_it_was(client: Any) -> None:
+def test_the_client_is_unchanged_afterwards(client: Any) -> None:
     before = client.get_retry_policies()
     with pytest.raises(ZeroDivisionError), single_call(client):
         raise ZeroDivisionError
