@@ -65,7 +65,7 @@ def with_news(value: Any) -> Any:
     ],
 )
 async def test_a_client_reads_the_answers_of_a_later_master(
-    call: calls.Call[Any], path: str
+    call: calls.RestCall[Any], path: str
 ) -> None:
     async with Master().in_process() as http:
         answer = (await http.get(path)).json()

@@ -6,7 +6,7 @@ import msgspec
 
 from stoker.api.shape import Errors
 from stoker.client.options import ClientOptions
-from stoker.client.steps import Call
+from stoker.client.steps import RestCall
 from stoker.core.errors import (
     AccessDenied,
     CallTimedOut,
@@ -39,7 +39,7 @@ RETRIABLE_STATUSES = frozenset({429, 503})
 """Too many requests, or no leader: the same call may succeed a moment later."""
 
 
-def value_of(call: Call[T], status: int, body: bytes) -> T:
+def value_of(call: RestCall[T], status: int, body: bytes) -> T:
     if 200 <= status < 300:
         return call.read(body)
     raise error_of(status, body)

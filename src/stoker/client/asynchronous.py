@@ -14,7 +14,7 @@ from stoker.client.identity import check_server, context_for, headers_of, untrus
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.operations import ClientOperations
 from stoker.client.options import ClientOptions
-from stoker.client.steps import Asynchronous, Call, ClientSettings, Pause, Request, Step
+from stoker.client.steps import Asynchronous, ClientSettings, Pause, Request, RestCall, Step
 from stoker.client.submission import SubmissionBody
 
 T = TypeVar("T")
@@ -82,14 +82,14 @@ class AsyncClient(ClientOperations, Asynchronous):
 
     async def _take(self, step: Step) -> Any:
         match step:
-            case Call():
+            case RestCall():
                 return await self._call(step)
             case Pause(seconds):
                 return await self._sleep(seconds)
             case _:
                 return ClientSettings(self._options, self._masters.hold_seconds)
 
-    async def _call(self, call: Call[T]) -> T:
+    async def _call(self, call: RestCall[T]) -> T:
         attempts = Attempts(self._masters, self._options)
         while True:
             try:
@@ -107,7 +107,7 @@ class AsyncClient(ClientOperations, Asynchronous):
                 return value_of(call, status, answer)
             await self._sleep(attempts.record_unavailable(error_of(status, answer).message))
 
-    async def _exchange(self, attempts: Attempts, call: Call[Any]) -> tuple[int, bytes]:
+    async def _exchange(self, attempts: Attempts, call: RestCall[Any]) -> tuple[int, bytes]:
         body = call.body
         patience = attempts.patience
         connect = min(self._options.connect_timeout.total_seconds(), patience)

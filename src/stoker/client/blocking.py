@@ -20,7 +20,7 @@ from stoker.client.identity import check_server, headers_of, untrusted
 from stoker.client.masters import Attempts, Masters, parse_masters
 from stoker.client.operations import ClientOperations
 from stoker.client.options import ClientOptions
-from stoker.client.steps import Blocking, Call, ClientSettings, Pause, Request, Step
+from stoker.client.steps import Blocking, ClientSettings, Pause, Request, RestCall, Step
 from stoker.client.submission import SubmissionBody
 
 T = TypeVar("T")
@@ -86,14 +86,14 @@ class BlockingClient(ClientOperations, Blocking):
 
     def _take(self, step: Step) -> Any:
         match step:
-            case Call():
+            case RestCall():
                 return self._call(step)
             case Pause(seconds):
                 return self._sleep(seconds)
             case _:
                 return ClientSettings(self._options, self._masters.hold_seconds)
 
-    def _call(self, call: Call[T]) -> T:
+    def _call(self, call: RestCall[T]) -> T:
         attempts = Attempts(self._masters, self._options)
         while True:
             try:
@@ -108,7 +108,7 @@ class BlockingClient(ClientOperations, Blocking):
                 return value_of(call, status, answer)
             self._sleep(attempts.record_unavailable(error_of(status, answer).message))
 
-    def _exchange(self, attempts: Attempts, call: Call[Any]) -> tuple[int, bytes]:
+    def _exchange(self, attempts: Attempts, call: RestCall[Any]) -> tuple[int, bytes]:
         url, patience = attempts.url, attempts.patience + call.waits
         idle = self._connections.take(url)
         if idle is not None:
@@ -126,7 +126,7 @@ class BlockingClient(ClientOperations, Blocking):
         self,
         connection: Connection,
         url: str,
-        call: Call[Any],
+        call: RestCall[Any],
         patience: float,
     ) -> tuple[int, bytes]:
         must_close = True

@@ -36,7 +36,7 @@ from stoker.api.operations import (
     Savepoints,
     outcome_of,
 )
-from stoker.client.steps import Call
+from stoker.client.steps import RestCall
 from stoker.client.submission import SubmissionBody, new_boundary
 from stoker.core.checkpoints import SavepointSummary
 from stoker.core.errors import InvalidInput, RemoteError
@@ -70,24 +70,24 @@ class ReplacementSettings:
     allow_non_restored_state: bool = False
 
 
-def jobs() -> Call[list[JobOverview]]:
+def jobs() -> RestCall[list[JobOverview]]:
     return _get("/jobs/overview", JobsOverview, lambda answer: answer.jobs)
 
 
-def job(job_id: JobId) -> Call[JobDetails]:
+def job(job_id: JobId) -> RestCall[JobDetails]:
     return _get(_job_path(job_id, "/details"), JobDetails, lambda answer: answer)
 
 
-def status(job_id: JobId) -> Call[JobStatus]:
+def status(job_id: JobId) -> RestCall[JobStatus]:
     return _get(_job_path(job_id, "/status"), JobStatusAnswer, lambda answer: answer.status)
 
 
 def wait_for_change(
     job_id: JobId, known: JobStatus | Iterable[JobStatus], seconds: float = WAIT_SECONDS
-) -> Call[JobStatus]:
+) -> RestCall[JobStatus]:
     """The status, as soon as it is not one of the known ones or the time has passed."""
     known = (known,) if isinstance(known, JobStatus) else known
-    return Call(
+    return RestCall(
         method="GET",
         path=_job_path(job_id, "/status"),
         query={"wait": f"{seconds:g}", "known": ",".join(known)},
@@ -96,7 +96,7 @@ def wait_for_change(
     )
 
 
-def result(job_id: JobId) -> Call[JobExecutionResult | None]:
+def result(job_id: JobId) -> RestCall[JobExecutionResult | None]:
     """None while the job has not ended."""
     return _get(
         _job_path(job_id, "/execution-result"),
@@ -105,19 +105,21 @@ def result(job_id: JobId) -> Call[JobExecutionResult | None]:
     )
 
 
-def plan(job_id: JobId) -> Call[JobPlan]:
+def plan(job_id: JobId) -> RestCall[JobPlan]:
     return _get(_job_path(job_id, "/plan"), PlanAnswer, lambda answer: answer.plan)
 
 
-def exceptions(job_id: JobId) -> Call[JobExceptionHistory]:
+def exceptions(job_id: JobId) -> RestCall[JobExceptionHistory]:
     return _get(
         _job_path(job_id, "/exceptions"), JobExceptions, lambda answer: answer.exception_history
     )
 
 
-def attempt_log(job_id: JobId, attempt: AttemptId, stream: str, offset: int = 0) -> Call[LogAnswer]:
+def attempt_log(
+    job_id: JobId, attempt: AttemptId, stream: str, offset: int = 0
+) -> RestCall[LogAnswer]:
     """A piece of the attempt's output, stdout or stderr; empty at its present end."""
-    return Call(
+    return RestCall(
         method="GET",
         path=_job_path(job_id, f"/attempts/{quote(attempt, safe='')}/log"),
         query={"stream": stream, "offset": str(offset)},
@@ -125,26 +127,26 @@ def attempt_log(job_id: JobId, attempt: AttemptId, stream: str, offset: int = 0)
     )
 
 
-def cancel(job_id: JobId) -> Call[None]:
+def cancel(job_id: JobId) -> RestCall[None]:
     return _send("PATCH", _job_path(job_id), {"mode": "cancel"})
 
 
-def quarantined() -> Call[list[QuarantinedJobAnswer]]:
+def quarantined() -> RestCall[list[QuarantinedJobAnswer]]:
     """Jobs that were accepted and cannot be loaded."""
     return _get("/quarantine", QuarantineAnswer, lambda answer: answer.jobs)
 
 
-def retry_quarantined(job_id: JobId) -> Call[None]:
+def retry_quarantined(job_id: JobId) -> RestCall[None]:
     """Load the job and start it; Conflict, with the reason, if that is still not possible."""
     return _send("POST", f"/quarantine/{_checked(job_id)}/retry")
 
 
-def drop_quarantined(job_id: JobId) -> Call[None]:
+def drop_quarantined(job_id: JobId) -> RestCall[None]:
     """Give up the job: record it as FAILED and delete its files."""
     return _send("DELETE", f"/quarantine/{_checked(job_id)}")
 
 
-def heartbeat(job_id: JobId, seconds: float) -> Call[None]:
+def heartbeat(job_id: JobId, seconds: float) -> RestCall[None]:
     """Keep an attached job alive: the cluster cancels it after `seconds` without a heartbeat."""
     path = _job_path(job_id, "/clientHeartbeat")
     return _send("PATCH", path, {"seconds": f"{seconds:g}"})
@@ -152,7 +154,7 @@ def heartbeat(job_id: JobId, seconds: float) -> Call[None]:
 
 def begin_savepoint(
     job_id: JobId, directory: str | None = None, *, cancel: bool = False
-) -> Call[str]:
+) -> RestCall[str]:
     """Start it and read its trigger id. The cluster completes it without this client."""
     query = {"cancel-job": str(cancel).lower()}
     if directory is not None:
@@ -162,7 +164,7 @@ def begin_savepoint(
 
 def begin_stop(
     job_id: JobId, directory: str | None = None, *, limit_seconds: float | None = None
-) -> Call[str]:
+) -> RestCall[str]:
     """Start it and read its trigger id. The cluster completes it without this client."""
     query = {} if directory is None else {"targetDirectory": directory}
     if limit_seconds is not None:
@@ -170,23 +172,23 @@ def begin_stop(
     return _begin(_job_path(job_id, "/stop"), query)
 
 
-def savepoint_outcome(job_id: JobId, trigger_id: str) -> Call[SavepointOutcome]:
+def savepoint_outcome(job_id: JobId, trigger_id: str) -> RestCall[SavepointOutcome]:
     path = _job_path(job_id, f"/savepoints/{trigger_id}")
-    return Call(method="GET", path=path, read=_operation)
+    return RestCall(method="GET", path=path, read=_operation)
 
 
-def begin_checkpoint(job_id: JobId) -> Call[str]:
+def begin_checkpoint(job_id: JobId) -> RestCall[str]:
     return _begin(_job_path(job_id, "/checkpoints"))
 
 
-def checkpoint_outcome(job_id: JobId, trigger_id: str) -> Call[SavepointOutcome]:
+def checkpoint_outcome(job_id: JobId, trigger_id: str) -> RestCall[SavepointOutcome]:
     path = _job_path(job_id, f"/checkpoints/{trigger_id}")
-    return Call(method="GET", path=path, read=_operation)
+    return RestCall(method="GET", path=path, read=_operation)
 
 
-def savepoints(directory: str | None = None) -> Call[list[SavepointSummary]]:
+def savepoints(directory: str | None = None) -> RestCall[list[SavepointSummary]]:
     query = {} if directory is None else {"directory": directory}
-    return Call(
+    return RestCall(
         method="GET",
         path="/savepoints",
         query=query,
@@ -194,12 +196,12 @@ def savepoints(directory: str | None = None) -> Call[list[SavepointSummary]]:
     )
 
 
-def show_savepoint(path: str) -> "Call[SavepointView]":
+def show_savepoint(path: str) -> "RestCall[SavepointView]":
     """The savepoint's content; InvalidInput if the masters find none there."""
     # Imported on use: every command would wait for it, and few need it.
     from stoker.savepoints.manifest import SavepointView  # noqa: PLC0415
 
-    return Call(
+    return RestCall(
         method="GET",
         path="/savepoints/show",
         query={"path": path},
@@ -207,12 +209,12 @@ def show_savepoint(path: str) -> "Call[SavepointView]":
     )
 
 
-def begin_disposal(path: str) -> Call[str]:
+def begin_disposal(path: str) -> RestCall[str]:
     return _begin("/savepoint-disposal", {"savepoint-path": path})
 
 
-def disposal_outcome(trigger_id: str) -> Call[SavepointOutcome]:
-    return Call(method="GET", path=f"/savepoint-disposal/{trigger_id}", read=_operation)
+def disposal_outcome(trigger_id: str) -> RestCall[SavepointOutcome]:
+    return RestCall(method="GET", path=f"/savepoint-disposal/{trigger_id}", read=_operation)
 
 
 def _operation(body: bytes) -> SavepointOutcome:
@@ -225,7 +227,7 @@ def begin_upgrade(
     artifacts: Mapping[str, Path] | None = None,
     *,
     settings: ReplacementSettings | None = None,
-) -> Call[str]:
+) -> RestCall[str]:
     """Start it and read its trigger id. The cluster completes it without this client."""
     wanted = settings or ReplacementSettings()
     query = {"allowNonRestoredState": str(wanted.allow_non_restored_state).lower()}
@@ -235,7 +237,7 @@ def begin_upgrade(
 
 def begin_rescale(
     job_id: JobId, partitions: int, *, settings: ReplacementSettings | None = None
-) -> Call[str]:
+) -> RestCall[str]:
     """Replace the job by itself, with its state repartitioned."""
     query = _replacement_query(settings or ReplacementSettings(window_seconds=0.0))
     return _begin(_job_path(job_id, "/rescale"), {"partitions": str(partitions)} | query)
@@ -248,9 +250,9 @@ def _replacement_query(wanted: ReplacementSettings) -> dict[str, str]:
 
 def replacement_state(
     job_id: JobId, trigger_id: str, known: ReplacementPhase | None, seconds: float = WAIT_SECONDS
-) -> Call[ReplacementState]:
+) -> RestCall[ReplacementState]:
     query = {"wait": f"{seconds:g}"} | ({} if known is None else {"known": known.value})
-    return Call(
+    return RestCall(
         method="GET",
         path=_job_path(job_id, f"/replacements/{trigger_id}"),
         query=query,
@@ -259,18 +261,18 @@ def replacement_state(
     )
 
 
-def overview() -> Call[ClusterOverviewAnswer]:
+def overview() -> RestCall[ClusterOverviewAnswer]:
     return _get("/overview", ClusterOverviewAnswer, lambda answer: answer)
 
 
-def task_executors() -> Call[list[TaskManager]]:
+def task_executors() -> RestCall[list[TaskManager]]:
     return _get("/taskmanagers", TaskManagers, lambda answer: answer.taskmanagers)
 
 
-def submit(graph: JobGraph, artifacts: Mapping[str, Path] | None = None) -> Call[JobSubmitted]:
+def submit(graph: JobGraph, artifacts: Mapping[str, Path] | None = None) -> RestCall[JobSubmitted]:
     """`artifacts` are local files by their SHA-256."""
     body = SubmissionBody(graph, artifacts or {}, new_boundary())
-    return Call(
+    return RestCall(
         method="POST",
         path="/jobs",
         body=body,
@@ -279,16 +281,16 @@ def submit(graph: JobGraph, artifacts: Mapping[str, Path] | None = None) -> Call
     )
 
 
-def shut_down() -> Call[None]:
+def shut_down() -> RestCall[None]:
     """Shut down the whole cluster for good. Returns when the decision is durable."""
     return _send("DELETE", "/cluster")
 
 
-def queues() -> Call[list[QueueAnswer]]:
+def queues() -> RestCall[list[QueueAnswer]]:
     return _get("/queues", QueuesAnswer, lambda answer: answer.queues)
 
 
-def drain(resource_id: ResourceId, seconds: float | None = None) -> Call[None]:
+def drain(resource_id: ResourceId, seconds: float | None = None) -> RestCall[None]:
     """Drain a task executor. After `seconds`, if given, its batch tasks restart elsewhere."""
     path = f"/taskmanagers/{quote(resource_id, safe='')}/drain"
     return _send("POST", path, {} if seconds is None else {"timeout": f"{seconds:g}"})
@@ -306,10 +308,10 @@ def _checked(job_id: JobId) -> JobId:
 
 def _begin(
     path: str, query: Mapping[str, str] | None = None, body: SubmissionBody | None = None
-) -> Call[str]:
+) -> RestCall[str]:
     """Starts an operation, which is on record when the answer arrives. Reads its trigger id."""
     trigger_id = os.urandom(16).hex()
-    return Call(
+    return RestCall(
         method="POST",
         path=path,
         query={"triggerId": trigger_id, **(query or {})},
@@ -319,12 +321,12 @@ def _begin(
     )
 
 
-def _send(method: str, path: str, query: Mapping[str, str] | None = None) -> Call[None]:
-    return Call(method=method, path=path, query=query or {}, read=lambda _body: None)
+def _send(method: str, path: str, query: Mapping[str, str] | None = None) -> RestCall[None]:
+    return RestCall(method=method, path=path, query=query or {}, read=lambda _body: None)
 
 
-def _get(path: str, kind: type[S], pick: Callable[[S], T]) -> Call[T]:
-    return Call(method="GET", path=path, read=lambda body: pick(_decoded(body, kind)))
+def _get(path: str, kind: type[S], pick: Callable[[S], T]) -> RestCall[T]:
+    return RestCall(method="GET", path=path, read=lambda body: pick(_decoded(body, kind)))
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

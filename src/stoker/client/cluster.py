@@ -17,7 +17,7 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.calls import ReplacementSettings
 from stoker.client.progress import job_html
 from stoker.client.source import load, load_sql
-from stoker.client.steps import Asynchronous, Blocking, Call, Operation, Request, Steps
+from stoker.client.steps import Asynchronous, Blocking, Operation, Request, RestCall, Steps
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
@@ -98,12 +98,12 @@ class _ClusterOperations(Generic[J]):
         return self.job(answer.job_id)
 
     @Operation
-    def jobs(self) -> Call[list[JobOverview]]:
+    def jobs(self) -> RestCall[list[JobOverview]]:
         """All jobs that the cluster knows, running and ended."""
         return calls.jobs()
 
     @Operation
-    def overview(self) -> Call[ClusterOverviewAnswer]:
+    def overview(self) -> RestCall[ClusterOverviewAnswer]:
         """Counts of task executors, slots and jobs."""
         return calls.overview()
 
@@ -120,22 +120,22 @@ class _JobOperations(Generic[J]):
         return f"<stoker job {self.id}>"
 
     @Operation
-    def status(self) -> Call[JobStatus]:
+    def status(self) -> RestCall[JobStatus]:
         """The status, such as RUNNING. NotFound if the cluster does not know the job."""
         return calls.status(self.id)
 
     @Operation
-    def details(self) -> Call[JobDetails]:
+    def details(self) -> RestCall[JobDetails]:
         """Status, regions, attempts, progress and failures."""
         return calls.job(self.id)
 
     @Operation
-    def exceptions(self) -> Call[JobExceptionHistory]:
+    def exceptions(self) -> RestCall[JobExceptionHistory]:
         """The latest failures, also those after which the job was restarted."""
         return calls.exceptions(self.id)
 
     @Operation
-    def cancel(self) -> Call[None]:
+    def cancel(self) -> RestCall[None]:
         """Request the cancellation. It is recorded before this returns: no fail-over undoes it."""
         return calls.cancel(self.id)
 
@@ -182,8 +182,8 @@ class _JobOperations(Generic[J]):
           savepoint, and whether state that the new version does not use may be dropped.
         """
         loaded = load(job, params=params)
-        begun = calls.begin_upgrade(self.id, loaded.graph, loaded.files_by_hash, settings=settings)
-        return self._other((yield from operations.successor(self.id, begun)))
+        start = calls.begin_upgrade(self.id, loaded.graph, loaded.files_by_hash, settings=settings)
+        return self._other((yield from operations.successor(self.id, start)))
 
     @Operation
     def rescale(self, partitions: int, *, settings: ReplacementSettings | None = None) -> Steps[J]:
@@ -192,8 +192,8 @@ class _JobOperations(Generic[J]):
         - `partitions`: number of partitions of the state from then on.
         - `settings`: as in `upgrade`, by default without a trial window.
         """
-        begun = calls.begin_rescale(self.id, partitions, settings=settings)
-        return self._other((yield from operations.successor(self.id, begun)))
+        start = calls.begin_rescale(self.id, partitions, settings=settings)
+        return self._other((yield from operations.successor(self.id, start)))
 
     @Operation
     def wait(

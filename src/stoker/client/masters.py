@@ -18,7 +18,7 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import InvalidOption, Unavailable
 
 WAIT_SECONDS_OF_MANY = 5.0
-"""How long one of several masters may do so: if it freezes meanwhile, nobody notices earlier."""
+"""The same for one of several masters. One that freezes meanwhile is not noticed earlier."""
 
 
 def parse_masters(text: str) -> tuple[str, ...]:

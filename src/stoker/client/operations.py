@@ -7,7 +7,7 @@ from typing import Any
 from stoker.api.operations import ReplacementState, SavepointOutcome
 from stoker.client import calls
 from stoker.client.answers import operation_too_late
-from stoker.client.steps import Call, Pause, Step, Steps, client_settings, operation_of
+from stoker.client.steps import Pause, RestCall, Step, Steps, client_settings, operation_of
 from stoker.core.errors import CallTimedOut, JobFailed, SavepointFailed
 from stoker.core.ids import AttemptId, JobId
 from stoker.core.replacements import ReplacementPhase
@@ -129,7 +129,7 @@ def checkpoint(job_id: JobId) -> Steps[int]:
     return outcome.number or 0
 
 
-def _outcome(question: Call[SavepointOutcome]) -> Steps[SavepointOutcome]:
+def _outcome(question: RestCall[SavepointOutcome]) -> Steps[SavepointOutcome]:
     options = (yield from client_settings()).options
     deadline = time.monotonic() + options.operation_timeout.total_seconds()
     while not (outcome := (yield from question)).done:
@@ -157,9 +157,9 @@ def replacement(
         phase = state.phase
 
 
-def successor(job_id: JobId, begun: Call[str]) -> Steps[JobId]:
+def successor(job_id: JobId, start: RestCall[str]) -> Steps[JobId]:
     """The job that replaced the old one; JobFailed if the old one runs on or was restored."""
-    trigger_id = yield from begun
+    trigger_id = yield from start
     state = yield from replacement(job_id, trigger_id)
     if not state.failed and not state.rolled_back:
         return state.job_id

@@ -22,7 +22,7 @@ P = ParamSpec("P")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call(Generic[T]):
+class RestCall(Generic[T]):
     """One request to a master. `answer = yield from call` makes it a step of an operation."""
 
     method: str
@@ -38,7 +38,7 @@ class Call(Generic[T]):
     def target(self) -> str:
         return f"/v1{self.path}?{urlencode(self.query)}" if self.query else f"/v1{self.path}"
 
-    def __iter__(self) -> "Generator[Call[T], Any, T]":
+    def __iter__(self) -> "Generator[RestCall[T], Any, T]":
         answer: T = yield self
         return answer
 
@@ -55,11 +55,11 @@ class ClientSettings:
     """How long a master may delay the answer to a status request until the job changes."""
 
 
-Step = Call[Any] | Pause | type[ClientSettings]
+Step = RestCall[Any] | Pause | type[ClientSettings]
 """What an operation yields. For the class ClientSettings it is sent the client's settings."""
 Steps = Generator[Step, Any, T]
 """An operation that returns a T."""
-Request = Call[T] | Steps[T]
+Request = RestCall[T] | Steps[T]
 
 
 def client_settings() -> Steps[ClientSettings]:

@@ -3,7 +3,7 @@
 The command line, the client and the compiler of uploaded programs all load jobs here, so that the
 same file is the same job whoever submits it. The order of the steps matters:
 
-1. A file is read once. A Python file is parsed once, and a program is told from a pipeline by its
+1. A file is read once. A Python file is parsed once, and a program is recognized by its
    imports, before anything of it runs.
 2. The submitter's settings are laid over the draft before it is assembled, because parameters,
    files and configuration are validated together.

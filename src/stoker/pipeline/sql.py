@@ -28,7 +28,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     kind: Kind
     text: str
     start: int
@@ -63,7 +63,7 @@ _OPENINGS = {"'": "string", '"': "string", "`": "quoted name"}
 _BRACKET = re.compile(r"/\*|\*/")
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str) -> Iterator[SqlToken]:
     """The whole text in pieces, including spaces and comments."""
     position = 0
     while position < len(text):
@@ -72,18 +72,18 @@ def tokens(text: str) -> Iterator[Token]:
         position += len(token.text)
 
 
-def _token_at(text: str, position: int) -> Token:
+def _token_at(text: str, position: int) -> SqlToken:
     if text.startswith("/*", position):
         end = _end_of_bracketed_comment(text, position)
-        return Token(Kind.COMMENT, text[position:end], position)
+        return SqlToken(Kind.COMMENT, text[position:end], position)
     for kind, pattern in _SIMPLE:
         match = pattern.match(text, position)
         if match is not None:
-            return Token(kind, match.group(), position)
+            return SqlToken(kind, match.group(), position)
     what = _OPENINGS.get(text[position])
     if what is not None:
         raise Unterminated(what, line_of(text, position))
-    return Token(Kind.SYMBOL, text[position], position)
+    return SqlToken(Kind.SYMBOL, text[position], position)
 
 
 def _end_of_bracketed_comment(text: str, start: int) -> int:
@@ -111,7 +111,7 @@ def split_statements(script: str) -> list[str]:
     A compound statement (BEGIN … END) is one statement, with the semicolons inside it.
     """
     statements: list[str] = []
-    current: list[Token] = []
+    current: list[SqlToken] = []
     depth = 0
     for token in tokens(script):
         if token.text == ";" and token.kind is Kind.SYMBOL:
@@ -178,7 +178,7 @@ def _header(script: str) -> Iterator[tuple[int, str, str]]:
             yield line_of(script, token.start), match.group(1).lower(), match.group(2)
 
 
-def _depth_of_blocks(statement: list[Token]) -> int:
+def _depth_of_blocks(statement: list[SqlToken]) -> int:
     words = [token.word for token in statement if token.is_code]
     texts = [token.text for token in statement if token.is_code]
     first = 2 if len(texts) > 2 and texts[1] == ":" else 0
@@ -195,7 +195,7 @@ def _depth_of_blocks(statement: list[Token]) -> int:
     return depth
 
 
-def _stripped(statement: list[Token]) -> str:
+def _stripped(statement: list[SqlToken]) -> str:
     """The text without surrounding spaces and comments, which may leave nothing."""
     code = [index for index, token in enumerate(statement) if token.is_code]
     if not code:
@@ -238,7 +238,7 @@ def tables_read(query: str) -> list[str]:
     return list(found)
 
 
-def _step(scopes: list[_Scope], token: Token, before: Token | None) -> bool:
+def _step(scopes: list[_Scope], token: SqlToken, before: SqlToken | None) -> bool:
     """Advance by one token. True if it stands where a table is named."""
     scope = scopes[-1]
     if token.text == "(":
@@ -262,7 +262,7 @@ def _step(scopes: list[_Scope], token: Token, before: Token | None) -> bool:
     return False
 
 
-def _defined_by_with(code: list[Token]) -> set[str]:
+def _defined_by_with(code: list[SqlToken]) -> set[str]:
     """Names of common table expressions: a name, perhaps columns, AS and a parenthesis."""
     if not any(token.word == "WITH" for token in code):
         return set()
@@ -273,7 +273,7 @@ def _defined_by_with(code: list[Token]) -> set[str]:
     }
 
 
-def _plain(token: Token) -> str:
+def _plain(token: SqlToken) -> str:
     if token.kind is Kind.NAME:
         return token.text[1:-1].replace("``", "`")
     return token.text
