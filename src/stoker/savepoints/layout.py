@@ -117,7 +117,7 @@ class Cut:
     snapshots: tuple[str, ...]
     """The snapshots that stores start from; each names the SST files that it needs."""
     gaps: tuple[str, ...]
-    """What is missing, in words; with any gap the cut is unusable."""
+    """A description of each missing part; with any gap the cut is unusable."""
 
 
 def cut_at(layout: CheckpointLayout, batch: int | None, partitions: int | None = None) -> Cut:
@@ -195,7 +195,7 @@ def _log_gaps(layout: CheckpointLayout, batch: int | None) -> Iterable[str]:
 
 
 def _chain(state: tuple[StateFile, ...], version: int) -> tuple[list[StateFile], list[str]]:
-    """The newest snapshot up to this version, the changes after it, and what is missing."""
+    """The newest snapshot up to this version, the changes after it, and descriptions of gaps."""
     if version == 0:
         return [], []
     wholes = [file.version for file in state if file.kind in WHOLE and file.version <= version]

@@ -181,7 +181,7 @@ def decode_plan(content: bytes) -> StatePlan | None:
 
 
 def changed_plan(before: StatePlan, now: StatePlan) -> Iterator[str]:
-    """What changed, in words; empty across Spark versions, whose plans read differently."""
+    """Describe each change; nothing across Spark versions, because their plans read differently."""
     if before.spark_version != now.spark_version:
         return
     yield from _changed("groups by", "was grouped by", before.groupings, now.groupings)

@@ -23,11 +23,17 @@ FOLDERS = (ROOT, ROOT / "src" / "stoker", ROOT / "src", ROOT / "tests", ROOT / "
 
 _MODULE = re.compile(r"`([\w./-]+/[\w-]+\.py)`")
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_MERGE_MARKS = ("<" * 7, ">" * 7)
 _TARGET = re.compile(r"`make ([a-z-]+)")
 
 
 def relative(page: Path) -> str:
     return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_no_page_has_the_marks_of_an_unfinished_merge(page: Path) -> None:
+    assert [line for line in page.read_text().splitlines() if line.startswith(_MERGE_MARKS)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)

@@ -77,7 +77,7 @@ def _end_of(query: Any) -> "Future[None]":
 
 
 def _wait_for_end(query: Any) -> None:
-    # Not one endless call: after the death of this process it would go on at the server.
+    # Not one endless call: after the death of this process it would continue at the server.
     while not query.awaitTermination(_WAIT_SECONDS):
         pass
 

@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 from stoker.core.results import Progress, ProgressPart
 
 MOST_PARTS = 20
-"""Spark jobs and queries in one report; the newest are kept."""
+"""Most Spark jobs and queries in one report; the newest are kept."""
 _ANSWER_SECONDS = 10.0
 
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def current_progress() -> Progress | None:
-    """None if there is no Spark context, or its UI is off."""
+    """Ask Spark's UI for the progress; None if there is no Spark context, or its UI is off."""
     context: Any = SparkContext._active_spark_context
     if context is None or not context.uiWebUrl:
         return None

@@ -1,7 +1,8 @@
 """A JVM and a Spark context that are started before the job is known.
 
-User code asks for its session as usual. If the prepared session fits what it asks for, it gets
-that one. Otherwise the prepared context is stopped, and Spark makes another in the same warm JVM.
+User code requests its session as usual. If the prepared session has the requested settings, the
+code gets that session. Otherwise the prepared context is stopped, and Spark makes another one in
+the same warm JVM.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +18,7 @@ _NAME_ONLY = "spark.app.name"
 
 class WarmSpark:
     def __init__(self) -> None:
-        # Much of PySpark is untyped, so it is Any from here on.
+        # Much of PySpark is untyped, hence the Any.
         context_class: Any = SparkContext
         context_class._ensure_initialized()
         self._gateway: Any = context_class._gateway
@@ -37,10 +38,11 @@ class WarmSpark:
 
     @property
     def is_unclaimed(self) -> bool:
+        """Whether the prepared session exists and user code has not received it yet."""
         return self._session is not None
 
     def set_properties(self, settings: Mapping[str, str]) -> None:
-        """Applies to contexts made from now on, like `--conf` of spark-submit."""
+        """Make settings for all later contexts, like `--conf` of spark-submit."""
         system = self._gateway.jvm.java.lang.System
         for key, value in settings.items():
             system.setProperty(key, value)
@@ -135,19 +137,19 @@ class WarmSpark:
         self._offer(dict(conf.getAll()) if conf is not None else {})
 
     def _fits(self, wanted: Mapping[str, Any]) -> bool:
-        given = dict(self._session.sparkContext.getConf().getAll())
+        present = dict(self._session.sparkContext.getConf().getAll())
         return all(
             key == _NAME_ONLY
-            or given.get(key) == str(value)
+            or present.get(key) == str(value)
             or self._session.conf.isModifiable(key)
             for key, value in wanted.items()
         )
 
     def _before(self, original: Callable[..., Any], first: Callable[..., None]) -> Any:
         @wraps(original)
-        def called(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             if self._session is not None:
                 first(*args, **kwargs)
             return original(*args, **kwargs)
 
-        return called
+        return wrapper
