@@ -19,6 +19,7 @@ from stoker.core.graph import (
     Artifact,
     ArtifactKind,
     EngineKind,
+    FormatRead,
     FormatWrite,
     JobGraph,
     Program,
@@ -266,6 +267,30 @@ async def test_a_pipeline_with_static_settings_runs_in_a_driver_of_its_own(
     outcome = await launched.running.outcome()
     assert outcome.state is ExecutionState.FINISHED, launched.log("stderr")
     assert list(out.glob("*.parquet"))
+
+
+@long
+async def test_a_streaming_pipeline_runs_in_a_driver_of_its_own_and_reports_its_batches(
+    engine: ClassicEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"word": "ash"}\n')
+    read = FormatRead(format="json", path=str(tmp_path / "in"), schema="word STRING")
+    write = FormatWrite(format="parquet", path=str(tmp_path / "out"))
+    graph = JobGraph(
+        job_id=JobId("0" * 32),
+        name="job",
+        vertices=(
+            Source(name="words", read=read, streaming=True),
+            Sink(name="out", input="words", write=write, trigger="available-now"),
+        ),
+        engine=EngineKind.CLASSIC,
+    )
+    launched = await _launched(engine, graph, tmp_path, {})
+    outcome = await launched.running.outcome()
+    assert outcome.state is ExecutionState.FINISHED, launched.log("stderr")
+    assert (outcome.progress.batch_id, outcome.progress.rows_read) == (0, 1)
+    assert list((tmp_path / "out").glob("*.parquet"))
 
 
 BAD = [

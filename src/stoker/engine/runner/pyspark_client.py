@@ -18,9 +18,14 @@ def single_call(client: Any) -> Iterator[None]:
     buys nothing: a connection between two processes of one machine breaks when one of them ends,
     and then the task ends too. The call is not retried either, since that would write twice.
 
+    Does nothing for a classic session, which has no client (None).
+
     Do not use this for actions with result rows: Spark would send them faster than they are read.
     Calls that other threads make with the same client meanwhile are not retried either.
     """
+    if client is None:
+        yield
+        return
     policies = client.get_retry_policies()
     client.set_retry_policies([])
     client.disable_reattachable_execute()

@@ -44,7 +44,7 @@ def check_state_keys(sink: str, frame: DataFrame, checkpoint: SparkDirectory) ->
     saved = saved_operators(checkpoint.local)
     if not saved:
         return
-    for before, now in changed_keys(saved, operators_in_plan(frame._explain_string())):
+    for before, now in changed_keys(saved, operators_in_plan(_explain(frame, extended=False))):
         raise CannotRun(
             "IncompatibleState",
             f"{sink} keeps its state by {describe_keys(now.keys)}, and its saved state is kept by "
@@ -82,7 +82,7 @@ def keep_state_plan(
     before = _read(path)
     if before is not None and not is_restored:
         return
-    now = state_plan(frame._explain_string(extended=True), pyspark.__version__)
+    now = state_plan(_explain(frame, extended=True), pyspark.__version__)
     if before is not None:
         for words in changed_plan(before, now):
             raise CannotRun(
@@ -92,6 +92,15 @@ def keep_state_plan(
             )
     if now != before:
         _write(path, encode_plan(now))
+
+
+def _explain(frame: DataFrame, *, extended: bool) -> str:
+    """Spark's explanation of the frame, which PySpark can only print for a classic frame."""
+    if hasattr(type(frame), "_explain_string"):
+        return str(frame._explain_string(extended=extended))
+    mode = "extended" if extended else "simple"
+    execution = frame._jdf.queryExecution()
+    return str(frame._sc._jvm.PythonSQLUtils.explainString(execution, mode))
 
 
 def _read(path: Path) -> StatePlan | None:

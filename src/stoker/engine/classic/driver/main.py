@@ -69,7 +69,7 @@ class Driver:
             {
                 LeaseStep.END: self._end_by_itself,
                 LeaseStep.FORCE: self._end_by_force,
-                LeaseStep.KILL: self._end_at_any_price,
+                LeaseStep.KILL: self._kill_everything,
             },
         )
 
@@ -79,8 +79,8 @@ class Driver:
             # The task executor or the machine was frozen after the task was sent.
             return 1
         self._lease.start()
-        threading.Thread(target=self._listen, name="stoker-control", daemon=True).start()
-        self._state(ExecutionState.INITIALIZING)
+        threading.Thread(target=self._receive_renewals, name="stoker-control", daemon=True).start()
+        self._report_state(ExecutionState.INITIALIZING)
         _use_temporary_files_in(self._directory / "tmp")
         for path in reversed(self._task.python_path):
             sys.path.insert(0, path)
@@ -89,11 +89,11 @@ class Driver:
             if isinstance(vertex, Program):
                 return self._run_program(vertex)
             return self._run_region()
-        # Exceptions of user code are caught further in: this is Spark or the machine.
+        # Exceptions of user code are caught inside, so this one is due to Spark or the machine.
         except _START_ERRORS as error:
             failure = failure_of(error)
             print(failure.stack_trace, file=sys.stderr)
-            self._ended(failure)
+            self._report_failure(failure)
             return 1
 
     def _run_program(self, program: Program) -> int:
@@ -111,8 +111,8 @@ class Driver:
             path = files[artifact.name]
             sys.path.insert(0, str(path.parent if path.suffix == ".py" else path))
         self._spark.hand_over()
-        self._report_progress()
-        self._state(ExecutionState.RUNNING)
+        self._start_progress_reports()
+        self._report_state(ExecutionState.RUNNING)
         if self._task.limits is not None:
             apply_limits(self._task.limits)
         return self._execute(str(files[program.script]), program)
@@ -129,7 +129,7 @@ class Driver:
         )
 
     def _workers_python_path(self) -> list[str]:
-        """Search path of the workers; those on other machines get the environments as archives."""
+        """Search path of Python workers; other machines get the environments as archives."""
         if self._spark.is_local:
             return list(self._task.python_path)
         names = []
@@ -146,14 +146,14 @@ class Driver:
             if isinstance(error.code, str):
                 print(error.code, file=sys.stderr)
             if code != 0:
-                self._ended(failure_of_exit(code, error.code))
+                self._report_failure(failure_of_exit(code, error.code))
             return code
         # The boundary to user code: any exception is the program's failure.
         except (Exception, KeyboardInterrupt) as error:
             if self._task.limits is not None:
                 release_memory_limit()
             print_uncaught(error, script)
-            self._ended(self._failure_of(error))
+            self._report_failure(self._failure_of(error))
             return 1
         return 0
 
@@ -170,28 +170,30 @@ class Driver:
         session: Any = self._spark.claim() or SparkSession.builder.getOrCreate()
         for key, value in stream_settings(os.cpu_count() or 1).items():
             session.conf.set(key, value)
-        self._report_progress()
+        if not self._task.region.streaming:
+            # A stream reports its own progress.
+            self._start_progress_reports()
         run = RegionExecution(
             _ClassicSession(session),
             DedicatedSession(),
-            _for_session(self._task, session),
+            _without_fixed_settings(self._task, session),
             self._send_progress,
-            self._running,
+            self._report_running,
         )
         try:
             run.run()
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             failure = failure_of(error)
             print(failure.stack_trace, file=sys.stderr)
-            self._ended(failure)
+            self._report_failure(failure)
             return 1
         self._end.send(Ended(state=ExecutionState.FINISHED, progress=self._progress))
         return 0
 
-    def _running(self) -> None:
-        self._state(ExecutionState.RUNNING)
+    def _report_running(self) -> None:
+        self._report_state(ExecutionState.RUNNING)
 
-    def _ended(self, failure: Failure) -> None:
+    def _report_failure(self, failure: Failure) -> None:
         with suppress(OSError):
             self._end.send(
                 Ended(state=ExecutionState.FAILED, failure=failure, progress=self._progress)
@@ -216,7 +218,7 @@ class Driver:
                 shutil.copyfile(source, directory / name)
         return {name: directory / name for name in self._task.artifacts}
 
-    def _state(self, state: ExecutionState) -> None:
+    def _report_state(self, state: ExecutionState) -> None:
         self._end.send(StateReport(state=state))
 
     def _send_progress(self, progress: Progress) -> None:
@@ -225,8 +227,8 @@ class Driver:
             with suppress(OSError):
                 self._end.send(ProgressReport(progress=progress))
 
-    def _listen(self) -> None:
-        # The end of the connection is the supervisor's concern, which watches the task executor.
+    def _receive_renewals(self) -> None:
+        # When the connection ends there is nothing to do: the supervisor watches the task executor.
         while (message := self._end.receive()) is not None:
             if isinstance(message, LeaseRenewed):
                 self._lease.renew(message.until)
@@ -241,7 +243,7 @@ class Driver:
         failpoint("lease.before-killing")
         self._signal_supervisor(signal.SIGUSR1)
 
-    def _end_at_any_price(self) -> None:
+    def _kill_everything(self) -> None:
         kill_tree(self._supervisor)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -249,10 +251,10 @@ class Driver:
         with suppress(ProcessLookupError):
             os.kill(self._supervisor, number)
 
-    def _report_progress(self) -> None:
-        threading.Thread(target=self._watch, name="stoker-progress", daemon=True).start()
+    def _start_progress_reports(self) -> None:
+        threading.Thread(target=self._poll_progress, name="stoker-progress", daemon=True).start()
 
-    def _watch(self) -> None:
+    def _poll_progress(self) -> None:
         pause = threading.Event()
         while not pause.wait(_POLL_SECONDS):
             # The context may be stopped or not made yet, or its UI may be turned off.
@@ -263,7 +265,10 @@ class Driver:
 
 
 class _ClassicSession:
-    """A classic session with the one method that only Spark Connect sessions have."""
+    """A classic session with what `RegionExecution` uses of a Spark Connect session."""
+
+    client: None = None
+    """There is no connection to a server."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -272,11 +277,11 @@ class _ClassicSession:
         return getattr(self._session, name)
 
     def registerProgressHandler(self, _handler: Any) -> None:
-        """Nothing to register: Spark's UI is polled for progress."""
+        """Does nothing: progress is polled from Spark's UI."""
 
 
-def _for_session(task: RunTask, session: Any) -> RunTask:
-    """The task without settings that the context already has and a session cannot change."""
+def _without_fixed_settings(task: RunTask, session: Any) -> RunTask:
+    """Remove the Spark settings that a session cannot change: the context already has them."""
     kept = {
         key: value
         for key, value in task.graph.configuration.items()
