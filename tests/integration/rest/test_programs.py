@@ -114,7 +114,7 @@ async def test_a_script_that_knows_nothing_of_stoker_is_a_program_and_is_not_run
         archive.writestr("__main__.py", RDDS)
     async with master.in_process() as http:
         script = await upload(http, "sums.py", RDDS)
-        # Flink's dashboard says again what it was told a program begins with.
+        # Flink's dashboard sends the entry of a program back as its entryClass.
         run = await http.post(
             f"/jars/{script}/run", json={"entryClass": "sums", "programArgsList": ["a"]}
         )
@@ -130,7 +130,7 @@ async def test_a_script_that_knows_nothing_of_stoker_is_a_program_and_is_not_run
     assert graph.engine is EngineKind.CLASSIC
     (node,) = plan.json()["plan"]["nodes"]
     assert "sums.py" in node["description"]
-    assert (wrong.status_code, "begins at its first line" in wrong.text) == (400, True)
+    assert (wrong.status_code, "starts at its first line" in wrong.text) == (400, True)
     assert packed_run.status_code == 200, packed_run.text
     graph = master.dispatcher.graphs[JobId(packed_run.json()["jobid"])]
     assert graph.name == "sums"
