@@ -19,7 +19,7 @@ def options(port: str, **others: object) -> RestOptions:
     return RestOptions(bind_port=port, **others)  # type: ignore[arg-type]
 
 
-async def test_the_first_free_port_is_taken() -> None:
+async def test_the_server_listens_on_the_first_free_port() -> None:
     """REST-01"""
     with socket.create_server(("127.0.0.1", 0)) as occupied, socket.socket() as probe:
         taken = occupied.getsockname()[1]
@@ -67,7 +67,7 @@ async def test_a_request_in_progress_ends_before_the_server_does() -> None:
             await http.get(f"{url}/jobs")
 
 
-async def test_a_request_that_does_not_end_is_told_to_ask_again() -> None:
+async def test_a_request_that_outlives_the_shutdown_timeout_gets_503() -> None:
     """REST-06"""
     master = Master(options=options("0", shutdown_timeout=timedelta(seconds=0)))
     master.dispatcher.gate.clear()
@@ -78,7 +78,7 @@ async def test_a_request_that_does_not_end_is_told_to_ask_again() -> None:
         assert (await slow).status_code == 503
 
 
-async def test_one_who_waits_for_a_change_does_not_hold_up_the_end_of_the_server() -> None:
+async def test_a_long_poll_does_not_delay_the_shutdown_of_the_server() -> None:
     master = Master(options=options("0", shutdown_timeout=timedelta(minutes=1)))
     async with httpx.AsyncClient() as http:
         async with asyncio.timeout(20), master.serving() as url:
@@ -91,7 +91,7 @@ async def test_one_who_waits_for_a_change_does_not_hold_up_the_end_of_the_server
     assert "try again" in answer.json()["errors"][0]
 
 
-async def test_a_connection_is_kept_until_a_client_wants_it_closed() -> None:
+async def test_a_connection_is_kept_alive_until_the_client_closes_it() -> None:
     """As Flink's clients do: many requests on one connection, the last of which says so."""
     async with Master().serving() as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
@@ -132,7 +132,7 @@ def upload_head(path: str, length: int) -> bytes:
 
 
 @pytest.mark.parametrize("path", ["/jobs", "/v1/jars/upload"])
-async def test_a_client_that_goes_away_in_its_upload_leaves_nothing(
+async def test_a_client_that_disconnects_during_its_upload_leaves_no_files(
     tmp_path: Path, path: str
 ) -> None:
     """REST-10"""

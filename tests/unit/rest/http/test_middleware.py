@@ -59,7 +59,7 @@ async def test_every_answer_has_security_headers(method: str, path: str, status:
     assert "access-control-allow-origin" not in answer.headers
 
 
-async def test_answers_of_the_border_have_security_headers_too(guarded: Master) -> None:
+async def test_answers_of_the_middleware_have_security_headers_too(guarded: Master) -> None:
     """Of a refusal, of a preflight, of an error that nobody foresaw, and of a standby."""
     broken = Master()
     broken.dispatcher.refusal = RuntimeError("nobody foresaw it")
@@ -95,7 +95,7 @@ async def test_answers_of_the_border_have_security_headers_too(guarded: Master) 
         ({"host": "master.internal:8081"}, 200),
     ],
 )
-async def test_web_pages_of_others_cannot_use_a_server_on_loopback(
+async def test_foreign_web_pages_cannot_use_a_server_on_loopback(
     headers: dict[str, str], status: int
 ) -> None:
     master = Master(options=RestOptions(bind_port="0", address="master.internal"))
@@ -131,7 +131,7 @@ async def test_an_answer_to_a_page_with_a_token_is_compressed(guarded: Master) -
     assert answer.json() == plain.json()
 
 
-async def test_a_page_may_read_why_it_is_not_let_in(guarded: Master) -> None:
+async def test_a_page_can_read_why_its_request_is_refused(guarded: Master) -> None:
     """Without the headers a browser would tell it of nothing but a failure."""
     headers = {"origin": PAGE, "accept-encoding": "gzip"}
     async with guarded.in_process() as http:
@@ -147,7 +147,7 @@ async def test_a_page_may_read_why_it_is_not_let_in(guarded: Master) -> None:
     assert guarded.dispatcher.shut_down_as == []
 
 
-async def test_a_browser_asks_beforehand_without_a_token(guarded: Master) -> None:
+async def test_a_preflight_request_needs_no_token(guarded: Master) -> None:
     asked = {"access-control-request-headers": "authorization"}
     async with guarded.in_process() as http:
         ours = await http.options("/jobs", headers=asked | {"origin": PAGE})
@@ -159,13 +159,13 @@ async def test_a_browser_asks_beforehand_without_a_token(guarded: Master) -> Non
     assert "access-control-allow-origin" not in foreign.headers
 
 
-async def test_a_token_does_not_open_the_way_for_a_foreign_page(guarded: Master) -> None:
+async def test_a_foreign_page_is_refused_even_with_a_token(guarded: Master) -> None:
     async with guarded.in_process() as http:
         answer = await http.get("/jobs", headers=BEARER | {"origin": "https://evil.example"})
     assert answer.status_code == 403
 
 
-async def test_who_asks_too_often_is_told_when_to_ask_again(
+async def test_a_caller_above_the_rate_gets_429_with_retry_after(
     guarded: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: 1000.0)
@@ -176,7 +176,7 @@ async def test_who_asks_too_often_is_told_when_to_ask_again(
     assert answers[-1].headers["access-control-allow-origin"] == PAGE
 
 
-async def test_one_upload_too_many_is_refused_before_it_is_read() -> None:
+async def test_an_upload_beyond_the_limit_is_refused_before_it_is_read() -> None:
     master = Master(options=RestOptions(bind_port="0", max_concurrent_uploads=0))
     async with master.in_process() as http:
         answer = await http.post("/jobs", files=parts(new_graph()))
@@ -185,7 +185,7 @@ async def test_one_upload_too_many_is_refused_before_it_is_read() -> None:
     assert master.dispatcher.graphs == {}
 
 
-async def test_files_are_taken_only_where_they_belong() -> None:
+async def test_files_are_accepted_only_by_upload_paths() -> None:
     """REST-10"""
     async with Master().in_process() as http:
         answer = await http.patch(f"/jobs/{RUNNING}", files={"a": b"x"})
@@ -203,7 +203,7 @@ async def test_a_standby_without_a_known_leader_answers_503_at_once() -> None:
     assert config.status_code == 200
 
 
-async def test_a_standby_answers_as_the_leader_does() -> None:
+async def test_a_standby_gives_the_same_answers_as_the_leader() -> None:
     leader = Master()
     async with leader.serving() as leader_url:
         standby = Master(leading=False, leader=leader_url)
@@ -232,7 +232,7 @@ async def test_a_standby_whose_leader_is_gone_answers_503() -> None:
     assert url in answer.json()["errors"][0]
 
 
-async def test_two_standbys_that_take_each_other_for_the_leader_do_not_loop() -> None:
+async def test_two_standbys_that_forward_to_each_other_do_not_loop() -> None:
     one, two = Master(leading=False), Master(leading=False)
     async with one.serving() as url_one, two.serving() as url_two, httpx.AsyncClient() as http:
         one.leader, two.leader = url_two, url_one
@@ -269,7 +269,7 @@ async def test_a_standby_whose_leader_is_frozen_answers_503_soon(upload: bool) -
     assert "retry-after" in answer.headers
 
 
-async def test_a_standby_waits_no_longer_for_a_leader_whose_session_is_gone() -> None:
+async def test_a_standby_stops_waiting_for_a_leader_that_lost_its_session() -> None:
     """REST-02"""
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         standby = Master(leading=False, leader=f"http://127.0.0.1:{frozen.getsockname()[1]}")
@@ -288,7 +288,7 @@ async def test_a_standby_waits_no_longer_for_a_leader_whose_session_is_gone() ->
 
 
 @pytest.mark.usefixtures("quick_pulse")
-async def test_a_slow_leader_is_waited_for_as_long_as_it_lives() -> None:
+async def test_a_standby_waits_for_a_slow_leader_as_long_as_it_is_alive() -> None:
     leader = Master()
     async with leader.serving() as leader_url:
         standby = Master(leading=False, leader=leader_url)
@@ -307,7 +307,7 @@ async def _slowly() -> AsyncIterator[bytes]:
         yield b"x"
 
 
-async def test_the_description_of_the_api_needs_no_token_and_the_cluster_does(
+async def test_the_api_description_needs_no_token_and_the_cluster_does(
     guarded: Master,
 ) -> None:
     async with Master(tokens=guarded.tokens).in_process() as http:

@@ -114,16 +114,14 @@ async def test_arguments_come_from_the_path_and_the_query(path: str, expected: o
         ("/things?seconds=x", "parameter seconds: Expected `float`, got `str`"),
     ],
 )
-async def test_a_parameter_of_the_wrong_form_is_refused_by_its_name(
-    path: str, message: str
-) -> None:
+async def test_a_malformed_parameter_is_refused_with_its_name(path: str, message: str) -> None:
     async with asking() as http:
         answer = await http.get(path)
     assert answer.status_code == 400
     assert answer.json() == {"errors": [message]}
 
 
-async def test_a_missing_parameter_is_refused_by_its_name() -> None:
+async def test_a_missing_parameter_is_refused_with_its_name() -> None:
     assert await said("/things/a", "DELETE") == {
         "errors": ["parameter why is missing in the query"]
     }
@@ -136,7 +134,7 @@ async def test_body_and_headers_reach_the_handler() -> None:
     assert await said("/things", "POST", content=b"", headers=headers) == ["", "k"]
 
 
-async def test_the_status_is_the_one_of_the_route() -> None:
+async def test_the_response_has_the_status_of_the_route() -> None:
     async with asking() as http:
         assert (await http.get("/things")).status_code == 200
         assert (await http.post("/things")).status_code == 202
@@ -154,7 +152,7 @@ async def test_a_body_that_is_too_large_is_refused_whether_it_declares_its_lengt
             assert "10000000 bytes" in answer.json()["errors"][0]
 
 
-async def test_a_response_of_the_handler_is_sent_as_it_is() -> None:
+async def test_a_response_that_the_handler_built_is_sent_unchanged() -> None:
     async with asking() as http:
         for method in ("PUT", "PATCH"):
             answer = await http.request(method, "/raw")
@@ -178,7 +176,7 @@ async def test_a_part_of_a_path_is_not_found(path: str) -> None:
         assert (await http.get(path)).status_code == 404
 
 
-async def test_the_methods_of_a_path_can_be_asked_for() -> None:
+async def test_options_lists_the_methods_of_a_path() -> None:
     async with asking() as http:
         answer = await http.options("/things")
     assert (answer.status_code, answer.headers["allow"]) == (204, "GET, OPTIONS, POST")
@@ -230,7 +228,7 @@ async def stream(send: Callable[[Any], Awaitable[None]], receive: Callable[[], A
     return closed
 
 
-async def test_a_stream_ends_when_the_client_goes_away() -> None:
+async def test_a_stream_ends_when_the_client_disconnects() -> None:
     sent: list[Any] = []
     gone = asyncio.Event()
 

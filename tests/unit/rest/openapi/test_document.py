@@ -77,7 +77,7 @@ async def test_every_operation_says_who_may_call_and_with_which_headers_it_answe
                 assert described == headers["x-content-type-options"]
 
 
-async def test_what_flink_has_not_is_described_too() -> None:
+async def test_operations_that_flink_lacks_are_described_too() -> None:
     async with Master().in_process() as http:
         paths = (await http.get("/openapi.json")).json()["paths"]
     assert {"/savepoints", "/queues", "/quarantine"} <= paths.keys()
@@ -99,7 +99,7 @@ def test_two_handlers_for_one_path_are_refused_at_the_start() -> None:
         Router((*HANDLERS, second))
 
 
-async def test_the_document_is_not_made_in_the_turn_of_others(
+async def test_the_document_is_generated_outside_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It takes more than a second, and the same loop renews leases."""

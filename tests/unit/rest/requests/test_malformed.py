@@ -1,4 +1,4 @@
-"""Requests that nobody should send: each is refused, none is an error of the server."""
+"""Malformed requests: each is refused, none causes an internal error."""
 
 import json
 from functools import cache
@@ -63,7 +63,7 @@ def encoded(text: str) -> str:
 
 @cache
 def transport() -> httpx.ASGITransport:
-    """One server for all: what a request leaves behind must not harm the next either."""
+    """One server for all requests, so that one that damages its state makes later ones fail."""
     return httpx.ASGITransport(build_app(Master().services), raise_app_exceptions=False)
 
 
@@ -77,7 +77,7 @@ async def status_of(method: str, path: str, **request: Any) -> int:
 
 @BOUNDED
 @given(st.data())
-async def test_no_request_makes_an_error_of_the_server(data: st.DataObject) -> None:
+async def test_no_request_causes_an_internal_error(data: st.DataObject) -> None:
     method, path = data.draw(st.sampled_from(PATHS))
     for name in [part[1:-1] for part in path.split("/") if part.startswith("{")]:
         path = path.replace(f"{{{name}}}", encoded(data.draw(TEXTS, label=name)))
@@ -111,7 +111,7 @@ async def test_no_request_makes_an_error_of_the_server(data: st.DataObject) -> N
         max_size=8,
     ),
 )
-async def test_no_multipart_body_makes_an_error_of_the_server(
+async def test_no_multipart_body_causes_an_internal_error(
     path: str, parameters: str, pieces: list[bytes]
 ) -> None:
     for content_type in ("multipart/form-data; boundary=b", f"multipart/form-data; {parameters}"):

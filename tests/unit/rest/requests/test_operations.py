@@ -65,7 +65,7 @@ def test_an_operation_of_another_kind_or_job_is_unknown() -> None:
     run_virtual(story())
 
 
-def test_a_failure_is_a_result_with_its_cause_and_a_fault_of_ours_tells_no_more_than_that() -> None:
+def test_a_failure_is_a_result_with_its_cause_and_an_internal_error_reveals_no_details() -> None:
     """OPS-07"""
 
     async def refused() -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_a_failure_is_a_result_with_its_cause_and_a_fault_of_ours_tells_no_more_
     run_virtual(story())
 
 
-def test_a_result_is_forgotten_after_its_time_unless_the_time_is_for_ever() -> None:
+def test_a_result_is_forgotten_after_the_store_duration_unless_that_is_zero() -> None:
     """OPS-05"""
 
     async def story() -> None:
@@ -106,7 +106,7 @@ def test_a_result_is_forgotten_after_its_time_unless_the_time_is_for_ever() -> N
     run_virtual(story())
 
 
-def test_closing_refuses_new_ones_and_waits_until_results_were_read() -> None:
+def test_closing_refuses_new_operations_and_waits_until_results_are_read() -> None:
     """OPS-03, OPS-04"""
 
     async def story() -> None:
@@ -126,7 +126,7 @@ def test_closing_refuses_new_ones_and_waits_until_results_were_read() -> None:
     run_virtual(story())
 
 
-def test_closing_ends_what_nobody_asks_for() -> None:
+def test_closing_cancels_operations_that_are_never_polled() -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         operations, work = Operations(timedelta(minutes=5)), Work()
@@ -138,7 +138,7 @@ def test_closing_ends_what_nobody_asks_for() -> None:
     run_virtual(story())
 
 
-def test_a_trigger_id_is_the_clients_or_a_new_one() -> None:
+def test_a_trigger_id_is_chosen_by_the_client_or_random() -> None:
     assert choose_trigger_id("A" * 32, Ids()) == "a" * 32
     assert len(choose_trigger_id(None, Ids())) == 32
     with pytest.raises(InvalidInput, match="32 hexadecimal digits"):

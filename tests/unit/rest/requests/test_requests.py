@@ -40,7 +40,7 @@ async def test_cancel_is_accepted_with_and_without_a_body(query: str) -> None:
         ("xyz", "cancel", 400, "32 hexadecimal digits"),
     ],
 )
-async def test_a_cancel_that_cannot_be_says_why(
+async def test_an_impossible_cancellation_says_why(
     job_id: str, mode: str, status: int, message: str
 ) -> None:
     """REST-11"""
@@ -55,7 +55,7 @@ async def test_a_cancelled_job_may_be_cancelled_again() -> None:
         assert (await http.patch(f"/jobs/{CANCELED}?mode=cancel")).status_code == 202
 
 
-async def test_a_cancel_that_takes_too_long_is_408() -> None:
+async def test_a_cancellation_that_takes_too_long_is_408() -> None:
     """REST-11"""
     master = Master()
     master.dispatcher.refusal = CallTimedOut("cancel_job took too long")
@@ -105,7 +105,7 @@ async def test_the_end_can_be_awaited_whatever_comes_before_it() -> None:
     "query", ["wait=1", "known=RUNNING", "wait=x&known=RUNNING", "wait=-1&known=RUNNING",
               "wait=1&known=DREAMING", "wait=1&known=RUNNING,"]
 )  # fmt: skip
-async def test_a_wait_that_makes_no_sense_is_400(query: str) -> None:
+async def test_a_malformed_wait_is_400(query: str) -> None:
     """REST-03"""
     async with Master().in_process() as http:
         answer = await http.get(f"/jobs/{RUNNING}/status?{query}")
@@ -113,7 +113,7 @@ async def test_a_wait_that_makes_no_sense_is_400(query: str) -> None:
     assert "wait" in answer.text or "known" in answer.text
 
 
-async def test_exceptions_come_newest_first_and_are_cut() -> None:
+async def test_exceptions_are_listed_newest_first_up_to_the_limit() -> None:
     """REST-15"""
     async with Master().in_process() as http:
         everything = (await http.get(f"/jobs/{FAILED}/exceptions")).json()["exceptionHistory"]
@@ -152,7 +152,7 @@ async def test_a_vertex_shared_by_two_regions_counts_both() -> None:
     assert job["duration"] == job["now"] - job["start-time"]
 
 
-async def test_the_plan_joins_vertices_by_their_ids_and_escapes_what_users_wrote() -> None:
+async def test_the_plan_joins_vertices_by_their_ids_and_escapes_user_texts() -> None:
     async with Master().in_process() as http:
         nodes = (await http.get(f"/jobs/{RUNNING}/plan")).json()["plan"]["nodes"]
     assert nodes[0]["inputs"][0]["id"] == vertex_hex_id(RUNNING, "orders") == nodes[-1]["id"]
@@ -186,7 +186,9 @@ async def test_an_unknown_path_and_a_wrong_method_are_404(method: str, path: str
         FencingTokenMismatch("an old leader was asked"),
     ],
 )
-async def test_without_a_leading_dispatcher_503_says_when_to_ask_again(refusal: Exception) -> None:
+async def test_without_a_leading_dispatcher_the_answer_is_503_with_retry_after(
+    refusal: Exception,
+) -> None:
     """REST-02"""
     master = Master()
     master.dispatcher.refusal = refusal
@@ -198,7 +200,7 @@ async def test_without_a_leading_dispatcher_503_says_when_to_ask_again(refusal: 
 
 
 @pytest.mark.parametrize("refusal", [ZeroDivisionError("secret inside"), RemoteError("Boom")])
-async def test_what_nobody_foresaw_is_500_with_an_id_that_the_log_has(
+async def test_an_unforeseen_error_is_500_with_an_id_that_is_in_the_log(
     refusal: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     master = Master()
@@ -213,7 +215,7 @@ async def test_what_nobody_foresaw_is_500_with_an_id_that_the_log_has(
     assert message.split()[2].rstrip(";") in caplog.text
 
 
-async def test_details_are_all_that_is_known_of_a_job() -> None:
+async def test_details_show_everything_about_a_job() -> None:
     async with Master().in_process() as http:
         details = json.loads((await http.get(f"/jobs/{RUNNING}/details")).content)
     assert [region["id"] for region in details["regions"]] == ["big", "small"]

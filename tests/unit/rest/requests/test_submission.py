@@ -85,7 +85,7 @@ async def test_two_artifacts_of_the_same_content_need_one_file(master: Master) -
         (parts(new_graph(job_id="../../etc")), "32 lower-case hexadecimal digits"),
     ],
 )
-async def test_a_submission_with_a_fault_is_400_with_its_reason_and_leaves_nothing(
+async def test_a_faulty_submission_is_400_with_its_reason_and_leaves_no_files(
     master: Master, files: Any, message: str
 ) -> None:
     """REST-09, REST-10"""
@@ -97,7 +97,7 @@ async def test_a_submission_with_a_fault_is_400_with_its_reason_and_leaves_nothi
     assert leftovers(master) == []
 
 
-async def test_every_fault_of_a_graph_is_told_and_its_files_go(master: Master) -> None:
+async def test_all_faults_of_a_graph_are_reported_and_its_files_deleted(master: Master) -> None:
     graph = new_graph(artifacts=(artifact(WHEEL),), vertices=())
     answer = await post(master, parts(graph, WHEEL))
     assert answer.status_code == 400
@@ -105,7 +105,7 @@ async def test_every_fault_of_a_graph_is_told_and_its_files_go(master: Master) -
     assert master.blobs.content == {}
 
 
-async def test_a_refused_graph_does_not_take_the_files_of_a_running_job_with_its_id(
+async def test_a_refused_graph_does_not_delete_the_files_of_a_running_job_with_its_id(
     master: Master,
 ) -> None:
     master.blobs.content[RUNNING, "abc"] = b"in use"
@@ -141,7 +141,7 @@ async def test_a_request_above_the_limit_is_413_and_names_the_option(tmp_path: P
     assert leftovers(master) == []
 
 
-async def test_a_stream_without_a_length_is_cut_at_the_limit_too(tmp_path: Path) -> None:
+async def test_a_stream_without_a_length_is_stopped_at_the_limit_too(tmp_path: Path) -> None:
     """REST-04"""
     options = RestOptions(
         bind_port="0", upload_directory=tmp_path, max_content_length=ByteSize(10_000)
@@ -199,7 +199,7 @@ def with_a_file() -> list[Any]:
     return parts(new_graph(artifacts=(artifact(WHEEL),)), WHEEL)
 
 
-async def test_an_upload_directory_that_was_removed_is_made_again(tmp_path: Path) -> None:
+async def test_a_removed_upload_directory_is_created_again(tmp_path: Path) -> None:
     """X-REST-03"""
     options = RestOptions(bind_port="0", upload_directory=tmp_path / "gone")
     answer = await post(Master(options=options), with_a_file())
@@ -207,7 +207,7 @@ async def test_an_upload_directory_that_was_removed_is_made_again(tmp_path: Path
     assert list((tmp_path / "gone").iterdir()) == []
 
 
-async def test_an_upload_directory_that_cannot_be_used_is_told_with_its_option(
+async def test_an_unusable_upload_directory_is_reported_with_its_option(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "file").touch()
