@@ -22,9 +22,10 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class RolledOutput:
-    """Who goes back to a savepoint writes to another directory.
+    """The output of a job, across returns to earlier savepoints.
 
-    Of the one before it only those batches count that the savepoint has.
+    A job that returns to a savepoint writes to another directory. Of the previous directory only
+    the batches that the savepoint contains count.
     """
 
     pieces: tuple[Piece, ...]

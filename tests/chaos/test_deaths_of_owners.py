@@ -152,7 +152,9 @@ OF_DRIVERS = sorted(name for name in DRIVER_FAILPOINTS if name.startswith("drive
 OF_ENGINES = sorted(ENGINE_FAILPOINTS) if LONG else ["takeover.after-attaching"]
 
 
-def dies_at(failpoint: str, program: str, folder: Path, patience: float = PATIENCE) -> None:
+def crash_at_failpoint(
+    failpoint: str, program: str, folder: Path, patience: float = PATIENCE
+) -> None:
     owner = subprocess.run(
         [sys.executable, "-c", program, str(folder)],
         env={**os.environ, ENVIRONMENT_VARIABLE: failpoint},
@@ -163,12 +165,12 @@ def dies_at(failpoint: str, program: str, folder: Path, patience: float = PATIEN
     )
     assert owner.returncode == KILLED, owner.stderr
     deadline = time.monotonic() + PATIENCE
-    while left := those_who_know_of(folder):
+    while left := processes_using(folder):
         assert time.monotonic() < deadline, f"still there: {left}"
         time.sleep(0.05)
 
 
-def those_who_know_of(folder: Path) -> list[int]:
+def processes_using(folder: Path) -> list[int]:
     """Processes with the folder in their command line or in their environment."""
     mark = str(folder).encode()
     found = []
@@ -183,35 +185,35 @@ def those_who_know_of(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("failpoint", sorted(PROVIDER_FAILPOINTS))
-def test_no_task_executor_outlives_a_master_that_dies_over_starting_or_stopping_it(
+def test_no_task_executor_outlives_a_master_that_dies_while_starting_or_stopping_it(
     tmp_path: Path, failpoint: str
 ) -> None:
-    """RM-18, design invariant 6"""
-    dies_at(failpoint, PROVIDER, tmp_path)
+    """Invariant 6 for on-demand task executors (RM-18)."""
+    crash_at_failpoint(failpoint, PROVIDER, tmp_path)
 
 
 @pytest.mark.parametrize("failpoint", OF_DRIVERS)
-def test_no_driver_outlives_a_task_executor_that_dies_over_starting_or_ending_it(
+def test_no_driver_outlives_a_task_executor_that_dies_while_starting_or_ending_it(
     tmp_path: Path, failpoint: str
 ) -> None:
-    """Design invariant 6"""
-    dies_at(failpoint, DRIVER, tmp_path)
+    """Design invariant 6 for drivers."""
+    crash_at_failpoint(failpoint, DRIVER, tmp_path)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("failpoint", OF_ENGINES)
-def test_no_server_and_no_runner_outlives_a_task_executor_that_dies_over_one_of_them(
+def test_no_server_or_runner_outlives_a_task_executor_that_dies_while_starting_one(
     tmp_path: Path, failpoint: str
 ) -> None:
-    """Design invariant 6"""
-    dies_at(failpoint, ENGINE, tmp_path, patience=240)
+    """Design invariant 6 for Spark servers and runners."""
+    crash_at_failpoint(failpoint, ENGINE, tmp_path, patience=240)
 
 
-def test_those_who_are_left_would_be_found(tmp_path: Path) -> None:
+def test_the_search_finds_a_process_that_is_left(tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "600"], env={"FOLDER": str(tmp_path)}) as left:
         try:
             # Before its program has begun, nothing is known of it.
             eventually(lambda: environment_of(left.pid) != b"", "has begun")
-            assert those_who_know_of(tmp_path) == [left.pid]
+            assert processes_using(tmp_path) == [left.pid]
         finally:
             left.kill()

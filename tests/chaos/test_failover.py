@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from chaos.fault_scenario import FaultScenario
 from chaos.real_cluster import LONG, RealCluster, real_cluster
-from chaos.story import Story
 
 SEED = int(os.environ.get("STOKER_CHAOS_SEED", "1"))
 ROUNDS = int(os.environ.get("STOKER_CHAOS_ROUNDS", "5")) if LONG else 1
@@ -44,28 +44,28 @@ def test_no_fault_of_masters_or_zookeeper_touches_a_stream_and_a_lost_task_execu
     """
     chance = random.Random(SEED)
     print(f"seed {SEED}")
-    story = Story(cluster, tmp_path)
-    with story.stream:
-        story.begin_stream()
-        first = story.attempt()
+    scenario = FaultScenario(cluster, tmp_path)
+    with scenario.stream:
+        scenario.begin_stream()
+        first = scenario.attempt()
         for _ in range(ROUNDS):
             for fault in chance.sample(MASTER_FAULTS, len(MASTER_FAULTS)):
-                story.hurt(fault)
-                now = story.attempt()
+                scenario.inject_fault(fault)
+                now = scenario.attempt()
                 assert (now.attempt, now.number) == (first.attempt, 0)
                 assert now.progress.run_id == first.progress.run_id
-        story.every_acknowledged_job_finished_once()
-        story.no_committed_batch_is_missing()
+        scenario.every_acknowledged_job_finished_once()
+        scenario.no_committed_batch_is_missing()
 
-        batch = story.batch()
+        batch = scenario.batch()
         assert first.task_executor is not None
         cluster.kill(first.task_executor)
-        story.wait_for_batch_after(batch)
-        restarted = story.attempt()
+        scenario.wait_for_batch_after(batch)
+        restarted = scenario.attempt()
         assert restarted.number == 1
         assert restarted.task_executor not in (None, first.task_executor)
         assert restarted.progress.query_id == first.progress.query_id
         assert restarted.progress.run_id != first.progress.run_id
-        story.no_committed_batch_is_missing()
-        story.the_sink_equals_the_input()
-    story.end_stream()
+        scenario.no_committed_batch_is_missing()
+        scenario.the_sink_equals_the_input()
+    scenario.end_stream()

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from chaos.cables import Cables, cut, rpc_of, to_zookeeper
+from chaos.fault_scenario import FaultScenario
 from chaos.real_cluster import (
     HEARTBEAT_TIMEOUT_SECONDS,
     LONG,
@@ -25,7 +26,6 @@ from chaos.real_cluster import (
     eventually,
     real_cluster,
 )
-from chaos.story import Story
 from stoker.core.states import ExecutionState
 from stoker.processes.local.cluster_state import ProcessRecord, send
 
@@ -44,7 +44,7 @@ restart-strategy.fixed-delay.delay: 200 ms
 """
 
 
-class DeathStory(Story):
+class DeathScenario(FaultScenario):
     def __init__(
         self, cluster: RealCluster, directory: Path, cables: Cables, chance: random.Random
     ) -> None:
@@ -161,9 +161,9 @@ class DeathStory(Story):
             time.sleep(SESSION_SECONDS * 1.5)
 
     def hold_up_calls(self, process: str) -> None:
-        """For longer than heartbeats are waited for, and not so long as a lease surely is.
+        """Delay calls for longer than the heartbeat timeout, and for less than the shortest lease.
 
-        The last renewal may be a quarter of a lease old when it begins.
+        The last renewal may be a quarter of a lease old when the delay begins.
         """
         surely_left = LEASE_SECONDS * 3 / 4 - MARGIN_SECONDS
         with cut(self._cables, rpc_of(process)):
@@ -225,17 +225,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, cables: Cables) -> Iterato
 def test_deaths_freezes_and_cuts_lose_and_repeat_no_record(
     cluster: RealCluster, cables: Cables, tmp_path: Path
 ) -> None:
-    """The stream writes what an undisturbed one writes (FAULT-01, FAULT-02, FAULT-03, FAULT-08)."""
+    """All faults, in a random order (FAULT-*)."""
     chance = random.Random(SEED)
     print(f"seed {SEED}")
-    story = DeathStory(cluster, tmp_path, cables, chance)
-    with story.stream:
-        story.begin_stream()
+    scenario = DeathScenario(cluster, tmp_path, cables, chance)
+    with scenario.stream:
+        scenario.begin_stream()
         for _ in range(ROUNDS):
-            names = ONLY or sorted(story.rides_through | story.costs_an_attempt)
+            names = ONLY or sorted(scenario.rides_through | scenario.costs_an_attempt)
             for name in chance.sample(names, len(names)):
-                story.play(name)
-        story.every_acknowledged_job_finished_once()
-        story.no_committed_batch_is_missing()
-        story.the_sink_equals_the_input()
-    story.end_stream()
+                scenario.play(name)
+        scenario.every_acknowledged_job_finished_once()
+        scenario.no_committed_batch_is_missing()
+        scenario.the_sink_equals_the_input()
+    scenario.end_stream()

@@ -45,7 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
         yield cluster
 
 
-class Story:
+class ReplacementScenario:
     def __init__(self, cluster: RealCluster, root: Path) -> None:
         self.cluster = cluster
         self.stream = DistinctStream(root / "stream")
@@ -105,22 +105,22 @@ class Story:
 def test_the_next_leader_completes_what_a_killed_one_had_begun_and_nothing_is_lost_or_repeated(
     cluster: RealCluster, tmp_path: Path
 ) -> None:
-    story = Story(cluster, tmp_path)
-    story.begin()
+    scenario = ReplacementScenario(cluster, tmp_path)
+    scenario.begin()
     for kind, fatal in DEATHS:
-        before, epoch = story.job, cluster.epoch
-        over = story.replace(kind, fatal)
+        before, epoch = scenario.job, cluster.epoch
+        over = scenario.replace(kind, fatal)
         assert over.phase is ReplacementPhase.DONE, over
         assert over.job_id != before
         assert cluster.epoch > epoch
         assert cluster.client.wait(before) is JobStatus.FINISHED
-        story.job = over.job_id
-        story.write(3)
-        assert story.live_jobs() == [story.job]
+        scenario.job = over.job_id
+        scenario.write(3)
+        assert scenario.live_jobs() == [scenario.job]
         cluster.restart_the_dead()
         cluster.wait_until_whole()
-    settings = cluster.client.job(story.job).configuration
+    settings = cluster.client.job(scenario.job).configuration
     assert settings["spark.sql.shuffle.partitions"] == "5"
-    cluster.client.cancel(story.job)
-    assert cluster.client.wait(story.job) is JobStatus.CANCELED
-    assert story.stream.is_caught_up
+    cluster.client.cancel(scenario.job)
+    assert cluster.client.wait(scenario.job) is JobStatus.CANCELED
+    assert scenario.stream.is_caught_up

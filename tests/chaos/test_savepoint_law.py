@@ -19,9 +19,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 
-from chaos.law_story import LawStory
 from chaos.plays import Act, Death, Play, Step, Victim, plays
 from chaos.real_cluster import RealCluster, real_cluster
+from chaos.savepoint_scenario import SavepointScenario
 from stoker.core.errors import StokerError
 
 LONG = os.environ.get("STOKER_SAVEPOINTS") == "long"
@@ -85,15 +85,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def keep_the_law(cluster: RealCluster, play: Play, root: Path) -> None:
     began = time.monotonic()
     print(f"\n{play.text}")
-    story = LawStory(cluster, play, root)
+    scenario = SavepointScenario(cluster, play, root)
     try:
-        story.play()
+        scenario.play()
     except BaseException:
         print(f"files: {root} and {cluster.directory}")
         print(f"again: STOKER_SAVEPOINTS=long STOKER_LAW_PLAY='{play.text}'")
         raise
     finally:
-        story.end()
+        scenario.end()
         print(f"{time.monotonic() - began:.0f} s in all")
 
 

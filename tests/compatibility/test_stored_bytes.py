@@ -175,7 +175,7 @@ def test_jobs_stored_by_0_1_are_recovered_and_run(tmp_path: Path) -> None:
     """As after an upgrade of all masters (RUN-08, DISP-13)."""
     values = values_of("0.1")
 
-    async def story() -> None:
+    async def scenario() -> None:
         cluster = SimulatedCluster(1, tmp_path)
         session = cluster.coordination.session()
         for key, content in stored("0.1", "coordinator").items():
@@ -198,4 +198,4 @@ def test_jobs_stored_by_0_1_are_recovered_and_run(tmp_path: Path) -> None:
             assert (values.BATCH, values.DONE_REGION) not in run, "its outcome was on record"
             assert keys.job(values.BATCH) not in cluster.coordination.all_keys()
 
-    run_virtual(story, seed=1)
+    run_virtual(scenario, seed=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.aio.latest import Latest
 from stoker.core.failpoints import FAILPOINTS, armed
 from stoker.core.states import JobStatus
@@ -67,7 +67,7 @@ def test_a_death_at_any_failpoint_loses_nothing(tmp_path: Path, name: str, hit: 
     """Design invariants 1 to 6; RUN-17, CLEAN-13"""
     deaths: list[str] = []
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         reaper = Reaper(cluster, hit)
         raising = asyncio.create_task(reaper.raise_again())
         with armed(name, reaper.reached):
@@ -76,14 +76,14 @@ def test_a_death_at_any_failpoint_loses_nothing(tmp_path: Path, name: str, hit: 
         if reaper.dead.value is not None:
             deaths.append(reaper.dead.value.name)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
     assert deaths or hit > 1, f"nobody came by {name}"
 
 
 def test_the_simulated_life_passes_every_failpoint(tmp_path: Path) -> None:
     passed: set[str] = set()
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         with ExitStack() as stack:
             for name in FAILPOINTS:
                 stack.enter_context(armed(name, lambda name=name: passed.add(name)))
@@ -96,5 +96,5 @@ def test_the_simulated_life_passes_every_failpoint(tmp_path: Path) -> None:
             for job_id in cluster.history.acknowledged:
                 await cluster.wait_for_end(job_id)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
     assert passed == set(PASSED)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.jobmaster.savepoints.records import savepoints_record_path, stop_record_path
@@ -62,7 +62,7 @@ def play(folder: Path, number: int, damage: Damage) -> int:
     """Damages one record or file; returns how many there are."""
     places: list[str] = []
 
-    async def story() -> None:
+    async def scenario() -> None:
         cluster = SimulatedCluster(1, folder)
         async with cluster.running():
             good = await cluster.submit(job(cluster, seconds=60))
@@ -78,7 +78,7 @@ def play(folder: Path, number: int, damage: Damage) -> int:
                 later = await cluster.submit(job(cluster))
                 assert await cluster.wait_for_end(later) is JobStatus.FINISHED
 
-    run_virtual(story, seed=1)
+    run_virtual(scenario, seed=1)
     return len(places)
 
 
@@ -97,7 +97,7 @@ def test_a_job_whose_own_record_is_damaged_goes_to_quarantine_with_the_reason(
 ) -> None:
     """Its master is not restarted again and again in the hope that the record becomes readable."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
         job_id = await cluster.submit(graph)
         await asyncio.sleep(3)
@@ -112,4 +112,4 @@ def test_a_job_whose_own_record_is_damaged_goes_to_quarantine_with_the_reason(
         await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(job_id))
         assert await cluster.wait_for_end(job_id) is JobStatus.FAILED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.errors import (
     DuplicateJob,
     InvalidInput,
@@ -52,7 +52,7 @@ async def fail_over(cluster: SimulatedCluster) -> None:
 def test_a_submission_without_storage_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """Nothing is acknowledged before it is durable (DISP-01)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster)
         dispatcher = await dispatcher_of(cluster)
         cluster.storage.go_away()
@@ -64,7 +64,7 @@ def test_a_submission_without_storage_is_refused_and_leaves_nothing_behind(tmp_p
         assert not (await dispatcher.submit_job(graph)).repeated
         assert await cluster.wait_for_end(graph.job_id) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 @pytest.mark.parametrize("failing", ["exists", None])
@@ -73,7 +73,7 @@ def test_a_job_with_missing_files_is_refused_and_can_be_submitted_again(
 ) -> None:
     """Also when the storage fails during the check for the files (CLEAN-03)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         content = b"print()"
         sha256 = hashlib.sha256(content).hexdigest()
         artifact = Artifact(name="a.py", kind=ArtifactKind.PYTHON, sha256=sha256, size=len(content))
@@ -88,15 +88,15 @@ def test_a_job_with_missing_files_is_refused_and_can_be_submitted_again(
         with pytest.raises(JobNotFound):
             await dispatcher.job_status(graph.job_id)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_the_same_id_with_another_graph_is_a_conflict_before_and_after_the_end(
     tmp_path: Path,
 ) -> None:
-    """DISP-02, DISP-03"""
+    """The end of a job does not free its id (DISP-02, DISP-03)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=5)
         await cluster.submit(graph)
         other = msgspec.structs.replace(job(cluster), job_id=graph.job_id)
@@ -106,14 +106,14 @@ def test_the_same_id_with_another_graph_is_a_conflict_before_and_after_the_end(
             assert caught.value.facts["globally_terminated"] is ended
             await cluster.wait_for_end(graph.job_id)
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 1
 
 
 def test_cancelling_an_ended_or_unknown_job_is_an_error(tmp_path: Path) -> None:
-    """DISP-08, DISP-19"""
+    """The client is told which of the two it is (DISP-08, DISP-19)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster))
         await cluster.wait_for_end(job_id)
         with pytest.raises(JobAlreadyEnded, match="FINISHED"):
@@ -123,7 +123,7 @@ def test_cancelling_an_ended_or_unknown_job_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(JobNotFound):
             await cluster.ask(lambda dispatcher: dispatcher.job_result(cluster.ids.job()))
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_new_leader_waits_for_an_unavailable_storage_instead_of_taking_it_for_empty(
@@ -131,7 +131,7 @@ def test_a_new_leader_waits_for_an_unavailable_storage_instead_of_taking_it_for_
 ) -> None:
     """RUN-12, FAULT-04"""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=20))
         await asyncio.sleep(2)
         cluster.storage.go_away()
@@ -140,7 +140,7 @@ def test_a_new_leader_waits_for_an_unavailable_storage_instead_of_taking_it_for_
         cluster.storage.come_back()
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 1
 
 
@@ -149,7 +149,7 @@ def test_an_unreadable_graph_harms_no_other_job_and_runs_once_it_is_readable(
 ) -> None:
     """RUN-12 design invariant 7"""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=60, restart=AGAIN_AND_AGAIN))
         good = await cluster.submit(job(cluster, seconds=60))
         await asyncio.sleep(2)
@@ -163,11 +163,11 @@ def test_an_unreadable_graph_harms_no_other_job_and_runs_once_it_is_readable(
         await asyncio.sleep(31)
         assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_graph_that_is_unreadable_for_a_moment_is_read_again(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=30)) for _ in range(3)]
         await asyncio.sleep(2)
         cluster.storage.fail_next("read")
@@ -176,7 +176,7 @@ def test_a_graph_that_is_unreadable_for_a_moment_is_read_again(tmp_path: Path) -
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_damaged_cancellation_record_still_cancels_the_job_and_stops_no_leader(
@@ -184,7 +184,7 @@ def test_a_damaged_cancellation_record_still_cancels_the_job_and_stops_no_leader
 ) -> None:
     """Shows FAULT-05."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         other = await cluster.submit(job(cluster, seconds=10))
         cancelled = await cluster.submit(job(cluster, seconds=FOREVER))
         await asyncio.sleep(2)
@@ -195,13 +195,13 @@ def test_a_damaged_cancellation_record_still_cancels_the_job_and_stops_no_leader
         assert await cluster.wait_for_end(cancelled) is JobStatus.CANCELED
         assert await cluster.wait_for_end(other) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
     """It goes to quarantine, and others continue (DISP-10, DISP-11)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=30))
         await asyncio.sleep(2)
         session = cluster.coordination.session()
@@ -224,7 +224,7 @@ def test_a_job_whose_records_are_damaged_harms_no_other(tmp_path: Path) -> None:
         await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
         assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 2
 
 
@@ -239,7 +239,7 @@ def test_a_job_with_damaged_records_is_retried_less_and_less_often(
         reads.append(asyncio.get_running_loop().time())
         return await read(self, *which)
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=FOREVER))
         await asyncio.sleep(2)
         session = cluster.coordination.session()
@@ -256,7 +256,7 @@ def test_a_job_with_damaged_records_is_retried_less_and_less_often(
         await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(bad))
         assert await cluster.wait_for_end(bad) is JobStatus.FAILED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_job_master_that_keeps_breaking_is_restarted_less_and_less_often(
@@ -271,7 +271,7 @@ def test_a_job_master_that_keeps_breaking_is_restarted_less_and_less_often(
 
     monkeypatch.setattr(resource_manager_link, "_stay_registered", break_always)
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster))
         await asyncio.sleep(600)
         assert 10 < len(starts) < 20
@@ -279,7 +279,7 @@ def test_a_job_master_that_keeps_breaking_is_restarted_less_and_less_often(
         monkeypatch.undo()
         assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_job_master_that_breaks_on_a_bug_harms_only_its_own_job(
@@ -298,20 +298,20 @@ def test_a_job_master_that_breaks_on_a_bug_harms_only_its_own_job(
 
     monkeypatch.setattr(resource_manager_link, "_stay_registered", break_once)
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster)) for _ in range(2)]
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
         assert cluster.ended_by_themselves() == []
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
     assert len(broken) == 1
 
 
 def test_clean_up_is_retried_until_it_succeeds_and_cannot_be_cancelled(tmp_path: Path) -> None:
-    """CLEAN-01, CLEAN-11, CLEAN-14"""
+    """The job keeps its recorded end meanwhile (CLEAN-01, CLEAN-11, CLEAN-14)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         for _ in range(3):
             cluster.storage.fail_next("delete_tree")
         job_id = await cluster.submit(job(cluster))
@@ -321,13 +321,13 @@ def test_clean_up_is_retried_until_it_succeeds_and_cannot_be_cancelled(tmp_path:
         await asyncio.sleep(10)
         assert [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}")] == []
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_an_unfinished_clean_up_is_finished_by_the_next_leader(tmp_path: Path) -> None:
-    """CLEAN-13, RUN-08, DISP-13"""
+    """The dirty result tells it what is left to do (CLEAN-13, RUN-08, DISP-13)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=3))
         await asyncio.sleep(1)
         for _ in range(50):
@@ -339,14 +339,14 @@ def test_an_unfinished_clean_up_is_finished_by_the_next_leader(tmp_path: Path) -
         assert [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}")] == []
         assert await cluster.status(job_id) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 1
 
 
 def test_a_client_that_waits_for_a_job_without_a_master_does_not_spin(tmp_path: Path) -> None:
     """It is cancelled before it has a master and awaited until it has ended (DISP-05, DISP-07)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER))
         await cluster.cancel(job_id)
         status = await cluster.ask(
@@ -355,4 +355,4 @@ def test_a_client_that_waits_for_a_job_without_a_master_does_not_spin(tmp_path: 
         assert status is JobStatus.CANCELED
         await cluster.wait_for_end(job_id)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import FOREVER, job, simulate
+from simulation.scenarios import FOREVER, job, simulate
 from stoker.core.errors import NotFound
 from stoker.core.graph import RestartPolicy
 from stoker.core.ids import JobId, ResourceId
@@ -32,7 +32,7 @@ def executors_of(cluster: SimulatedCluster, job_id: JobId) -> list[str]:
 
 
 def test_a_batch_task_finishes_and_then_its_executor_ends(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=30, restart=NEVER))
         await asyncio.sleep(5)
         [name] = executors_of(cluster, job_id)
@@ -49,13 +49,13 @@ def test_a_batch_task_finishes_and_then_its_executor_ends(tmp_path: Path) -> Non
         assert name not in [each.resource_id for each in left]
         assert len(executors_of(cluster, job_id)) == 1
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_stream_moves_to_another_executor_without_a_failure_of_its_job(tmp_path: Path) -> None:
     """Shows JM-05."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, restart=NEVER)
         job_id = await cluster.submit(graph)
         await asyncio.sleep(5)
@@ -72,11 +72,11 @@ def test_a_stream_moves_to_another_executor_without_a_failure_of_its_job(tmp_pat
         await cluster.cancel(job_id)
         assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_batch_task_that_takes_too_long_restarts_elsewhere(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60, restart=NEVER))
         await asyncio.sleep(5)
         [name] = executors_of(cluster, job_id)
@@ -86,13 +86,13 @@ def test_a_batch_task_that_takes_too_long_restarts_elsewhere(tmp_path: Path) -> 
         assert executors_of(cluster, job_id)[0] == name
         assert name not in executors_of(cluster, job_id)[1:]
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_the_last_executor_drains_too_and_the_job_reports_why_it_waits(
     tmp_path: Path,
 ) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         await drain(cluster, "executor-0")
         job_id = await cluster.submit(job(cluster))
         await asyncio.sleep(5)
@@ -101,11 +101,11 @@ def test_the_last_executor_drains_too_and_the_job_reports_why_it_waits(
         cluster.start("executor-0")
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    simulate(tmp_path, story, executors=1)
+    simulate(tmp_path, scenario, executors=1)
 
 
 def test_a_new_leader_knows_which_executors_are_draining(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60))
         await asyncio.sleep(5)
         [name] = executors_of(cluster, job_id)
@@ -125,13 +125,13 @@ def test_a_new_leader_knows_which_executors_are_draining(tmp_path: Path) -> None
             assert name not in executors_of(cluster, other)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_draining_an_unknown_executor_is_an_error(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         await asyncio.sleep(3)
         with pytest.raises(NotFound, match="no task executor with id nobody"):
             await drain(cluster, "nobody")
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)

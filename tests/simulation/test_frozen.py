@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from simulation.test_crash_sweep import whole_life
 from stoker.aio.latest import Latest
 from stoker.core.errors import StokerError
@@ -44,7 +44,7 @@ MORE_THAN_HALF = 25.0
 
 
 class LateWrites:
-    """Writes of one process from a moment on: accepted ones and refused ones."""
+    """Writes of one process since a moment: accepted and refused ones."""
 
     def __init__(self, session: ProcessCoordinator) -> None:
         self.taken: list[Op] = []
@@ -101,7 +101,7 @@ def test_every_late_write_of_a_leader_that_was_frozen_is_refused(
     """Frozen right before each write: fenced by its session or else by its epoch (invariant 4)."""
     freezers: list[Freezer] = []
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         freezer = Freezer(cluster, trusted=trusted)
         freezers.append(freezer)
         waking = asyncio.create_task(freezer.wake())
@@ -109,7 +109,7 @@ def test_every_late_write_of_a_leader_that_was_frozen_is_refused(
             await whole_life(cluster)
         await waking
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
     writes = freezers[0].writes
     assert writes is not None
     assert writes.taken == []
@@ -117,7 +117,7 @@ def test_every_late_write_of_a_leader_that_was_frozen_is_refused(
 
 
 def test_a_leader_that_was_frozen_for_less_than_its_session_keeps_leading(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
         leader = cluster.leader()
@@ -131,7 +131,7 @@ def test_a_leader_that_was_frozen_for_less_than_its_session_keeps_leading(tmp_pa
         await cluster.cancel(endless)
         assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 1
 
 
@@ -139,7 +139,7 @@ def test_a_leader_that_was_frozen_for_less_than_its_session_keeps_leading(tmp_pa
 def test_work_that_was_frozen_for_longer_than_its_lease_does_not_count(
     tmp_path: Path, seconds: float
 ) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         streaming = seconds == FOREVER
         graph = job(cluster, seconds=seconds, streaming=streaming, restart=AGAIN_AND_AGAIN)
         job_id = await cluster.submit(graph)
@@ -154,7 +154,7 @@ def test_work_that_was_frozen_for_longer_than_its_lease_does_not_count(
             await cluster.cancel(job_id)
         await cluster.wait_for_end(job_id)
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     first, second = cluster.history.attempts
     assert not first.finished
     assert second.executor != first.executor
@@ -165,7 +165,7 @@ def test_attempts_of_an_executor_whose_name_is_reused_wait_for_their_leases(
 ) -> None:
     """Its attempts are not replaced before their leases are over (design invariant 3)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         # Two of three parts run; the third one is what the newcomer is asked for.
         job_id = await cluster.submit(job(cluster, seconds=60, sinks=3, restart=AGAIN_AND_AGAIN))
         await asyncio.sleep(3)
@@ -177,13 +177,13 @@ def test_attempts_of_an_executor_whose_name_is_reused_wait_for_their_leases(
         cluster.thaw("executor-0")
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    simulate(tmp_path, story, executors=1)
+    simulate(tmp_path, scenario, executors=1)
 
 
 def test_attempts_of_a_restarted_task_executor_are_replaced_at_once(tmp_path: Path) -> None:
     """On the same machine, an address at which nobody answers any more is proof of death."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60, sinks=3, restart=AGAIN_AND_AGAIN))
         await asyncio.sleep(3)
         await cluster.kill("executor-0")
@@ -192,4 +192,4 @@ def test_attempts_of_a_restarted_task_executor_are_replaced_at_once(tmp_path: Pa
         assert len(cluster.history.attempts) == 4
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    simulate(tmp_path, story, executors=1)
+    simulate(tmp_path, scenario, executors=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.graph import FormatWrite, JobGraph, Sink
 from stoker.core.ids import AttemptId, RegionId
 from stoker.core.manifests import Manifest, Publication
@@ -21,7 +21,7 @@ from stoker.testing.simulated_cluster import SimulatedCluster
 def test_an_attached_job_ends_when_its_client_is_gone_and_not_before(tmp_path: Path) -> None:
     """Shows DISP-29."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         def bound() -> JobGraph:
             graph = job(cluster, seconds=FOREVER, streaming=True)
             return msgspec.structs.replace(graph, client_timeout_seconds=20)
@@ -36,13 +36,13 @@ def test_an_attached_job_ends_when_its_client_is_gone_and_not_before(tmp_path: P
         assert status is JobStatus.RUNNING
         assert await cluster.wait_for_end(watched) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_failures_from_the_time_of_an_earlier_leader_are_still_reported(tmp_path: Path) -> None:
-    """FAIL-10"""
+    """The history of a job survives its job master (FAIL-10)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=6, fails=3, restart=AGAIN_AND_AGAIN)
         job_id = await cluster.submit(graph)
         await asyncio.sleep(16)
@@ -56,11 +56,11 @@ def test_failures_from_the_time_of_an_earlier_leader_are_still_reported(tmp_path
         assert [record.attempt_number for record in after.failures] == [2, 1, 0]
         assert [record.failure.labels["cause"] for record in after.failures] == ["user-code"] * 3
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_the_death_of_an_executor_with_a_decided_output_causes_no_restart(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=30)
         write = FormatWrite(format="parquet", path="/out")
         sink = Sink(name="sink-0", input="numbers", write=write)
@@ -78,4 +78,4 @@ def test_the_death_of_an_executor_with_a_decided_output_causes_no_restart(tmp_pa
         assert await cluster.wait_for_end(graph.job_id) is JobStatus.FINISHED
         assert await cluster.wait_for_end(lost.job_id) is JobStatus.FAILED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)

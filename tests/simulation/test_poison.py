@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.stories import FOREVER, job, simulate
+from simulation.scenarios import FOREVER, job, simulate
 from stoker.blob.keys import folder_of
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph
 from stoker.core.ids import JobId
@@ -55,7 +55,7 @@ def with_file(cluster: SimulatedCluster, graph: JobGraph) -> tuple[JobGraph, str
     return msgspec.structs.replace(graph, artifacts=(artifact,)), path
 
 
-def test_twenty_jobs_recover_beside_every_kind_of_poison(
+def test_twenty_jobs_recover_beside_every_kind_of_damaged_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Corrupt bytes, one damaged byte in a text, content that is gone, a huge graph, permission
@@ -63,7 +63,7 @@ def test_twenty_jobs_recover_beside_every_kind_of_poison(
     """
     permissions = Permissions(monkeypatch)
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         good = [await cluster.submit(job(cluster, seconds=30)) for _ in range(20)]
         bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(5)]
         graph, file = with_file(cluster, job(cluster))
@@ -90,6 +90,6 @@ def test_twenty_jobs_recover_beside_every_kind_of_poison(
             await cluster.ask(lambda dispatcher, id=each: dispatcher.drop_quarantined(id))
             assert await cluster.wait_for_end(each) is JobStatus.FAILED
 
-    cluster = simulate(tmp_path, story, executors=EXECUTORS)
+    cluster = simulate(tmp_path, scenario, executors=EXECUTORS)
     begun = [span.job_id for span in cluster.history.attempts]
     assert len(begun) == 20, "each good job ran once, and no other"

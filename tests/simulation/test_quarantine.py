@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.errors import ConnectionLost, DuplicateJob, JobQuarantined, NotFound
 from stoker.core.ids import JobId
 from stoker.core.results import JobResult
@@ -61,7 +61,7 @@ async def result_of(cluster: SimulatedCluster, job_id: JobId) -> JobResult:
 
 
 def test_a_job_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         good = await cluster.submit(job(cluster, seconds=30))
         bad, _ = await broken_job(cluster)
         [shown] = await quarantined(cluster)
@@ -77,11 +77,11 @@ def test_a_job_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -
             await cluster.ask(lambda d: d.wait_for_change(bad, (JobStatus.RUNNING,), 60))
         await cluster.ask(lambda dispatcher: dispatcher.drop_quarantined(bad))
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_retry_starts_the_job_or_names_the_reason(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster, seconds=120)
         await asyncio.sleep(100)
         path = graph_of(cluster, bad)
@@ -94,13 +94,13 @@ def test_a_retry_starts_the_job_or_names_the_reason(tmp_path: Path) -> None:
         await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
         assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_the_reason_is_that_of_the_last_retry(tmp_path: Path) -> None:
     """A file that may not be read: permission denied."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster, seconds=30)
         cluster.storage.files[graph_of(cluster, bad)] = kept
         cluster.storage.fail_next("read", errno.EACCES)
@@ -110,13 +110,13 @@ def test_the_reason_is_that_of_the_last_retry(tmp_path: Path) -> None:
         await asyncio.sleep(31)
         assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_dropped_job_is_failed_and_cleaned_up_and_never_runs_again(tmp_path: Path) -> None:
-    """CLEAN-01, CLEAN-13"""
+    """Its result is recorded first (CLEAN-01, CLEAN-13)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad, _ = await broken_job(cluster)
         attempts = len(cluster.history.attempts)
         assert cluster.storage.files[graph_of(cluster, bad)] == BAD, "kept until it is dropped"
@@ -142,7 +142,7 @@ def test_a_dropped_job_is_failed_and_cleaned_up_and_never_runs_again(tmp_path: P
             )
         assert len(cluster.history.attempts) == attempts
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_drop_whose_outcome_is_unknown_never_lets_the_job_run(
@@ -157,7 +157,7 @@ def test_a_drop_whose_outcome_is_unknown_never_lets_the_job_run(
             lost.append(JobId(""))
             raise ConnectionLost("the answer was lost")
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster)
         attempts = len(cluster.history.attempts)
         monkeypatch.setattr(JobResultStore, "create_dirty", create_and_lose_the_answer)
@@ -170,7 +170,7 @@ def test_a_drop_whose_outcome_is_unknown_never_lets_the_job_run(
         assert await cluster.wait_for_end(bad) is JobStatus.FAILED
         assert len(cluster.history.attempts) == attempts
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_cancellation_in_quarantine_is_durable_and_takes_effect_when_the_job_loads(
@@ -178,24 +178,24 @@ def test_a_cancellation_in_quarantine_is_durable_and_takes_effect_when_the_job_l
 ) -> None:
     """Acknowledged means done, also across a fail-over (DISP-19, design invariant 6)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad, kept = await broken_job(cluster)
         await cluster.ask(lambda dispatcher: dispatcher.cancel_job(bad))
         await cluster.ask(lambda dispatcher: dispatcher.cancel_job(bad))
         assert (await quarantined(cluster))[0].cancel_wanted
         await fail_over(cluster)
         assert (await quarantined(cluster))[0].cancel_wanted
-        with pytest.raises(JobQuarantined, match="its cancel is recorded"):
+        with pytest.raises(JobQuarantined, match="its cancellation is recorded"):
             await cluster.status(bad)
         cluster.storage.files[graph_of(cluster, bad)] = kept
         await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
         assert await cluster.wait_for_end(bad) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_job_with_a_damaged_record_can_be_dropped(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=FOREVER))
         await asyncio.sleep(2)
         session = cluster.coordination.session()
@@ -211,11 +211,11 @@ def test_a_job_with_a_damaged_record_can_be_dropped(tmp_path: Path) -> None:
         await asyncio.sleep(60)
         assert keys.job(bad) not in cluster.coordination.all_keys()
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_only_a_job_in_quarantine_can_be_retried_or_dropped(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         done = await cluster.submit(job(cluster))
         await cluster.wait_for_end(done)
         for job_id in (done, cluster.ids.job()):
@@ -224,13 +224,13 @@ def test_only_a_job_in_quarantine_can_be_retried_or_dropped(tmp_path: Path) -> N
                     await cluster.ask(lambda d, call=call, id=job_id: getattr(d, call)(id))
         assert await cluster.status(done) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
-def test_twenty_jobs_recover_beside_poison(tmp_path: Path) -> None:
+def test_twenty_jobs_recover_beside_damaged_jobs(tmp_path: Path) -> None:
     """Corrupt bytes, content that is gone, the graph of another job."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         good = [await cluster.submit(job(cluster, seconds=30)) for _ in range(20)]
         bad = [await cluster.submit(job(cluster, seconds=FOREVER)) for _ in range(3)]
         await asyncio.sleep(1)
@@ -246,7 +246,7 @@ def test_twenty_jobs_recover_beside_poison(tmp_path: Path) -> None:
             await cluster.ask(lambda dispatcher, id=each: dispatcher.drop_quarantined(id))
             assert await cluster.wait_for_end(each) is JobStatus.FAILED
 
-    simulate(tmp_path, story, executors=5)
+    simulate(tmp_path, scenario, executors=5)
 
 
 def test_the_only_job_goes_to_quarantine_when_its_file_may_not_be_read(
@@ -264,7 +264,7 @@ def test_the_only_job_goes_to_quarantine_when_its_file_may_not_be_read(
 
     monkeypatch.setattr(MemoryStorage, "read", read_unless_denied)
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         bad = await cluster.submit(job(cluster, seconds=90))
         await asyncio.sleep(2)
         denied.add(graph_of(cluster, bad))
@@ -277,13 +277,13 @@ def test_the_only_job_goes_to_quarantine_when_its_file_may_not_be_read(
         await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(bad))
         assert await cluster.wait_for_end(bad) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_orphaned_files_are_swept_in_a_running_cluster(tmp_path: Path) -> None:
-    """STORE-10, CLEAN-03"""
+    """Files of known jobs stay (STORE-10, CLEAN-03)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         running = await cluster.submit(job(cluster, seconds=FOREVER))
         done = await cluster.submit(job(cluster))
         await cluster.wait_for_end(done)
@@ -305,4 +305,4 @@ def test_orphaned_files_are_swept_in_a_running_cluster(tmp_path: Path) -> None:
         await cluster.cancel(running)
         assert await cluster.wait_for_end(running) is JobStatus.CANCELED
 
-    simulate(tmp_path, story, masters=1, executors=1)
+    simulate(tmp_path, scenario, masters=1, executors=1)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job
 from stoker.core.errors import InvalidInput
 from stoker.core.graph import JobGraph
 from stoker.core.ids import JobId
@@ -40,7 +40,7 @@ JOBS = 200
 
 def simulate(
     folder: Path,
-    story: Callable[[SimulatedCluster], Awaitable[None]],
+    scenario: Callable[[SimulatedCluster], Awaitable[None]],
     *,
     seed: int = 1,
     executors: int = 3,
@@ -51,7 +51,7 @@ def simulate(
         cluster = SimulatedCluster(seed, folder, queues=QUEUES)
         clusters.append(cluster)
         async with cluster.running(masters=2, executors=executors):
-            await story(cluster)
+            await scenario(cluster)
             assert await cluster.broken_invariants() == []
 
     run_virtual(play, seed=seed)
@@ -94,7 +94,7 @@ def test_hundreds_of_jobs_share_few_slots_through_losses_and_fail_over(
     """Limits are never exceeded, and every job ends, also the unimportant ones."""
     queues: dict[JobId, str] = {}
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         random = cluster.random
 
         async def submit_all() -> None:
@@ -134,7 +134,7 @@ def test_hundreds_of_jobs_share_few_slots_through_losses_and_fail_over(
         for job_id in queues:
             assert await cluster.wait_for_end(job_id, patience=7200) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story, seed=seed)
+    cluster = simulate(tmp_path, scenario, seed=seed)
     assert len(queues) == JOBS
     assert Counter(queues.values()).keys() == {"nightly", "single", "adhoc", "default"}
     assert_limits_held(cluster.history, queues)
@@ -143,7 +143,7 @@ def test_hundreds_of_jobs_share_few_slots_through_losses_and_fail_over(
 def test_a_queue_admits_jobs_in_order_and_reports_why_the_others_wait(tmp_path: Path) -> None:
     jobs: list[JobId] = []
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         for _ in range(4):
             graph = queued(job(cluster, seconds=10), "nightly")
             jobs.append(await cluster.submit(graph))
@@ -166,7 +166,7 @@ def test_a_queue_admits_jobs_in_order_and_reports_why_the_others_wait(tmp_path: 
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     began = [min(s.began for s in cluster.history.attempts if s.job_id == each) for each in jobs]
     assert began == sorted(began)
 
@@ -174,7 +174,7 @@ def test_a_queue_admits_jobs_in_order_and_reports_why_the_others_wait(tmp_path: 
 def test_the_reason_for_waiting_is_up_to_date_whenever_it_is_asked_for(tmp_path: Path) -> None:
     """The job master asks less and less often; the answer to a client is current all the same."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         running = [
             await cluster.submit(queued(job(cluster, seconds=FOREVER), "adhoc")) for _ in range(2)
         ]
@@ -191,13 +191,13 @@ def test_the_reason_for_waiting_is_up_to_date_whenever_it_is_asked_for(tmp_path:
             await cluster.cancel(each)
             await cluster.wait_for_end(each)
 
-    simulate(tmp_path, story, executors=1)
+    simulate(tmp_path, scenario, executors=1)
 
 
 def test_the_queue_order_survives_a_fail_over_and_running_jobs_count(tmp_path: Path) -> None:
     jobs: list[JobId] = []
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         for number in range(6):
             graph = queued(job(cluster, seconds=30), "nightly", priority=9 if number == 5 else 0)
             jobs.append(await cluster.submit(graph))
@@ -209,7 +209,7 @@ def test_the_queue_order_survives_a_fail_over_and_running_jobs_count(tmp_path: P
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     spans = cluster.history.attempts
     assert len(spans) == 6, "nothing ran twice"
     began = {each: min(s.began for s in spans if s.job_id == each) for each in jobs}
@@ -225,7 +225,7 @@ def test_the_queue_order_survives_a_fail_over_and_running_jobs_count(tmp_path: P
 
 
 def test_a_job_that_waits_in_its_queue_can_be_cancelled_at_once(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         first = await cluster.submit(queued(job(cluster, seconds=FOREVER), "single"))
         second = await cluster.submit(queued(job(cluster), "single"))
         third = await cluster.submit(queued(job(cluster), "single"))
@@ -235,12 +235,12 @@ def test_a_job_that_waits_in_its_queue_can_be_cancelled_at_once(tmp_path: Path) 
         await cluster.cancel(first)
         assert await cluster.wait_for_end(third) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len({span.job_id for span in cluster.history.attempts}) == 2
 
 
 def test_a_job_that_its_queue_could_never_admit_is_refused_with_the_reason(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         with pytest.raises(InvalidInput, match="there is no queue 'nightli'; did you mean"):
             await cluster.submit(queued(job(cluster), "nightli"))
         with pytest.raises(InvalidInput, match="needs 4 slots and queue nightly has a limit of 3"):
@@ -248,14 +248,14 @@ def test_a_job_that_its_queue_could_never_admit_is_refused_with_the_reason(tmp_p
         narrow = queued(job(cluster, sinks=4), "nightly", slots=2)
         assert await cluster.wait_for_end(await cluster.submit(narrow)) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert most_at_once(cluster.history, {s.job_id for s in cluster.history.attempts})[1] == 2
 
 
 def test_streams_that_start_together_neither_deadlock_nor_starve(tmp_path: Path) -> None:
     """Two streams that need four of six slots each, and a flood of small jobs (SM-03)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         streams = [
             await cluster.submit(queued(job(cluster, seconds=20, sinks=4, streaming=True), "adhoc"))
             for _ in range(2)
@@ -267,11 +267,11 @@ def test_streams_that_start_together_neither_deadlock_nor_starve(tmp_path: Path)
         for each in (*streams, *flood):
             assert await cluster.wait_for_end(each, patience=600) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_an_unimportant_job_is_not_starved_by_a_flood_of_important_ones(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         await cluster.submit(queued(job(cluster, seconds=10), "single"))
         poor = await cluster.submit(queued(job(cluster), "single", priority=-3))
 
@@ -289,4 +289,4 @@ def test_an_unimportant_job_is_not_starved_by_a_flood_of_important_ones(tmp_path
         for each in list(cluster.history.acknowledged):
             await cluster.wait_for_end(each)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.states import JobStatus
 from stoker.jobmaster import losses
 from stoker.testing.simulated_cluster import SimulatedCluster
@@ -25,28 +25,28 @@ async def messages_per_minute(cluster: SimulatedCluster) -> float:
 def test_an_idle_cluster_sends_heartbeats_and_nothing_else(tmp_path: Path) -> None:
     """Three executors, a request and an answer every two seconds: 180 messages a minute."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster))
         await cluster.wait_for_end(job_id)
         await asyncio.sleep(30)
         assert await messages_per_minute(cluster) <= 185
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_running_job_adds_few_messages(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(10)
         assert await messages_per_minute(cluster) <= 185 + 60 + 60 + 60 + 10
         await cluster.cancel(job_id)
         await cluster.wait_for_end(job_id)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_job_that_waits_for_slots_does_not_spin(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         await cluster.submit(job(cluster, seconds=200, sinks=6))
         await asyncio.sleep(5)
         waiting = await cluster.submit(job(cluster))
@@ -57,13 +57,13 @@ def test_a_job_that_waits_for_slots_does_not_spin(tmp_path: Path) -> None:
             await cluster.wait_for_end(job_id)
         assert await cluster.status(waiting) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_streaming_job_with_too_few_slots_reports_it_and_fails_in_time(tmp_path: Path) -> None:
     """Some of the slots are of no use: regions start together (POOL-06, FAIL-09, FAULT-12)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, sinks=7, streaming=True))
         await asyncio.sleep(10)
         details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
@@ -73,7 +73,7 @@ def test_a_streaming_job_with_too_few_slots_reports_it_and_fails_in_time(tmp_pat
         details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
         assert "needs 7 more slots" in details.failures[0].failure.message
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_without_the_wait_for_leases_the_history_shows_overlapping_attempts(
@@ -81,7 +81,7 @@ def test_without_the_wait_for_leases_the_history_shows_overlapping_attempts(
 ) -> None:
     monkeypatch.setattr(losses, "wait_before_replacing", lambda **_: timedelta(0))
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=120, restart=AGAIN_AND_AGAIN))
         await asyncio.sleep(5)
         name = cluster.history.attempts[0].executor
@@ -91,11 +91,11 @@ def test_without_the_wait_for_leases_the_history_shows_overlapping_attempts(
         assert "overlap" in " ".join(await cluster.broken_invariants())
         cluster.history.attempts.clear()
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         cluster.faults.usual_delay = 0.3
         jobs = [
             await cluster.submit(job(cluster, seconds=9, sinks=2, restart=AGAIN_AND_AGAIN))
@@ -108,6 +108,6 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
         for each in jobs:
             await cluster.wait_for_end(each)
 
-    one, other = [simulate(tmp_path / str(n), story, seed=7) for n in range(2)]
+    one, other = [simulate(tmp_path / str(n), scenario, seed=7) for n in range(2)]
     assert one.history == other.history
     assert one.faults.messages == other.faults.messages

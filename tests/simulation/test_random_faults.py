@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.ha.memory import Loss
@@ -21,8 +21,8 @@ FIRST = int(os.environ.get("STOKER_FIRST_SEED", "0"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("STOKER_SEEDS", "60")))
 
 
-class Mischief:
-    """Injects one fault after the other; each fault is undone before the story ends."""
+class FaultInjector:
+    """Injects one fault after the other; each fault is undone before the scenario ends."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
@@ -31,14 +31,14 @@ class Mischief:
             self.kill,
             self.kill,
             self.stop,
-            self.cut_one_off,
-            self.cut_two_apart,
+            self.cut_off_one_process,
+            self.cut_one_connection,
             self.isolate,
             self.suspend_coordinator,
             self.lose_a_commit,
             self.freeze,
             self.freeze,
-            self.take_storage_away,
+            self.make_storage_unavailable,
             self.slow_storage,
             self.slow_coordinator,
             self.slow_network,
@@ -76,12 +76,12 @@ class Mischief:
         await self.pause(20)
         self.cluster.start(name)
 
-    async def cut_one_off(self) -> None:
+    async def cut_off_one_process(self) -> None:
         self.cluster.cut_off(self.anyone())
         await self.pause(40)
         self.cluster.network.heal()
 
-    async def cut_two_apart(self) -> None:
+    async def cut_one_connection(self) -> None:
         self.cluster.network.partition(*self.random.sample(sorted(self.cluster.processes), 2))
         await self.pause(40)
         self.cluster.network.heal()
@@ -118,7 +118,7 @@ class Mischief:
         await asyncio.sleep(1)
         await self.restart_what_ended()
 
-    async def take_storage_away(self) -> None:
+    async def make_storage_unavailable(self) -> None:
         self.cluster.storage.go_away()
         await self.pause(30)
         self.cluster.storage.come_back()
@@ -161,7 +161,7 @@ class Mischief:
 def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
     """Shows FAULT-01, FAULT-02, FAULT-03, FAULT-06 and FAULT-10."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         endless: list[JobId] = []
         finite: list[JobId] = []
 
@@ -187,7 +187,7 @@ def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
                 await asyncio.sleep(cluster.random.uniform(0, 8))
                 await cluster.cancel(job_id)
 
-        await asyncio.gather(submit_some(), Mischief(cluster).play())
+        await asyncio.gather(submit_some(), FaultInjector(cluster).play())
         for each in endless:
             await asyncio.sleep(cluster.random.uniform(0, 5))
             await cluster.cancel(each)
@@ -198,7 +198,7 @@ def test_random_faults_break_no_invariant(tmp_path: Path, seed: int) -> None:
             assert status is JobStatus.FINISHED or each in cluster.history.cancelled
         await nothing_is_left(cluster)
 
-    simulate(tmp_path, story, seed=seed)
+    simulate(tmp_path, scenario, seed=seed)
 
 
 async def nothing_is_left(cluster: SimulatedCluster) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.errors import CannotTakeSavepoint, Conflict, InvalidInput, NotFound
 from stoker.core.failpoints import REPLACEMENT_FAILPOINTS, armed
 from stoker.core.graph import JobGraph
@@ -61,17 +61,17 @@ def upgrade(old: JobId, graph: JobGraph, trigger_id: str = TRIGGER) -> Replaceme
     )
 
 
-async def begun(cluster: SimulatedCluster, request: ReplacementRequest) -> None:
+async def trigger(cluster: SimulatedCluster, request: ReplacementRequest) -> None:
     await cluster.ask(lambda d: d.trigger_replacement(request))
 
 
-async def until_phase(
+async def wait_for_phase(
     cluster: SimulatedCluster,
     old: JobId,
     wanted: ReplacementPhase | None,
     trigger_id: str = TRIGGER,
 ) -> Replacement:
-    """None waits for the end, whichever phase that is."""
+    """Without a phase, wait for the end."""
     phase: ReplacementPhase | None = None
     async with asyncio.timeout(900):
         while True:
@@ -88,13 +88,13 @@ async def _status(
     return await dispatcher.replacement_status(old, trigger_id, known, 5)
 
 
-async def until_over(
+async def wait_until_over(
     cluster: SimulatedCluster, old: JobId, trigger_id: str = TRIGGER
 ) -> Replacement:
-    return await until_phase(cluster, old, None, trigger_id)
+    return await wait_for_phase(cluster, old, None, trigger_id)
 
 
-async def until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
+async def wait_until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
     async with asyncio.timeout(300):
         while True:
             details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
@@ -117,121 +117,121 @@ async def end(cluster: SimulatedCluster, job_id: JobId) -> None:
 def test_a_good_version_replaces_the_old_one(tmp_path: Path):
     """Shows DISP-28."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
-        await until_running(cluster, old)
+        await wait_until_running(cluster, old)
         new = version(cluster, GOOD)
-        await begun(cluster, upgrade(old, new))
-        await begun(cluster, upgrade(old, new))
+        await trigger(cluster, upgrade(old, new))
+        await trigger(cluster, upgrade(old, new))
         with pytest.raises(Conflict, match="used for another replacement"):
-            await begun(cluster, upgrade(old, version(cluster, GOOD)))
+            await trigger(cluster, upgrade(old, version(cluster, GOOD)))
         with pytest.raises(Conflict, match="is already being replaced"):
-            await begun(cluster, upgrade(old, version(cluster, GOOD), "6" * 32))
-        over = await until_over(cluster, old)
+            await trigger(cluster, upgrade(old, version(cluster, GOOD), "6" * 32))
+        over = await wait_until_over(cluster, old)
         assert (over.phase, over.running_id) == (ReplacementPhase.DONE, new.job_id)
         details = await cluster.ask(lambda d: d.job_details(new.job_id))
         assert details.checkpoints.restored is not None
         assert details.checkpoints.restored.path == over.savepoint
         assert await live_jobs(cluster) == [new.job_id]
-        await begun(cluster, upgrade(old, new))
-        assert await until_over(cluster, old) == over
+        await trigger(cluster, upgrade(old, new))
+        assert await wait_until_over(cluster, old) == over
         await end(cluster, new.job_id)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_bad_version_is_cancelled_and_the_old_one_is_restored(tmp_path: Path):
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
-        await until_running(cluster, old)
+        await wait_until_running(cluster, old)
         new = version(cluster, BAD)
-        await begun(cluster, upgrade(old, new))
-        over = await until_over(cluster, old)
+        await trigger(cluster, upgrade(old, new))
+        over = await wait_until_over(cluster, old)
         assert (over.phase, over.running_id) == (ReplacementPhase.ROLLED_BACK, over.back_id)
         assert "FakeFailure" in over.reason
         assert await cluster.wait_for_end(new.job_id) is JobStatus.CANCELED
-        await until_running(cluster, over.back_id)
+        await wait_until_running(cluster, over.back_id)
         assert await live_jobs(cluster) == [over.back_id]
         await end(cluster, over.back_id)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_failed_stop_leaves_the_old_version_running(tmp_path: Path):
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
-        await until_running(cluster, old)
+        await wait_until_running(cluster, old)
         cluster.saved.go_away()
-        await begun(cluster, upgrade(old, version(cluster, GOOD)))
-        over = await until_over(cluster, old)
+        await trigger(cluster, upgrade(old, version(cluster, GOOD)))
+        over = await wait_until_over(cluster, old)
         assert (over.phase, over.running_id) == (ReplacementPhase.FAILED, old)
         assert "the job continues unchanged" in over.reason
         cluster.saved.come_back()
         assert await live_jobs(cluster) == [old]
         again = version(cluster, GOOD)
-        await begun(cluster, upgrade(old, again, "7" * 32))
-        over = await until_over(cluster, old, "7" * 32)
+        await trigger(cluster, upgrade(old, again, "7" * 32))
+        over = await wait_until_over(cluster, old, "7" * 32)
         assert over.phase is ReplacementPhase.DONE
         await end(cluster, again.job_id)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_the_old_version_is_not_restored_when_somebody_cancels_the_new_one(tmp_path: Path):
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
-        await until_running(cluster, old)
+        await wait_until_running(cluster, old)
         new = version(cluster, GOOD)
-        await begun(cluster, upgrade(old, new))
-        await until_phase(cluster, old, ReplacementPhase.WATCHING)
-        await until_running(cluster, new.job_id)
+        await trigger(cluster, upgrade(old, new))
+        await wait_for_phase(cluster, old, ReplacementPhase.WATCHING)
+        await wait_until_running(cluster, new.job_id)
         await end(cluster, new.job_id)
-        over = await until_over(cluster, old)
+        over = await wait_until_over(cluster, old)
         assert over.phase is ReplacementPhase.DONE
         assert "cancelled" in over.reason
         assert await live_jobs(cluster) == []
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_an_impossible_replacement_is_refused_before_anything_stops(tmp_path: Path):
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         batch = await cluster.submit(job(cluster, seconds=5))
         with pytest.raises(CannotTakeSavepoint, match="batch job"):
-            await begun(cluster, upgrade(batch, version(cluster, GOOD)))
+            await trigger(cluster, upgrade(batch, version(cluster, GOOD)))
         old = await cluster.submit(stream(cluster))
-        await until_running(cluster, old)
+        await wait_until_running(cluster, old)
         with pytest.raises(InvalidInput, match="is a batch job"):
-            await begun(cluster, upgrade(old, job(cluster)))
+            await trigger(cluster, upgrade(old, job(cluster)))
         nowhere = msgspec.structs.replace(rescale(old), partitions=None)
         with pytest.raises(InvalidInput, match="partitions must be"):
-            await begun(cluster, nowhere)
+            await trigger(cluster, nowhere)
         homeless = msgspec.structs.replace(upgrade(old, version(cluster, GOOD)), directory=None)
         with pytest.raises(InvalidInput, match="no directory is named"):
-            await begun(cluster, homeless)
+            await trigger(cluster, homeless)
         with pytest.raises(NotFound, match="no replacement"):
             await cluster.ask(lambda d: d.replacement_status(old, TRIGGER, None, 0))
         assert await cluster.status(old) is JobStatus.RUNNING
         assert await cluster.wait_for_end(batch) is JobStatus.FINISHED
         await end(cluster, old)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_rescale_that_cannot_repartition_the_state_restores_the_job(tmp_path: Path):
     """Simulated masters have no Spark to repartition the state with."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
-        await until_running(cluster, old)
-        await begun(cluster, rescale(old))
-        over = await until_over(cluster, old)
+        await wait_until_running(cluster, old)
+        await trigger(cluster, rescale(old))
+        over = await wait_until_over(cluster, old)
         assert over.phase is ReplacementPhase.ROLLED_BACK
         assert "no Spark to repartition" in over.reason
-        await until_running(cluster, over.back_id)
+        await wait_until_running(cluster, over.back_id)
         await end(cluster, over.back_id)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def rescale(old: JobId) -> ReplacementRequest:
@@ -245,7 +245,7 @@ def rescale(old: JobId) -> ReplacementRequest:
     )
 
 
-def dies_at(cluster: SimulatedCluster, hit: int, deaths: list[str]) -> Callable[[], None]:
+def crash_at_hit(cluster: SimulatedCluster, hit: int, deaths: list[str]) -> Callable[[], None]:
     hits: list[str] = []
 
     def die() -> None:
@@ -299,30 +299,30 @@ def test_the_next_leader_carries_a_replacement_on_from_every_failpoint(
 ):
     """Shows STORE-09 and DISP-27."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         old = await cluster.submit(stream(cluster))
-        await until_running(cluster, old)
+        await wait_until_running(cluster, old)
         new = version(cluster, kind)
         deaths: list[str] = []
-        with armed(name, dies_at(cluster, hit, deaths)):
-            await begun(cluster, upgrade(old, new))
-            over = await until_over(cluster, old)
+        with armed(name, crash_at_hit(cluster, hit, deaths)):
+            await trigger(cluster, upgrade(old, new))
+            over = await wait_until_over(cluster, old)
         assert deaths
         assert await cluster.wait_for_end(old) is JobStatus.FINISHED
         expected = ReplacementPhase.DONE if kind == GOOD else ReplacementPhase.ROLLED_BACK
         assert over.phase is expected, over
-        await until_running(cluster, over.running_id)
+        await wait_until_running(cluster, over.running_id)
         assert await live_jobs(cluster) == [over.running_id]
         await end(cluster, over.running_id)
 
-    simulate(tmp_path, story, executors=2)
+    simulate(tmp_path, scenario, executors=2)
 
 
 @pytest.mark.parametrize("name", ["replacements.before-division", "replacements.after-division"])
 def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path: Path, name: str):
     """Shows FAULT-11 and STORE-09."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         made: list[str] = []
 
         async def repartition(path: str, partitions: int) -> str:
@@ -335,11 +335,11 @@ def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path:
 
         cluster.repartition = repartition
         old = await cluster.submit(stream(cluster))
-        await until_running(cluster, old)
+        await wait_until_running(cluster, old)
         deaths: list[str] = []
-        with armed(name, dies_at(cluster, 1, deaths)):
-            await begun(cluster, rescale(old))
-            over = await until_over(cluster, old)
+        with armed(name, crash_at_hit(cluster, 1, deaths)):
+            await trigger(cluster, rescale(old))
+            over = await wait_until_over(cluster, old)
         assert deaths
         assert over.phase is ReplacementPhase.DONE, over
         assert over.origin == f"{DIRECTORY}/{made[-1]}"
@@ -348,7 +348,7 @@ def test_a_repartitioning_that_its_leader_does_not_survive_is_repeated(tmp_path:
         assert await live_jobs(cluster) == [over.new_id]
         await end(cluster, over.new_id)
 
-    simulate(tmp_path, story, executors=2)
+    simulate(tmp_path, scenario, executors=2)
 
 
 def test_every_failpoint_of_a_replacement_has_a_test_that_dies_there():

@@ -11,8 +11,8 @@ import httpx
 import msgspec
 
 from contract import flink_facts
-from simulation.stories import FOREVER, job, simulate
-from simulation.test_savepoints import until_running
+from simulation.scenarios import FOREVER, job, simulate
+from simulation.test_savepoints import wait_until_running
 from stoker.core.ids import Ids, JobId, vertex_hex_id
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import DispatcherGateway
@@ -75,7 +75,7 @@ def test_every_answer_about_real_jobs_has_the_fields_and_types_of_flink(tmp_path
         and not any(name in each.path for name in unfit)
     ]
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         finished = await cluster.submit(job(cluster, sinks=2))
         failed = await cluster.submit(job(cluster, fails=9))
@@ -95,7 +95,7 @@ def test_every_answer_about_real_jobs_has_the_fields_and_types_of_flink(tmp_path
         await cluster.cancel(stream)
         assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 async def check(
@@ -135,11 +135,11 @@ async def outcome(http: httpx.AsyncClient, place: str, trigger: str, facts: str)
 def test_a_stream_is_stopped_over_rest_and_its_savepoint_is_listed_and_disposed_of(
     tmp_path: Path,
 ) -> None:
-    """OPS-01, OPS-08, REST-20"""
+    """The operation is asynchronous and polled by its trigger id (OPS-01, OPS-08)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         rpc = cluster.network.service("inspected")
         async with rpc.running(Inspection(None)) as address:
             inspection = await inspection_at(rpc, address)
@@ -149,7 +149,7 @@ def test_a_stream_is_stopped_over_rest_and_its_savepoint_is_listed_and_disposed_
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
         assert cluster.saved.files == {}
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 async def stop_and_dispose(http: httpx.AsyncClient, job_id: JobId) -> None:
@@ -176,7 +176,7 @@ async def stop_and_dispose(http: httpx.AsyncClient, job_id: JobId) -> None:
 
 
 def test_events_report_a_job_from_its_start_to_its_end(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         rpc = cluster.network.service("inspected")
         async with rpc.running(Inspection(None)) as address:
             inspection = await inspection_at(rpc, address)
@@ -194,13 +194,13 @@ def test_events_report_a_job_from_its_start_to_its_end(tmp_path: Path) -> None:
         assert events.count("job") >= 2
         assert '"state":"FINISHED"' in answer.text
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_one_id_means_one_job_for_every_client(tmp_path: Path) -> None:
     """A repetition is the same job; another graph is refused, and the job keeps running."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=30)
         other = msgspec.structs.replace(graph, name="another")
         async with client_of(cluster) as http:
@@ -218,4 +218,4 @@ def test_one_id_means_one_job_for_every_client(tmp_path: Path) -> None:
         assert shown == graph.name
         assert await cluster.wait_for_end(graph.job_id) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)

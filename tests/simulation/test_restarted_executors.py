@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import ExecutionState, JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
@@ -22,7 +22,7 @@ async def states_of(cluster: SimulatedCluster, job_id: JobId) -> set[ExecutionSt
 def test_a_job_gets_its_slots_on_the_restarted_executor_before_later_jobs(tmp_path: Path) -> None:
     """Otherwise the job of higher priority would get them (TM-22)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, sinks=2, streaming=True, restart=AGAIN_AND_AGAIN)
         runs = await cluster.submit(graph)
         await asyncio.sleep(5)
@@ -39,11 +39,11 @@ def test_a_job_gets_its_slots_on_the_restarted_executor_before_later_jobs(tmp_pa
         await cluster.cancel(runs)
         assert await cluster.wait_for_end(waits) is JobStatus.FINISHED
 
-    simulate(tmp_path, story, masters=1, executors=1)
+    simulate(tmp_path, scenario, masters=1, executors=1)
 
 
 def test_a_job_that_moved_elsewhere_gives_up_its_previous_slot(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
         runs = await cluster.submit(graph)
         await asyncio.sleep(5)
@@ -60,4 +60,4 @@ def test_a_job_that_moved_elsewhere_gives_up_its_previous_slot(tmp_path: Path) -
         await cluster.cancel(runs)
         assert await cluster.wait_for_end(runs) is JobStatus.CANCELED
 
-    simulate(tmp_path, story, masters=1, executors=2)
+    simulate(tmp_path, scenario, masters=1, executors=2)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from simulation.stories import job
+from simulation.scenarios import job
 from stoker.core.states import JobStatus
 from stoker.ha.coordinator import Create, Op, Put, Versioned, Watch
 from stoker.testing.process_coordinator import ProcessCoordinator
@@ -78,7 +78,7 @@ class MixedCluster(SimulatedCluster):
 
 
 def test_jobs_keep_running_while_masters_are_upgraded_and_downgraded(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         cluster = MixedCluster(5, tmp_path)
         async with cluster.running(masters=1, executors=2):
             long = await cluster.submit(job(cluster, seconds=100, streaming=True))
@@ -106,4 +106,4 @@ def test_jobs_keep_running_while_masters_are_upgraded_and_downgraded(tmp_path: P
             assert await cluster.broken_invariants() == []
         assert len(cluster.history.attempts) == 3, "nothing was interrupted"
 
-    run_virtual(story, seed=5)
+    run_virtual(scenario, seed=5)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import (
     CannotTakeSavepoint,
@@ -41,7 +41,7 @@ def stream(cluster: SimulatedCluster, **more: str) -> JobGraph:
     return msgspec.structs.replace(graph, configuration=graph.configuration | more)
 
 
-async def until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
+async def wait_until_running(cluster: SimulatedCluster, job_id: JobId) -> None:
     while True:
         details = await cluster.ask(lambda dispatcher: dispatcher.job_details(job_id))
         states = {region.current.state.value for region in details.regions}
@@ -63,9 +63,9 @@ async def trigger(
 def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
     """A repeated trigger is the same operation (CKPT-15, OPS-01)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         status = await trigger(cluster, job_id, STOP)
         assert status.taken is not None
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
@@ -75,7 +75,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
         assert [each.path for each in listed] == [status.taken.path]
         new = msgspec.structs.replace(stream(cluster), restore=Restore(path=status.taken.path))
         second = await cluster.submit(new)
-        await until_running(cluster, second)
+        await wait_until_running(cluster, second)
         details = await cluster.ask(lambda d: d.job_details(second))
         assert details.checkpoints.restored is not None
         await cluster.ask(lambda d: d.dispose_savepoint(status.taken.path))
@@ -83,15 +83,15 @@ def test_a_job_that_is_stopped_with_a_savepoint_finishes(tmp_path: Path):
         await cluster.cancel(second)
         assert await cluster.wait_for_end(second) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path):
-    """CKPT-16, CKPT-05"""
+    """The savepoint fails, and the job does not (CKPT-16)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster, **{"fake.no-boundary": "1"}))
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         status = await trigger(cluster, job_id, STOP)
         assert status.taken is None
         assert "no batch boundary" in status.message
@@ -105,7 +105,7 @@ def test_a_job_without_a_batch_boundary_in_time_keeps_running(tmp_path: Path):
         await cluster.cancel(job_id)
         assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_a_job_keeps_running_when_its_savepoint_directory_fails(
 ):
     """Its streams are not left suspended (CKPT-16)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         cluster.saved.go_away(code)
         status = await trigger(cluster, job_id, msgspec.structs.replace(STOP, stop=stop))
         assert status.error == "StorageUnavailable"
@@ -140,15 +140,15 @@ def test_a_job_keeps_running_when_its_savepoint_directory_fails(
         assert (await trigger(cluster, job_id, STOP, "2" * 32)).taken is not None
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_one_trigger_id_means_one_operation(tmp_path: Path):
-    """OPS-01"""
+    """A repeated request returns the first operation (OPS-01)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         request = msgspec.structs.replace(STOP, stop=False)
         first = await trigger(cluster, job_id, request)
         assert await trigger(cluster, job_id, request) == first
@@ -163,15 +163,15 @@ def test_one_trigger_id_means_one_operation(tmp_path: Path):
         await cluster.cancel(job_id)
         assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_an_unusable_savepoint_is_refused_at_submission_with_the_reason(tmp_path: Path):
     """From a newer version, truncated, from another job, not a savepoint; a good one is used."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         status = await trigger(cluster, job_id, STOP)
         assert status.taken is not None
         path = status.taken.path
@@ -201,15 +201,15 @@ def test_an_unusable_savepoint_is_refused_at_submission_with_the_reason(tmp_path
         await refused("no streaming query", job(cluster, seconds=1))
         good = msgspec.structs.replace(stream(cluster), restore=Restore(path=path))
         second = await cluster.submit(good)
-        await until_running(cluster, second)
+        await wait_until_running(cluster, second)
         await cluster.cancel(second)
         assert await cluster.wait_for_end(second) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path):
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         batch = await cluster.submit(job(cluster, seconds=20))
         with pytest.raises(CannotTakeSavepoint, match="batch job"):
             await trigger(cluster, batch, STOP)
@@ -222,7 +222,7 @@ def test_a_job_that_cannot_take_a_savepoint_says_why(tmp_path: Path):
         with pytest.raises(InvalidInput, match="there is no such directory"):
             await cluster.submit(missing)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails_with_the_reason(
@@ -230,12 +230,12 @@ def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails
 ) -> None:
     """Shows DISP-06 and REST-17."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
         early = await trigger(cluster, job_id, STOP)
         assert (early.taken, early.error) == (None, "CannotTakeSavepoint")
         assert "try again" in early.message
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         nowhere = SavepointRequest(limit_seconds=20)
         homeless = await trigger(cluster, job_id, nowhere, "2" * 32)
         assert homeless.taken is None
@@ -244,7 +244,7 @@ def test_a_savepoint_of_a_job_that_does_not_run_yet_or_without_a_directory_fails
         await cluster.cancel(job_id)
         assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -256,9 +256,9 @@ def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
 ):
     """Before any part of the job runs, because half a state is worse than none (CKPT-11)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         scratch = MemoryStorage()
         FakeQuery(scratch, "sink-0").run(3)
         for path, file in scratch.files.items():
@@ -280,10 +280,10 @@ def test_a_damaged_file_of_a_savepoint_fails_the_job_with_the_name_of_the_file(
         assert not [span for span in cluster.history.attempts if span.job_id == second]
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
-def dies_once(cluster: SimulatedCluster, hit: int = 1) -> Callable[[], None]:
+def crash_once(cluster: SimulatedCluster, hit: int = 1) -> Callable[[], None]:
     """Crashes the process that reaches a failpoint for the nth time."""
     hits: list[str] = []
 
@@ -308,12 +308,12 @@ def test_streams_suspended_by_a_dead_leader_continue_as_soon_as_the_next_leader_
 ):
     """They do not wait for the ten minutes that a savepoint may take (CKPT-16)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         loop = asyncio.get_running_loop()
         died_at: list[float] = []
-        die = dies_once(cluster)
+        die = crash_once(cluster)
 
         def die_and_note() -> None:
             die()
@@ -321,7 +321,7 @@ def test_streams_suspended_by_a_dead_leader_continue_as_soon_as_the_next_leader_
 
         with armed(name, die_and_note), contextlib.suppress(StokerError):
             await trigger(cluster, job_id, STOP)
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         while any(order_files(tmp_path)):  # noqa: ASYNC110 - files tell nobody
             await asyncio.sleep(0.5)
         assert loop.time() - died_at[0] < SETTLED_SECONDS
@@ -329,7 +329,7 @@ def test_streams_suspended_by_a_dead_leader_continue_as_soon_as_the_next_leader_
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
         assert len([span for span in cluster.history.attempts if span.job_id == job_id]) == 2
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def order_files(folder: Path) -> list[Path]:
@@ -342,10 +342,10 @@ def test_a_stop_on_record_finishes_the_job_even_when_the_leader_dies(
 ):
     """The details of the ended job name its savepoint (CKPT-15)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(stream(cluster))
-        await until_running(cluster, job_id)
-        with armed("stop.after-record", dies_once(cluster)), contextlib.suppress(StokerError):
+        await wait_until_running(cluster, job_id)
+        with armed("stop.after-record", crash_once(cluster)), contextlib.suppress(StokerError):
             await trigger(cluster, job_id, STOP)
         assert await cluster.wait_for_end(job_id, patience=60) is JobStatus.FINISHED
         details = await cluster.ask(lambda d: d.job_details(job_id))
@@ -353,4 +353,4 @@ def test_a_stop_on_record_finishes_the_job_even_when_the_leader_dies(
         assert details.checkpoints.latest_savepoint is not None
         assert [each.path for each in listed] == [details.checkpoints.latest_savepoint.path]
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)

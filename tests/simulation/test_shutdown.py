@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import AGAIN_AND_AGAIN, FOREVER, job, simulate
-from simulation.test_random_faults import SEEDS, Mischief
-from simulation.test_savepoints import STOP, stream, until_running
+from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
+from simulation.test_random_faults import SEEDS, FaultInjector
+from simulation.test_savepoints import STOP, stream, wait_until_running
 from stoker.aio.latest import Latest
 from stoker.core.errors import ClusterIsEnding, FencingTokenMismatch, StokerError
 from stoker.core.failpoints import SHUTDOWN_FAILPOINTS, armed
@@ -28,7 +28,7 @@ from stoker.testing.virtual_time import running_process
 ON_THE_WAY = sorted(name for name in SHUTDOWN_FAILPOINTS if "forgetting" not in name)
 
 
-async def ask_for_the_end(cluster: SimulatedCluster) -> None:
+async def request_shutdown(cluster: SimulatedCluster) -> None:
     await cluster.ask(lambda leader: leader.shut_down_cluster(ApplicationStatus.SUCCEEDED))
 
 
@@ -38,7 +38,7 @@ async def all_have_ended(cluster: SimulatedCluster, *, within: float = 200.0) ->
     assert sorted(cluster.ended_by_themselves()) == sorted(cluster.processes)
 
 
-async def start_anew(cluster: SimulatedCluster) -> None:
+async def restart_cluster(cluster: SimulatedCluster) -> None:
     for name in sorted(cluster.processes):
         await cluster.stop(name)
         cluster.start(name)
@@ -65,10 +65,12 @@ async def some_jobs(cluster: SimulatedCluster) -> tuple[JobId, JobId]:
     return plain, endless
 
 
-async def is_as_it_was_left(cluster: SimulatedCluster, plain: JobId, endless: JobId) -> None:
+async def is_unchanged_after_restart(
+    cluster: SimulatedCluster, plain: JobId, endless: JobId
+) -> None:
     """A restarted cluster serves, knows how all jobs ended, and runs none of them."""
     attempts = len(cluster.history.attempts)
-    await start_anew(cluster)
+    await restart_cluster(cluster)
     assert await cluster.status(plain) is JobStatus.FINISHED
     assert await cluster.status(endless) is JobStatus.CANCELED
     assert await cluster.wait_for_end(await cluster.submit(job(cluster))) is JobStatus.FINISHED
@@ -82,9 +84,9 @@ def test_all_processes_end_after_the_jobs_and_a_restart_finds_the_results(
 ) -> None:
     """No process ends before the cancelled jobs are cleaned up (ENTRY-04, DISP-17)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         plain, endless = await some_jobs(cluster)
-        await ask_for_the_end(cluster)
+        await request_shutdown(cluster)
         record = record_of(cluster)
         assert record is not None
         assert record.stage is ShutdownStage.ENDING
@@ -97,9 +99,9 @@ def test_all_processes_end_after_the_jobs_and_a_restart_finds_the_results(
         assert record is not None
         assert record.stage is ShutdownStage.OVER
         assert record.status is ApplicationStatus.SUCCEEDED
-        await is_as_it_was_left(cluster, plain, endless)
+        await is_unchanged_after_restart(cluster, plain, endless)
 
-    simulate(tmp_path, story, masters=3)
+    simulate(tmp_path, scenario, masters=3)
 
 
 def test_a_cluster_without_jobs_ends_at_once_and_can_be_shut_down_again_after_a_restart(
@@ -107,55 +109,55 @@ def test_a_cluster_without_jobs_ends_at_once_and_can_be_shut_down_again_after_a_
 ) -> None:
     """The second shutdown is a new one, not the recorded first one (DISP-16)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         nonces = set()
         for _ in range(2):
-            await ask_for_the_end(cluster)
-            await ask_for_the_end(cluster)
+            await request_shutdown(cluster)
+            await request_shutdown(cluster)
             await all_have_ended(cluster, within=10)
             record = record_of(cluster)
             assert record is not None
             nonces.add(record.nonce)
-            await start_anew(cluster)
+            await restart_cluster(cluster)
             await cluster.jobs()
         assert len(nonces) == 2
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_nothing_new_is_accepted_during_a_shutdown(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True, cancel_seconds=5)
         await cluster.submit(graph)
         await asyncio.sleep(3)
-        await ask_for_the_end(cluster)
+        await request_shutdown(cluster)
         with pytest.raises(ClusterIsEnding, match="start it again"):
             await cluster.submit(job(cluster))
         assert await cluster.submit(graph) == graph.job_id, "it was accepted before"
         await all_have_ended(cluster)
-        await start_anew(cluster)
+        await restart_cluster(cluster)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_submission_under_way_is_not_left_behind_by_a_shutdown(tmp_path: Path) -> None:
     """A job that is accepted during the request ends on record like every other."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster, seconds=FOREVER, streaming=True)
         ends: list[asyncio.Task[None]] = []
         with armed(
             "job-graphs.before-record",
-            lambda: ends.append(asyncio.ensure_future(ask_for_the_end(cluster))),
+            lambda: ends.append(asyncio.ensure_future(request_shutdown(cluster))),
         ):
             await cluster.submit(graph)
         await asyncio.gather(*ends)
         await all_have_ended(cluster)
         assert jobs_on_record(cluster) == []
-        await start_anew(cluster)
+        await restart_cluster(cluster)
         assert await cluster.status(graph.job_id) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_an_unreachable_executor_does_not_hold_up_a_shutdown_for_ever(
@@ -163,20 +165,20 @@ def test_an_unreachable_executor_does_not_hold_up_a_shutdown_for_ever(
 ) -> None:
     """Its attempts end with their leases; the executor ends when it learns of the shutdown."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(3)
         [attempt] = cluster.history.attempts
         cluster.freeze(attempt.executor)
-        await ask_for_the_end(cluster)
+        await request_shutdown(cluster)
         await asyncio.sleep(300)
         assert set(cluster.processes) - set(cluster.ended_by_themselves()) == {attempt.executor}
         cluster.thaw(attempt.executor)
         await all_have_ended(cluster, within=60)
-        await start_anew(cluster)
+        await restart_cluster(cluster)
         assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 @pytest.mark.parametrize("has_boundary", [True, False])
@@ -185,26 +187,26 @@ def test_a_savepoint_under_way_is_finished_before_a_shutdown(
 ) -> None:
     """A stop that succeeds ends its job; a job whose stop fails is cancelled."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         more = {} if has_boundary else {"fake.no-boundary": "1"}
         job_id = await cluster.submit(stream(cluster, **more))
-        await until_running(cluster, job_id)
+        await wait_until_running(cluster, job_id)
         await cluster.ask(lambda leader: leader.trigger_savepoint(job_id, "1" * 32, STOP))
-        await ask_for_the_end(cluster)
+        await request_shutdown(cluster)
         status = await cluster.ask(lambda leader: leader.savepoint_status(job_id, "1" * 32, 60))
         assert (status.taken is not None) is has_boundary
         with pytest.raises(StokerError):
             await cluster.ask(lambda leader: leader.trigger_savepoint(job_id, "2" * 32, STOP))
         await all_have_ended(cluster)
-        await start_anew(cluster)
+        await restart_cluster(cluster)
         ended = JobStatus.FINISHED if has_boundary else JobStatus.CANCELED
         assert await cluster.status(job_id) is ended
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_job_in_quarantine_keeps_its_bytes_and_its_cancellation(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(3)
         [path] = [path for path in cluster.storage.files if path.startswith(f"jobs/{job_id}/graph")]
@@ -214,15 +216,15 @@ def test_a_job_in_quarantine_keeps_its_bytes_and_its_cancellation(tmp_path: Path
         assert leader is not None
         await cluster.kill(leader)
         await asyncio.sleep(10)
-        await ask_for_the_end(cluster)
+        await request_shutdown(cluster)
         await all_have_ended(cluster)
         cluster.storage.files[path] = kept
         cluster.start(leader)
-        await start_anew(cluster)
+        await restart_cluster(cluster)
         await asyncio.sleep(5)
         assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 class Reaper:
@@ -245,11 +247,11 @@ def test_the_next_leader_completes_a_shutdown_that_its_leader_did_not_survive(
 ) -> None:
     """Whether or not a service manager restarts the dead master (ENTRY-04)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         plain, endless = await some_jobs(cluster)
         reaper = Reaper(cluster)
         with armed(name, reaper.reached):
-            await ask_for_the_end_through_deaths(cluster)
+            await request_shutdown_despite_deaths(cluster)
             dead = await reaper.dead.wait_until(lambda found: found is not None)
             assert dead is not None
             await asyncio.gather(dead.task, return_exceptions=True)
@@ -259,15 +261,15 @@ def test_the_next_leader_completes_a_shutdown_that_its_leader_did_not_survive(
         assert jobs_on_record(cluster) == []
         if dead.name not in cluster.processes:
             cluster.start(dead.name)
-        await is_as_it_was_left(cluster, plain, endless)
+        await is_unchanged_after_restart(cluster, plain, endless)
 
-    simulate(tmp_path, story, masters=3)
+    simulate(tmp_path, scenario, masters=3)
 
 
-async def ask_for_the_end_through_deaths(cluster: SimulatedCluster) -> None:
+async def request_shutdown_despite_deaths(cluster: SimulatedCluster) -> None:
     """Repeats the request as a client does; in the end nobody may be left to answer."""
     while record_of(cluster) is None:
-        asking = asyncio.create_task(ask_for_the_end(cluster))
+        asking = asyncio.create_task(request_shutdown(cluster))
         await asyncio.wait({asking}, timeout=30)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
@@ -278,14 +280,14 @@ def test_a_master_that_was_frozen_during_a_shutdown_ends_when_it_wakes_up(
 ) -> None:
     """The previous leader did not know of the shutdown (RUN-06)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         plain, endless = await some_jobs(cluster)
         leader = cluster.leader()
         assert leader is not None
         old = await _gateway(cluster)
         cluster.freeze(leader)
         await asyncio.sleep(10)
-        await ask_for_the_end(cluster)
+        await request_shutdown(cluster)
         await asyncio.sleep(120)
         assert set(cluster.processes) - set(cluster.ended_by_themselves()) == {leader}
         ended = record_of(cluster)
@@ -294,9 +296,9 @@ def test_a_master_that_was_frozen_during_a_shutdown_ends_when_it_wakes_up(
             await old.shut_down_cluster(ApplicationStatus.FAILED)
         await all_have_ended(cluster, within=60)
         assert record_of(cluster) == ended
-        await is_as_it_was_left(cluster, plain, endless)
+        await is_unchanged_after_restart(cluster, plain, endless)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 async def _gateway(cluster: SimulatedCluster) -> DispatcherGateway:
@@ -305,9 +307,9 @@ async def _gateway(cluster: SimulatedCluster) -> DispatcherGateway:
 
 
 def test_a_previous_leader_cannot_shut_the_cluster_down(tmp_path: Path) -> None:
-    """RUN-06"""
+    """Its write is refused by the epoch (RUN-06)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         old = await _gateway(cluster)
         leader = cluster.leader()
         assert leader is not None
@@ -319,7 +321,7 @@ def test_a_previous_leader_cannot_shut_the_cluster_down(tmp_path: Path) -> None:
         await asyncio.sleep(60)
         assert cluster.leader() not in (None, leader)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_shutdown_that_no_leader_survived_is_forgotten_by_a_much_later_start(
@@ -327,7 +329,7 @@ def test_a_shutdown_that_no_leader_survived_is_forgotten_by_a_much_later_start(
 ) -> None:
     """Also when a leader dies while it forgets the shutdown."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(
             job(cluster, seconds=FOREVER, streaming=True, restart=AGAIN_AND_AGAIN)
         )
@@ -358,32 +360,32 @@ def test_a_shutdown_that_no_leader_survived_is_forgotten_by_a_much_later_start(
         await cluster.cancel(endless)
         await cluster.wait_for_end(endless)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_an_unreadable_shutdown_record_ends_no_process(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         session = cluster.coordination.session()
         await session.commit([Create(keys.SHUTDOWN, b"\x00")])
         leader = cluster.leader() or (await cluster._dispatcher.wait_for_leader()).process
         await cluster.kill(str(leader))
         await session.commit([Put(keys.SHUTDOWN, b"{}")])
         assert await cluster.wait_for_end(await cluster.submit(job(cluster))) is JobStatus.FINISHED
-        await ask_for_the_end(cluster)
+        await request_shutdown(cluster)
         await all_have_ended(cluster)
-        await start_anew(cluster)
+        await restart_cluster(cluster)
         await session.close()
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_an_unavailable_storage_does_not_hold_up_a_shutdown_for_ever(tmp_path: Path) -> None:
     """Jobs without a recorded end stay cancelled on record and end at the next start."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         endless = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(3)
-        await ask_for_the_end(cluster)
+        await request_shutdown(cluster)
         leader = cluster.leader()
         assert leader is not None
         await cluster.kill(leader)
@@ -391,13 +393,13 @@ def test_an_unavailable_storage_does_not_hold_up_a_shutdown_for_ever(tmp_path: P
         await all_have_ended(cluster, within=600)
         cluster.storage.come_back()
         cluster.start(leader)
-        await start_anew(cluster)
+        await restart_cluster(cluster)
         assert await cluster.wait_for_end(endless) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
-class MischiefAtTheEnd(Mischief):
+class ShutdownFaultInjector(FaultInjector):
     """A dead process is restarted unless it has ended with its cluster."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -455,7 +457,7 @@ class MischiefAtTheEnd(Mischief):
 def test_random_faults_do_not_keep_a_cluster_from_shutting_down(tmp_path: Path, seed: int) -> None:
     """Everything ends, nothing comes back, and no job runs again (ENTRY-04)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         names = sorted(cluster.processes)
         jobs = [
             await cluster.submit(
@@ -470,17 +472,17 @@ def test_random_faults_do_not_keep_a_cluster_from_shutting_down(tmp_path: Path, 
             for _ in range(cluster.random.randint(0, 4))
         ]
         await asyncio.sleep(cluster.random.uniform(0, 5))
-        await ask_for_the_end(cluster)
-        await MischiefAtTheEnd(cluster).play()
+        await request_shutdown(cluster)
+        await ShutdownFaultInjector(cluster).play()
         await all_have_ended(cluster, within=900)
         attempts = len(cluster.history.attempts)
         for name in set(names) - set(cluster.processes):
             cluster.start(name)
-        await start_anew(cluster)
+        await restart_cluster(cluster)
         for job_id in jobs:
             assert (await cluster.wait_for_end(job_id)).globally_terminal
         assert len(cluster.history.attempts) == attempts
         await asyncio.sleep(300)
         assert cluster.ended_by_themselves() == []
 
-    simulate(tmp_path, story, seed=seed)
+    simulate(tmp_path, scenario, seed=seed)

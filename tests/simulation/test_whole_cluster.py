@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import FOREVER, job, simulate
+from simulation.scenarios import FOREVER, job, simulate
 from stoker.core.graph import RestartPolicy
 from stoker.core.states import JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
 
 
 def test_a_job_passes_through_every_part_and_ends_with_a_recorded_result(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, sinks=3))
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
         result = await cluster.ask(lambda dispatcher: dispatcher.job_result(job_id))
@@ -28,12 +28,12 @@ def test_a_job_passes_through_every_part_and_ends_with_a_recorded_result(tmp_pat
         stored = [path for path in await cluster.storage.list("") if job_id in path]
         assert stored == await cluster.storage.list(f"results/{job_id}")
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 3
 
 
 def test_more_jobs_than_slots_wait_with_a_reason_and_all_end(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=10)) for _ in range(9)]
         await asyncio.sleep(5)
         details = [await cluster.ask(lambda d, j=each: d.job_details(j)) for each in jobs]
@@ -43,13 +43,13 @@ def test_more_jobs_than_slots_wait_with_a_reason_and_all_end(tmp_path: Path) -> 
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_failing_job_follows_its_restart_strategy_and_ends_with_its_failures(
     tmp_path: Path,
 ) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         twice = RestartPolicy(strategy="fixed-delay", attempts=2, delay_seconds=1)
         good = await cluster.submit(job(cluster, fails=2, restart=twice))
         bad = await cluster.submit(job(cluster, fails=3, restart=twice))
@@ -58,13 +58,13 @@ def test_a_failing_job_follows_its_restart_strategy_and_ends_with_its_failures(
         details = await cluster.ask(lambda dispatcher: dispatcher.job_details(bad))
         assert [record.attempt_number for record in details.failures] == [2, 1, 0]
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_repeated_submission_gets_the_same_answer(tmp_path: Path) -> None:
     """Also after a lost answer (DISP-04)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         graph = job(cluster)
         answers = await asyncio.gather(
             *(cluster.ask(lambda dispatcher: dispatcher.submit_job(graph)) for _ in range(4))
@@ -75,28 +75,28 @@ def test_a_repeated_submission_gets_the_same_answer(tmp_path: Path) -> None:
         again = await cluster.ask(lambda dispatcher: dispatcher.submit_job(graph))
         assert again.repeated
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 1
 
 
 @pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.5, 1.5])
 def test_a_job_can_be_cancelled_at_every_stage(tmp_path: Path, after: float) -> None:
-    """DISP-07"""
+    """A repeated cancellation is harmless (DISP-07)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=100))
         await asyncio.sleep(after)
         await cluster.cancel(job_id)
         assert await cluster.wait_for_end(job_id, patience=30) is JobStatus.CANCELED
         await cluster.cancel(job_id)
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_running_attempts_survive_the_death_of_the_leading_master(tmp_path: Path) -> None:
     """The new leader adopts the attempts instead of restarting them (RUN-16, LEAD-20, LEAD-22)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=60)) for _ in range(8)]
         await asyncio.sleep(10)
         leader = cluster.leader()
@@ -105,12 +105,12 @@ def test_running_attempts_survive_the_death_of_the_leading_master(tmp_path: Path
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 8
 
 
 def test_no_job_is_lost_when_the_only_master_dies_and_restarts(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         await cluster.stop("master-1")
         jobs = [await cluster.submit(job(cluster, seconds=20)) for _ in range(10)]
         await cluster.kill("master-0")
@@ -119,11 +119,11 @@ def test_no_job_is_lost_when_the_only_master_dies_and_restarts(tmp_path: Path) -
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_a_job_on_a_dead_task_executor_fails_with_the_true_reason(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60))
         await asyncio.sleep(5)
         executor = cluster.history.attempts[0].executor
@@ -133,7 +133,7 @@ def test_a_job_on_a_dead_task_executor_fails_with_the_true_reason(tmp_path: Path
         assert details.failures[0].failure.error == "TaskExecutorLost"
         assert executor in details.failures[0].failure.message
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)
 
 
 def test_an_executor_that_is_cut_off_ends_its_attempt_before_another_one_starts(
@@ -141,7 +141,7 @@ def test_an_executor_that_is_cut_off_ends_its_attempt_before_another_one_starts(
 ) -> None:
     """Without proof of death nobody replaces an attempt before its lease has surely expired."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         again = RestartPolicy(strategy="fixed-delay", attempts=3, delay_seconds=1)
         job_id = await cluster.submit(job(cluster, seconds=300, restart=again))
         await asyncio.sleep(5)
@@ -152,14 +152,14 @@ def test_an_executor_that_is_cut_off_ends_its_attempt_before_another_one_starts(
         cluster.coordination.suspend(cluster.processes[cut_off].session)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 2
 
 
 def test_a_new_leader_does_not_take_silence_for_death(tmp_path: Path) -> None:
     """It cannot reach the executor, whose attempt runs until its lease is over: no overlap."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=1)
         job_id = await cluster.submit(job(cluster, seconds=200, restart=again))
         await asyncio.sleep(5)
@@ -170,7 +170,7 @@ def test_a_new_leader_does_not_take_silence_for_death(tmp_path: Path) -> None:
         await cluster.kill(leader)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 2
 
 
@@ -180,7 +180,7 @@ def test_an_attempt_that_started_long_after_the_registration_is_not_replaced_too
 ) -> None:
     """The lease counts from the executor's last renewal, not from its registration."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         await cluster.submit(job(cluster, seconds=150, sinks=3))
         await asyncio.sleep(1)
         again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=1)
@@ -196,7 +196,7 @@ def test_an_attempt_that_started_long_after_the_registration_is_not_replaced_too
         for each in cluster.history.acknowledged:
             await cluster.wait_for_end(each)
 
-    cluster = simulate(tmp_path, story, executors=2)
+    cluster = simulate(tmp_path, scenario, executors=2)
     assert len(cluster.history.attempts) > 5
 
 
@@ -205,7 +205,7 @@ def test_a_stopped_executor_ends_its_tasks_before_others_replace_them(
 ) -> None:
     """Shows JM-05."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         again = RestartPolicy(strategy="fixed-delay", attempts=9, delay_seconds=0)
         graph = job(cluster, seconds=60, cancel_seconds=20, restart=again)
         job_id = await cluster.submit(graph)
@@ -213,14 +213,14 @@ def test_a_stopped_executor_ends_its_tasks_before_others_replace_them(
         await cluster.stop(cluster.history.attempts[0].executor)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 2
 
 
 def test_a_process_that_is_elected_again_after_a_short_outage_serves_again(tmp_path: Path) -> None:
     """Many calls fail at the moment at which its leadership is cancelled (RUN-04, JMR-03)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         await cluster.stop("master-1")
         jobs = [await cluster.submit(job(cluster, seconds=40, sinks=2)) for _ in range(3)]
         session = cluster.processes["master-0"].session
@@ -232,26 +232,26 @@ def test_a_process_that_is_elected_again_after_a_short_outage_serves_again(tmp_p
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 6
 
 
 def test_an_executor_that_loses_its_session_keeps_its_tasks(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60))
         await asyncio.sleep(5)
         executor = cluster.history.attempts[0].executor
         cluster.coordination.expire(cluster.processes[executor].session)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 1
 
 
 def test_a_new_leader_recovers_more_jobs_than_it_starts_at_once(tmp_path: Path) -> None:
     """Shows FAULT-10."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         jobs = [await cluster.submit(job(cluster, seconds=2)) for _ in range(60)]
         leader = cluster.leader()
         assert leader is not None
@@ -259,5 +259,5 @@ def test_a_new_leader_recovers_more_jobs_than_it_starts_at_once(tmp_path: Path) 
         for each in jobs:
             assert await cluster.wait_for_end(each) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len({span.job_id for span in cluster.history.attempts if span.finished}) == 60

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import FOREVER, job, simulate
+from simulation.scenarios import FOREVER, job, simulate
 from stoker.core.states import JobStatus
 from stoker.testing.simulated_cluster import SimulatedCluster
 
@@ -29,7 +29,7 @@ async def take_coordinator_away(cluster: SimulatedCluster, seconds: float) -> No
 
 
 def test_running_work_outlives_all_masters(tmp_path: Path) -> None:
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         batch = await cluster.submit(job(cluster, seconds=TEN_MINUTES / 2))
         await asyncio.sleep(5)
@@ -42,14 +42,14 @@ def test_running_work_outlives_all_masters(tmp_path: Path) -> None:
         await cluster.cancel(stream)
         assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 2
 
 
 def test_running_work_outlives_an_outage_of_the_coordinator(tmp_path: Path) -> None:
     """The failsafe: every master confirms that it neither leads nor knows a later epoch."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         batch = await cluster.submit(job(cluster, seconds=TEN_MINUTES / 2))
         await asyncio.sleep(5)
@@ -58,7 +58,7 @@ def test_running_work_outlives_an_outage_of_the_coordinator(tmp_path: Path) -> N
         await cluster.cancel(stream)
         assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 2
 
 
@@ -67,7 +67,7 @@ def test_work_ends_without_the_coordinator_unless_every_master_confirms(
 ) -> None:
     """A master that cannot be reached might lead by the time the lease would be renewed."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
         cluster.network.partition("master-0", "master-1")
@@ -78,7 +78,7 @@ def test_work_ends_without_the_coordinator_unless_every_master_confirms(
         await cluster.cancel(job_id)
         await cluster.wait_for_end(job_id)
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     first, second = cluster.history.attempts
     assert first.ended is not None
     assert first.ended < 65
@@ -89,7 +89,7 @@ def test_work_ends_without_the_coordinator_unless_every_master_confirms(
 def test_a_stream_outlives_any_number_of_leaders(tmp_path: Path, deaths: int) -> None:
     """Shows FAULT-02."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         for _ in range(deaths):
             await asyncio.sleep(20)
@@ -103,14 +103,14 @@ def test_a_stream_outlives_any_number_of_leaders(tmp_path: Path, deaths: int) ->
         await cluster.cancel(job_id)
         assert await cluster.wait_for_end(job_id) is JobStatus.CANCELED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 1
 
 
 def test_a_batch_job_outlives_the_stop_and_start_of_the_whole_cluster(tmp_path: Path) -> None:
     """Without a restart strategy, because a stopped executor is no failure of the job."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         job_id = await cluster.submit(job(cluster, seconds=60))
         await asyncio.sleep(5)
         names = sorted(cluster.processes, reverse=True)
@@ -123,7 +123,7 @@ def test_a_batch_job_outlives_the_stop_and_start_of_the_whole_cluster(tmp_path: 
                 cluster.start_executor(name)
         assert await cluster.wait_for_end(job_id) is JobStatus.FINISHED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert [span.finished for span in cluster.history.attempts] == [False, True]
 
 
@@ -143,7 +143,7 @@ def graph_file(cluster: SimulatedCluster, job_id: str) -> str:
 def test_attempts_keep_running_while_their_job_is_in_quarantine(tmp_path: Path) -> None:
     """The new leader vouches for the job, because it has started no master of it."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         other = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
@@ -160,14 +160,14 @@ def test_attempts_keep_running_while_their_job_is_in_quarantine(tmp_path: Path) 
             await cluster.cancel(each)
             assert await cluster.wait_for_end(each) is JobStatus.CANCELED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 2
 
 
 def test_attempts_keep_running_while_a_new_leader_waits_for_the_storage(tmp_path: Path) -> None:
     """Shows FAULT-04."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
         cluster.storage.go_away()
@@ -180,14 +180,14 @@ def test_attempts_keep_running_while_a_new_leader_waits_for_the_storage(tmp_path
         await cluster.cancel(stream)
         assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
 
-    cluster = simulate(tmp_path, story)
+    cluster = simulate(tmp_path, scenario)
     assert len(cluster.history.attempts) == 1
 
 
 def test_nobody_vouches_for_a_job_that_was_cancelled_in_quarantine(tmp_path: Path) -> None:
     """Its attempt ends with its lease, although nobody can load the job (design invariant 5)."""
 
-    async def story(cluster: SimulatedCluster) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
         stream = await cluster.submit(job(cluster, seconds=FOREVER, streaming=True))
         await asyncio.sleep(5)
         path = graph_file(cluster, stream)
@@ -204,4 +204,4 @@ def test_nobody_vouches_for_a_job_that_was_cancelled_in_quarantine(tmp_path: Pat
         await cluster.ask(lambda dispatcher: dispatcher.retry_quarantined(stream))
         assert await cluster.wait_for_end(stream) is JobStatus.CANCELED
 
-    simulate(tmp_path, story)
+    simulate(tmp_path, scenario)

@@ -1,7 +1,7 @@
 """Attached jobs, which are cancelled when the client that submitted them is gone.
 
 The client sends heartbeats for its job. When none has arrived for the timeout that the job brings,
-the dispatcher cancels the job. A new leader has heard of no client yet and gives each of them the
+the dispatcher cancels the job. A new leader has no heartbeats yet and gives every client the
 whole timeout.
 """
 
@@ -47,7 +47,7 @@ async def cancel_abandoned_jobs(clients: AttachedClients, jobs: AttachedJobs) ->
     """Run as long as the dispatcher leads. A cancellation that fails is retried."""
     while True:
         for job_id in clients.overdue(jobs.attached_jobs(), asyncio.get_running_loop().time()):
-            log.warning("job %s is cancelled: its client sends no heartbeats any more", job_id)
+            log.warning("job %s is cancelled: its client sends no more heartbeats", job_id)
             try:
                 await jobs.cancel_job(job_id)
             except StokerError as error:

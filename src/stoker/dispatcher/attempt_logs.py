@@ -32,7 +32,7 @@ class AttemptLogReader:
             if piece is not None:
                 return piece
         if not known.state.terminal:
-            # The task executor is silent or not chosen yet; more output may still come.
+            # The task executor is unreachable or not chosen yet; more output may still come.
             return LogPiece()
         return await self._from_storage(details.job_id, attempt, stream, offset)
 

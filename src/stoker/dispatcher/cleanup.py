@@ -63,9 +63,8 @@ async def clean_up(job_id: JobId, steps: Sequence[CleanupStep], retries: Retries
         if retries.attempts is not None and failures >= retries.attempts:
             names = ", ".join(step.name for step in remaining)
             log.warning(
-                "clean-up of job %s is left to the next leader (%s); see jobs/%s and blobs/%s "
-                "in the storage",
-                *(job_id, names, job_id, job_id),
+                "clean-up is left to the next leader (%s); see jobs/%s and blobs/%s in the storage",
+                *(names, job_id, job_id),
             )
             return False
         await asyncio.sleep(retries.pauses.delay(failures - 1).total_seconds())
@@ -78,6 +77,6 @@ async def _succeeds(step: CleanupStep, job_id: JobId) -> bool:
     except (Fenced, SessionExpired):
         raise  # The dirty result makes another leader finish the clean-up.
     except StokerError as error:
-        log.warning("clean-up of job %s, %s: %s", job_id, step.name, error)
+        log.warning("clean-up step %s failed: %s", step.name, error)
         return False
     return True

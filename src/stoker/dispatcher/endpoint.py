@@ -1,8 +1,8 @@
 """The calls that the leading dispatcher answers.
 
-A submission is persisted before it is acknowledged, and acknowledged before it runs. Whoever
-creates the record of a job decides whether another submission of it is a repetition or a
-conflict; so it does not matter which leader a client asks, or how often.
+A submission is persisted before it is acknowledged, and acknowledged before it runs. The first
+record of a job decides whether another submission of it is a repetition or a conflict, so a client
+may submit to any leader, any number of times.
 """
 
 import asyncio
@@ -160,7 +160,7 @@ class Dispatcher(Endpoint):
         try:
             return await self._stores.results.details(job_id)
         except NotFound:
-            log.warning("the details of job %s are lost; its result is all there is", job_id)
+            log.warning("the details of job %s are lost; only its result is left", job_id)
             return _details_from(result)
 
     async def _with_wait_reason(self, details: JobDetails) -> JobDetails:

@@ -1,8 +1,8 @@
-"""The job list as the dispatcher gives it out: live jobs and ended jobs, each by differences.
+"""The job list of the dispatcher: live jobs and ended jobs, each served as differences.
 
 Thousands of jobs may be known, and the REST servers of all masters ask for the list several times
-a second. So each index counts its changes (a revision) and remembers the latest of them: who names
-the revision that it knows gets only what has changed since. When that revision is too old, or
+a second. So each index counts its changes (a revision) and remembers the latest of them: a caller
+that names the revision it knows gets only the changes since then. When that revision is too old, or
 belongs to another leader, the caller gets the whole list.
 """
 
@@ -55,7 +55,7 @@ class _ChangeLog:
 class LiveJobIndex:
     """Summaries of the jobs that have not ended.
 
-    A job is summarized when somebody asks, however often it has changed until then.
+    A job is summarized at the next query, however often it has changed until then.
     """
 
     def __init__(self, summarize: Summarize) -> None:

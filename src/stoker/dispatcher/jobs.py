@@ -6,7 +6,7 @@ master, restarts the master when it breaks, records the terminal state, and clea
 Invariant: a terminal state becomes visible only when it is on record. Until then a leader that
 takes over could still decide otherwise, so such a job is shown as still running, failing or
 cancelling. The order is: record the result as dirty, show the end, clean up, mark the result
-clean. Whoever finds a dirty result finishes the clean-up and never runs the job again.
+clean. A leader that finds a dirty result finishes the clean-up and never runs the job again.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ def _restart_pauses(options: DispatcherOptions) -> Backoff:
 
 
 class LiveJobs:
-    """All that the leading dispatcher knows of jobs; owns their queues and the quarantine."""
+    """The live jobs of the leading dispatcher, with their queues and the quarantine."""
 
     def __init__(self, services: DispatcherServices, stores: Stores, recovery: Recovery) -> None:
         self._services = services
@@ -253,7 +253,7 @@ class LiveJobs:
     async def _run_until_ended(self, job: LiveJob) -> None:
         """Run job masters, one after the other, until one of them has ended the job.
 
-        A new job master finds the attempts of the one before by their records.
+        A new job master finds the attempts of the previous one by their records.
         """
         loop = asyncio.get_running_loop()
         pauses = _restart_pauses(self._services.options)
@@ -264,11 +264,10 @@ class LiveJobs:
                 await self._run(job)
             except (Fenced, SessionExpired, CorruptContent):
                 raise
-            # The border between one job and all others: whatever breaks its master harms it alone.
+            # The border between one job and all others: a broken job master harms only its own job.
             except Exception as error:
                 log.error(
-                    "the master of job %s broke: %s: %s",
-                    job.to_run.graph.job_id,
+                    "the job master broke: %s: %s",
                     type(error).__name__,
                     error,
                 )
@@ -302,7 +301,7 @@ class LiveJobs:
                     self._show_end(job, await self._record(await running.wait_for_end()))
 
     def _show_end(self, job: LiveJob, result: JobResult) -> None:
-        """The end is on record, so everybody may see it; the job master still has to close."""
+        """The end is on record and may become visible; the job master still has to close."""
         job.stage = JobStage.ENDED
         self.ended.add(result)
         self._in_cleanup.add(result.job_id)
@@ -349,4 +348,4 @@ class LiveJobs:
             if isinstance(error, Fenced | SessionExpired):
                 raise
             # The result stays dirty, so a later leader finishes the clean-up.
-            log.warning("job %s could not be marked clean: %s", job_id, error)
+            log.warning("the result could not be marked clean: %s", error)

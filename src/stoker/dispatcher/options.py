@@ -55,7 +55,7 @@ class CleanupStrategy(StrEnum):
 class DispatcherOptions:
     max_graph_size: ByteSize = option(
         "job.graph.max-size",
-        "Largest job graph that is accepted; files belong into artifacts.",
+        "Largest job graph that is accepted; files belong in artifacts.",
         ByteSize(8 * 1024 * 1024),
     )
     recovery_concurrency: int = option(

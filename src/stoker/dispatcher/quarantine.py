@@ -192,7 +192,7 @@ class Quarantine:
             await self._stores.attempts.of_job(job.job_id)
             return stored
         except (StorageUnavailable, CorruptContent) as error:
-            # Only this content is affected, as far as we can tell: no other master would do better.
+            # Only this content seems to be damaged, and no other master would read it either.
             return UnreadableJob(job_id=job.job_id, reason=str(error), pointer=job.pointer)
 
     async def _end(self, job: QuarantinedJob) -> None:

@@ -1,8 +1,8 @@
 """The queues of one leader: each job enters, waits for its turn, is admitted, and leaves.
 
-`queue_order` decides who is admitted; this module keeps the state and wakes the admitted jobs.
-Thousands of jobs may run or wait, so a plan is made only when somebody may be admitted or when
-somebody asks why a job waits.
+`queue_order` decides which jobs are admitted; this module keeps the state and wakes them. Thousands
+of jobs may run or wait, so a plan is made only when a job may be admitted or when a wait reason is
+requested.
 """
 
 import asyncio
@@ -51,13 +51,13 @@ class Queues:
         self._limits: Mapping[str, QueueLimits] = limits_of(options)
         self._jobs: dict[JobId, QueuedJob] = {}
         self._applicants: dict[JobId, QueuedJob] = {}
-        """The jobs that are not admitted yet. Only these are planned each time that a job comes or
-        goes, because thousands of others may be running."""
+        """The jobs that are not admitted yet. Each plan considers only these, because thousands of
+        other jobs may be running."""
         self._used: dict[str, QueueUsage] = dict.fromkeys(self._limits, QueueUsage())
         self._turns: dict[JobId, asyncio.Event] = {}
         self._plan = AdmissionPlan(waiting={})
         self._is_outdated = False
-        """A job came that admits nobody; only the reasons of the plan are no longer complete."""
+        """A job entered that cannot be admitted, so the plan lacks its wait reason."""
 
     def check(self, graph: JobGraph) -> None:
         """Refuse a job that its queue could never admit."""
@@ -91,7 +91,7 @@ class Queues:
         self._jobs[graph.job_id] = self._applicants[graph.job_id] = job
         if to_run.was_admitted:
             self._admit(graph.job_id)
-            # The reasons given to waiting jobs name more room than there is now.
+            # The wait reasons of other jobs name more room than there is now.
             self._is_outdated = True
         elif self._is_full(job):
             self._is_outdated = True

@@ -1,6 +1,6 @@
 """What a new leader does with the records that it finds.
 
-The leader before may have died between any two writes, so each job is in one of four states:
+The previous leader may have died between any two writes, so each job is in one of four states:
 accepted and not ended (run it), ended with its clean-up unfinished (a dirty result: clean up),
 ended for good (only listed), or unreadable (quarantine).
 

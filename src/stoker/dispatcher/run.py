@@ -2,7 +2,7 @@
 
 The order matters. Nothing is served before all records were read: a dispatcher that knew only
 half of the jobs would answer that the others do not exist, and could accept one of them again. The
-address is published last, when every recovered job has its place. While a new leader is still
+address is published last, when every recovered job is known. While a new leader is still
 reading, it vouches for the attempts of all jobs (see `undriven_jobs`).
 """
 

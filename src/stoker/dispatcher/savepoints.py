@@ -2,7 +2,7 @@
 
 The REST server may have to repeat a call whose answer it did not receive. A repeated trigger must
 not take a second savepoint, so the same id means the same operation, and its outcome is kept here
-for a while.
+for later queries.
 """
 
 import asyncio

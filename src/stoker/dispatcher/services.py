@@ -1,4 +1,4 @@
-"""What a dispatcher needs from its process."""
+"""The services and settings that a dispatcher runs with."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field

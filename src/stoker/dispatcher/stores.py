@@ -1,4 +1,4 @@
-"""The durable records of one leadership, and the steps that remove what an ended job left."""
+"""The stores of one leadership, and the steps that remove the records and files of ended jobs."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from stoker.storage.contract import Storage
 
 
 class JobLocks:
-    """One lock for each job; it exists for as long as somebody holds or awaits it.
+    """One lock for each job; it exists while a caller holds or awaits it.
 
     Submission, quarantine, replacement and sweep each read the records of a job and then act on
     them. The lock keeps the others from acting on the same job in between.

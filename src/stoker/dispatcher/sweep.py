@@ -53,7 +53,7 @@ def find_orphans(
 ) -> list[str]:
     """Pure. Paths older than `max_age` that no record points to. Times are seconds since 1970.
 
-    Checkpoints of a job that is known to have ended need not grow old: nobody will ask for them.
+    Checkpoints of an ended job are removed at any age, because nothing reads them again.
 
     Without any job on record there are no orphans: such a cluster may have been pointed to another
     coordinator by mistake.
@@ -162,7 +162,7 @@ class OrphanSweep:
         await self._stores.leadership.commit([])
         for path in unchanged:
             self._stores.leadership.grant.require_certainty()
-            log.info("removing %s, to which no record points", path)
+            log.info("removing orphaned file %s", path)
             await self._storage.delete(path)
         return len(unchanged)
 
@@ -182,7 +182,7 @@ class OrphanSweep:
         return KnownJobs(jobs=jobs, results=results, in_use=dirty | self._live())
 
     def _graph_pointer(self, job_id: JobId, record: JobRecord | None) -> Pointer:
-        """Everything of a job in quarantine is kept, because somebody may repair it."""
+        """Everything of a job in quarantine is kept, because an operator may repair it."""
         return None if record is None or self._is_quarantined(job_id) else record.pointer
 
     async def _is_unchanged(self, known: KnownJobs, job_id: JobId) -> bool:

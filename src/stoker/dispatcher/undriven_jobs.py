@@ -40,7 +40,7 @@ class UndrivenJobs:
             self._leadership = None
 
     def decide_by(self, is_undriven: IsUndriven) -> None:
-        """Ask this function about each job from now on, because job masters start now."""
+        """Use this function for each job from now on, because job masters start now."""
         self._is_undriven = is_undriven
 
     def includes(self, job_id: JobId) -> bool:

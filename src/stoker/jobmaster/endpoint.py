@@ -117,9 +117,7 @@ class JobMaster(Endpoint):
             self.beats.poke(executor.instance)
 
     def _cancel_unknown(self, executor: ConnectedExecutor, attempt: AttemptId) -> None:
-        log.warning(
-            "job %s: %s runs the unknown attempt %s", self._job.job_id, executor.instance, attempt
-        )
+        log.warning("%s runs the unknown attempt %s", executor.instance, attempt)
         self._job.scope.spawn(f"cancel unknown {attempt}", self._cancel(executor, attempt))
 
     async def _cancel(self, executor: ConnectedExecutor, attempt: AttemptId) -> None:
@@ -203,9 +201,9 @@ class JobMaster(Endpoint):
     ) -> tuple[AllocationId, ...]:
         if before is not None:
             self._apply_state(before)
-        with self._job.slot_releases.collecting_for(instance) as given_back:
+        with self._job.slot_releases.collecting_for(instance) as returned:
             self._job.ended(outcome)
-        return tuple(given_back)
+        return tuple(returned)
 
     def attempts_progressed(
         self, instance: InstanceId, reports: tuple[AttemptProgress, ...]

@@ -67,7 +67,7 @@ def merge_labels(
     for name, answer in answers.items():
         clashes = answer.keys() & (labels.keys() | present.keys())
         if clashes:
-            log.warning("failure enricher %s: labels %s are given already", name, sorted(clashes))
+            log.warning("failure enricher %s: labels %s exist already", name, sorted(clashes))
             continue
         labels.update(answer)
     return labels

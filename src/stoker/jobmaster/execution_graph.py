@@ -126,25 +126,23 @@ class ExecutionGraph:
             parameters=self.graph.parameters,
         )
 
-    # Events
-
     def start(
         self,
-        former: Mapping[RegionId, PreviousAttempt],
+        previous: Mapping[RegionId, PreviousAttempt],
         *,
         cancel_wanted: bool,
         now: Millis,
     ) -> list[Command]:
         self._move(JobStatus.CREATED, now)
         commands: list[Command] = []
-        for region, record in former.items():
+        for region, record in previous.items():
             if (run := self.runs.get(region)) is not None:
                 self._restore_attempt(run, record, now)
         if cancel_wanted:
             commands += self.cancel(now)
         else:
-            self._move(JobStatus.RECONCILING if former else JobStatus.RUNNING, now)
-        for region, record in former.items():
+            self._move(JobStatus.RECONCILING if previous else JobStatus.RUNNING, now)
+        for region, record in previous.items():
             if record.outcome is not None and (run := self.runs.get(region)) is not None:
                 commands += self._apply_recorded_outcome(run.current, record, record.outcome, now)
         return commands + self._advance(now)
@@ -154,7 +152,7 @@ class ExecutionGraph:
     ) -> list[Command]:
         """Apply the recorded end of an attempt that a previous leader deployed.
 
-        A cancellation means that its task executor was stopped or cut off, as nobody asked for it.
+        CANCELED means that its task executor was stopped or cut off: no leader cancelled it.
         """
         stopped = outcome.state is ExecutionState.CANCELED or record.interrupted
         if stopped and outcome.failure is not None:
@@ -280,8 +278,6 @@ class ExecutionGraph:
     def suspend(self, now: Millis) -> None:
         if not self.status.terminal:
             self._move(JobStatus.SUSPENDED, now)
-
-    # Consequences
 
     def _move(self, status: JobStatus, now: Millis) -> None:
         if status not in JOB_TRANSITIONS[self.status]:

@@ -107,7 +107,7 @@ class JobDriver:
         self.status = status
         self.notify_change: Callable[[], None] = lambda: None
         self.stopped = False
-        """The job was stopped with a savepoint; its attempts have nothing left to run."""
+        """Whether the job was stopped with a savepoint; its attempts have nothing left to run."""
         self.checkpoints = CheckpointHistory(
             [run.region.id for run in graph.runs if run.region.streaming],
             services.savepoints.options.history,
@@ -116,9 +116,9 @@ class JobDriver:
         """Number of slots that the job needs, and number of those that it holds."""
         self.wait_reason: str | None = None
         self._slots_obtainable = False
-        """The resource manager answered that the slots exist, free or not."""
+        """Whether the resource manager answered that the slots exist, free or not."""
         self.starved_since: Latest[float | None] = Latest(None)
-        """Loop time since which the job starves and no slot is obtainable; None if it does not."""
+        """Loop time since which the job starves and no slot is obtainable; None otherwise."""
         self.resource_manager: ResourceManagerGateway | None = None
         self.exit_tasks: set[asyncio.Task[None]] = set()
         self.slot_releases = SlotReleases(
@@ -177,9 +177,9 @@ class JobDriver:
         self._update_starvation()
 
     def _update_starvation(self) -> None:
-        hopeless = self.graph.is_starving and not self._slots_obtainable
-        if hopeless is (self.starved_since.value is None):
-            self.starved_since.set(asyncio.get_running_loop().time() if hopeless else None)
+        is_starved = self.graph.is_starving and not self._slots_obtainable
+        if is_starved is (self.starved_since.value is None):
+            self.starved_since.set(asyncio.get_running_loop().time() if is_starved else None)
 
     async def _deploy(self, command: Deploy) -> None:
         executor = self.executors.get(command.slot.instance)

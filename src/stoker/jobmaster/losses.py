@@ -36,8 +36,7 @@ async def fail_lost_attempts(
     """Wait until no attempt at this task executor can run any more, then fail those attempts."""
     wait = _wait_for(job, executor.instance, proven_dead=proven_dead)
     log.warning(
-        "job %s: task executor %s: %s; its attempts are replaced in %.1f s at the earliest",
-        job.job_id,
+        "lost task executor %s: %s; its attempts are replaced in %.1f s at the earliest",
         executor.resource_id,
         reason,
         wait.total_seconds(),
@@ -113,7 +112,7 @@ async def _resolve_missing_attempt(
         # An unanswered deployment may still arrive: the cancellation forbids it beforehand.
         await executor.gateway.cancel_task(job.token, job.job_id, attempt)
     except NotFound:
-        log.debug("nothing of job %s is at %s", job.job_id, instance)
+        log.debug("%s holds nothing of this job", instance)
     except StokerError as error:
         log.info("attempt %s is resolved with the next heartbeat: %s", attempt, error)
         return
@@ -139,7 +138,7 @@ async def await_previous_attempt(job: JobDriver, record: AttemptRecord) -> None:
             break
         await asyncio.sleep(job.services.heartbeat.interval.total_seconds())
     if _awaits_executor(job, record.attempt):
-        failure = lost(record.task_executor, "it did not come back to the new leader")
+        failure = lost(record.task_executor, "it did not register with the new leader")
         is_gone = partial(_awaits_executor, job, record.attempt)
         await job.resolve(record.attempt, failure, is_gone=is_gone)
 
@@ -153,7 +152,7 @@ def _awaits_executor(job: JobDriver, attempt_id: AttemptId) -> bool:
 
 
 async def _process_is_gone(job: JobDriver, address: str) -> bool:
-    """Probe whether the process is gone; an address names one instance, whoever has its port."""
+    """Probe whether the process is gone; an address names one instance, even after it ended."""
     if not is_proof_of_death(address, Liveness.UNREACHABLE):
         return False
     for _ in range(PROBES):

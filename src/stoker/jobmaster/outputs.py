@@ -1,7 +1,7 @@
 """Failures that do not count against the restart strategy of a job.
 
 If the output of a region was decided before its attempt died, part of the output may be at its
-target already. Failing the job would leave it there for ever, so a next attempt has to finish the
+target already. Failing the job would leave it there for ever, so the next attempt has to finish the
 publication; it computes nothing. An attempt that died because of a task of another job is retried
 as well.
 """
@@ -53,6 +53,6 @@ class DecidedOutputs:
                 lambda: self._store.read(region), on=StorageUnavailable, backoff=BACKOFF
             )
         except CorruptContent as error:
-            log.error("job %s: %s", self._graph.job_id, error)
+            log.error("%s", error)
             return False
         return decided is not None

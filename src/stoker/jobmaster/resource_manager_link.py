@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
 SOON_SECONDS = 0.1
-"""A free slot arrives within this time, which makes the question for the reason superfluous."""
+"""A free slot arrives within this time, so the wait reason need not be requested before."""
 REASON_PAUSE_SECONDS = 2.0
 MAX_REASON_PAUSE_SECONDS = 10.0
 """A job that waits long asks less often, because thousands may wait."""
@@ -38,7 +38,7 @@ async def keep_registered(job: JobDriver, address: str) -> None:
         try:
             await _stay_registered(job, address, leader)
         except StokerError as error:
-            log.info("job %s: resource manager: %s", job.job_id, error)
+            log.info("resource manager: %s", error)
         await asyncio.sleep(RETRY_SECONDS)
 
 
@@ -55,7 +55,7 @@ async def _stay_registered(job: JobDriver, address: str, leader: LeaderAddress) 
         )
     )
     if isinstance(answer, Declined):
-        log.warning("job %s: registration declined: %s", job.job_id, answer.reason)
+        log.warning("registration declined: %s", answer.reason)
         return
     job.resource_manager = manager
     pause = REASON_PAUSE_SECONDS
@@ -92,7 +92,7 @@ async def deregister(job: JobDriver) -> None:
     try:
         await job.resource_manager.job_master_leaves(job.job_id, job.token, job.graph.status)
     except StokerError as error:
-        log.info("job %s could not deregister from the resource manager: %s", job.job_id, error)
+        log.info("could not deregister from the resource manager: %s", error)
 
 
 async def _wait_for_change(job: JobDriver, declared: tuple[int, int], pause: float) -> bool:

@@ -6,8 +6,8 @@ grant it makes a new driver and a new endpoint.
 
 The order at the start of a grant matters. What previous leaders left (attempts, outcomes, failures,
 savepoints) is read first and the execution graph starts with it. Only then is the address
-published: a task executor that found a master without this knowledge would be told to cancel its
-attempts as unknown.
+published: a master without this knowledge would have the attempts of a task executor
+cancelled as unknown.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class JobMasterRunner:
         self._cancel_wanted = to_run.cancel_wanted
         self._end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
         self.deregistered = asyncio.Event()
-        """Set when the job has ended and everyone who holds something for it was notified."""
+        """Set when the job has ended and task executors and resource manager were notified."""
 
     @property
     def status(self) -> JobStatus:
@@ -131,13 +131,13 @@ class JobMasterRunner:
         return await asyncio.shield(self._end)
 
     def on_leading_ended(self, leading: "asyncio.Task[None]") -> None:
-        """Raise the fault of a broken job master in everyone who waits for the end of the job."""
+        """Raise the error of a broken job master in every caller that waits for the end."""
         self.deregistered.set()
         if leading.cancelled() or self._end.done():
             return
         error = leading.exception()
         self._end.set_exception(error or RuntimeError("the job master ended without a result"))
-        # Marks the exception as retrieved: after a loss of leadership nobody waits for it.
+        # Marks the exception as retrieved: after a loss of leadership no caller waits for it.
         self._end.exception()
 
     async def lead(self, leadership: Leadership) -> None:
@@ -153,7 +153,7 @@ class JobMasterRunner:
             self._end.set_result(self._end_of_failed_start(error))
             self.deregistered.set()
             return
-        former = {record.region: await self._load_previous(record) for record in records}
+        previous = {record.region: await self._load_previous(record) for record in records}
         job.graph.failures.recall(await self._load_failures(records))
         stop, savepoints = await self._load_savepoints(job, origin)
         master = JobMaster(job)
@@ -164,9 +164,9 @@ class JobMasterRunner:
                 self._savepoints = JobSavepoints(
                     job, self._storage, job.checkpoints, self._services.savepoints
                 )
-                # Before anyone can find this master: it would tell a task executor to cancel
-                # attempts that it does not know yet.
-                job.act(job.graph.start(former, cancel_wanted=self._cancel_wanted, now=job.now))
+                # Before the address is published: this master would cancel the attempts of task
+                # executors as unknown.
+                job.act(job.graph.start(previous, cancel_wanted=self._cancel_wanted, now=job.now))
                 await leadership.publish(address)
                 self._start_background_tasks(job, records, address)
                 if stop is not None:

@@ -166,7 +166,7 @@ class ResourceManager(Endpoint):
             if other.resource_id != registration.resource_id or instance == registration.instance:
                 continue
             if other.address == registration.address:
-                # The registering process has taken over the address of a dead one.
+                # The registering process reuses the address of a dead one.
                 continue
             try:
                 await self._services.rpc.connect(
@@ -251,7 +251,7 @@ class ResourceManager(Endpoint):
             timeout=options.idle_timeout,
         ):
             known = self._executors[instance]
-            log.info("task executor %s is idle and released", known.registration.resource_id)
+            log.info("releasing idle task executor %s", known.registration.resource_id)
             self._slots.drain(instance)
             self.scope.spawn(
                 f"release {instance}", _best_effort(known.gateway.drain(self._token, 0.0))

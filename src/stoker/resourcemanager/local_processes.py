@@ -1,7 +1,7 @@
 """The provider that starts task executors as child processes on this machine.
 
-The kernel kills them when this process dies, however it dies. When this process ends in good order
-it terminates them first. The Spark engine and the runners of a task executor die with it.
+The kernel kills them when this process dies, however it dies. When this process ends in order, it
+terminates them first. The Spark engine and the runners of a task executor die with it.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class _Child:
 
 @dataclass
 class LocalProcessProvider:
-    """Used as a context: no process is left when it closes."""
+    """A context manager that leaves no process behind."""
 
     command: Command
     limit: int
@@ -102,7 +102,7 @@ class LocalProcessProvider:
     async def _spawn(self, resource_id: ResourceId, path: Path) -> asyncio.subprocess.Process:
         with path.open("ab") as output:
             return await asyncio.create_subprocess_exec(
-                # The tie is to the thread that forks; the loop runs in the main one.
+                # The parent-death signal follows the forking thread; the loop runs in the main one.
                 *die_with_parent_command(*self.command(resource_id)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,

@@ -1,7 +1,7 @@
 """The slot manager: the state of all slots and the requirements of all jobs. No I/O, no clock.
 
-Two others know better at times: a task executor knows which job has a slot, and a job master knows
-how many slots it holds. Neither report is newer than what was just requested here.
+This table can be out of date: a task executor knows which job has a slot, and a job master knows
+how many slots it holds. But their reports can be older than what was just requested here.
 
 Invariant: a slot goes to one job at a time. A slot is FREE, PENDING (requested from its task
 executor, not yet answered) or ALLOCATED. A report of the task executor overrules this table, except
@@ -101,8 +101,6 @@ class SlotManager:
     """Jobs that lack slots, updated job by job because thousands may wait."""
     _declarations: int = 0
 
-    # Task executors
-
     def register(
         self,
         instance: InstanceId,
@@ -161,8 +159,6 @@ class SlotManager:
         required = self._required.get(job_id) if job_id else None
         if required is not None:
             required.credit += 1
-
-    # Jobs
 
     def declare(
         self,
@@ -272,8 +268,6 @@ class SlotManager:
                     )
                 )
         return needs
-
-    # Queries
 
     def _slots(self) -> Iterable[Slot]:
         return (slot for executor in self._executors.values() for slot in executor.slots)

@@ -50,7 +50,7 @@ class AttemptFiles:
         return self._logs / job_id / attempt
 
     async def archive_leftovers(self) -> None:
-        """Archive the attempts of a previous instance that did not live to do it."""
+        """Archive the attempts of a previous instance that died before it did so."""
         await self._off_loop(self._archive_all)
 
     async def remove_old_logs(self, since: float) -> None:

@@ -1,4 +1,4 @@
-"""The task executor: runs attempts in slots, at the command of job masters.
+"""The task executor: runs attempts in slots, as commanded by job masters.
 
 Several leaders may command one task executor, and each of them can be out of date. The resource
 manager reserves slots; it must be the one at which this task executor is registered. Only the
@@ -49,7 +49,7 @@ class TaskExecutor(Endpoint):
         self._services = services
         self.scope = TaskScope("task-executor")
         self.task_scope = TaskScope("tasks")
-        """Separate from `scope`, so that tasks end in good order when `scope` fails."""
+        """Separate from `scope`, so that tasks end in order when `scope` fails."""
         self._holdings = JobHoldings(
             services,
             self.task_scope,
@@ -184,7 +184,7 @@ class TaskExecutor(Endpoint):
 
     def cancel_task(self, token: FencingToken, job_id: JobId, attempt: AttemptId) -> None:
         self._link_commanded_by(job_id, token).seen_attempts.add(attempt)
-        self._holdings.cancel(attempt, "its job master asked for it")
+        self._holdings.cancel(attempt, "its job master requested it")
 
     def suspend_task(
         self,
@@ -233,7 +233,7 @@ class TaskExecutor(Endpoint):
     def _link_commanded_by(self, job_id: JobId, token: FencingToken) -> JobLink:
         link = self._links.get(job_id)
         if link is None:
-            raise NotFound(f"nothing of job {job_id} is here", job_id=job_id)
+            raise NotFound(f"this task executor holds nothing of job {job_id}", job_id=job_id)
         link.check(token)
         return link
 

@@ -111,7 +111,7 @@ class JobLink:
                 with log_fields(epoch=leader.token.epoch):
                     await self._serve(leader)
             except StokerError as error:
-                log.info("job %s: connection to the job master failed: %s", self.job_id, error)
+                log.info("connection to the job master failed: %s", error)
             # Idle slots wait for the next master until the slot timeout, busy ones without limit.
             self.holdings.reserve_again(self.job_id)
             await asyncio.sleep(RECONNECT_SECONDS)
@@ -124,9 +124,7 @@ class JobLink:
         introduction = self._introduction()
         answer = await master.register_task_executor(introduction)
         if isinstance(answer, Declined):
-            log.warning(
-                "job %s: the job master declined the registration: %s", self.job_id, answer.reason
-            )
+            log.warning("the job master declined the registration: %s", answer.reason)
             if answer.final:
                 self.holdings.abandon_job(self.job_id, answer.reason)
             return

@@ -3,11 +3,11 @@
 An attempt must stop when its lease runs out, because a new attempt may then start elsewhere. Its
 job master normally renews the lease (`job_link.py`). While no job master can answer, stopping every
 attempt would turn a failover of the masters into an outage of all jobs. Attempts may therefore
-continue as long as it is certain that nobody can have replaced them:
+continue as long as it is certain that they cannot have been replaced:
 
-1. the coordinator, read up to date, shows that nobody leads;
+1. the coordinator, read up to date, shows that no master leads;
 2. the coordinator is unreachable, and a master process vouches for the last known leadership;
-3. a leader exists, and its process answers that nobody drives the job yet.
+3. a leader exists, and its process answers that no job master drives the job yet.
 
 Each renewal counts from the moment at which the question was sent.
 """
@@ -61,7 +61,7 @@ class LeaseKeeper:
     async def _renew_without_job_master(self) -> None:
         asked_at = asyncio.get_running_loop().time()
         if await self.is_leaderless():
-            log.info("nobody leads; leases are renewed")
+            log.info("no master leads; leases are renewed")
             self.renew(asked_at, None)
         elif await self._failsafe():
             log.info("the coordinator is unreachable and no master leads; leases are renewed")
@@ -78,7 +78,9 @@ class LeaseKeeper:
         )
         undriven = {job_id for answer in answers for job_id in answer}
         if undriven:
-            log.info("nobody drives %s yet; their leases are renewed", ", ".join(sorted(undriven)))
+            log.info(
+                "no job master drives %s yet; their leases are renewed", ", ".join(sorted(undriven))
+            )
             self.renew(asked_at, undriven)
 
     async def _undriven_jobs_of(self, address: str, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
@@ -88,7 +90,7 @@ class LeaseKeeper:
             )
             return await master.undriven_jobs(jobs)
         except StokerError as error:
-            log.info("%s did not answer which jobs nobody drives yet: %s", address, error)
+            log.info("%s did not answer which jobs are undriven: %s", address, error)
             return ()
 
     async def is_leaderless(self) -> bool:
@@ -104,7 +106,7 @@ class LeaseKeeper:
                 await self.coordinator.sync()
                 return await self.coordinator.read(keys.ELECTION) is None
         except (Unavailable, SessionExpired, TimeoutError) as error:
-            log.info("the coordinator did not answer whether somebody leads: %s", error)
+            log.info("the coordinator did not answer whether a master leads: %s", error)
             return False
 
     async def _failsafe(self) -> bool:

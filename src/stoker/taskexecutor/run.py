@@ -1,8 +1,8 @@
 """The lifetime of a task executor.
 
-The order of the shutdown matters. Tasks end first, while the endpoint still answers and nobody
-takes their attempts for lost. Their outcomes go on record next, and only then does the task
-executor deregister. What runs longer than its time limit ends with the process.
+The order of the shutdown matters. Tasks end first, while the endpoint still answers, so that
+their attempts do not count as lost. Their outcomes go on record next, and only then does the task
+executor deregister. A task that exceeds the time limit ends with the process.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ async def _shut_down(executor: TaskExecutor) -> None:
             await executor.wait_until_recorded()
     except TimeoutError:
         log.error(
-            "outcomes are not on record after %.0f s; their jobs have to wait for the leases",
+            "outcomes are not on record after %.0f s; their jobs wait until the leases are over",
             RECORD_SECONDS,
         )
     executor.forget_slots()
@@ -106,7 +106,7 @@ async def _remove_old_logs(services: TaskExecutorServices) -> None:
 
 
 async def _end_when_unregistered(executor: TaskExecutor, services: TaskExecutorServices) -> None:
-    """Fail when an idle task executor could not register for too long while somebody leads."""
+    """Fail when an idle task executor could not register for too long although a master leads."""
     patience = services.options.registration_timeout.total_seconds()
     registered = executor.manager.registered
     while True:

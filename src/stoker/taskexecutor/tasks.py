@@ -1,6 +1,6 @@
 """Running tasks on the engine, from fetching the artifacts to recording the outcome.
 
-The outcome is recorded in the storage before anybody hears of it. It then survives this task
+The outcome is recorded in the storage before it is reported. It then survives this task
 executor, and every later job master reads the same outcome.
 """
 

@@ -6,7 +6,7 @@ from stoker.aio.log_context import bind_log_fields, current_log_fields, log_fiel
 
 
 def test_a_task_carries_the_fields_of_the_scope_that_started_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async def fields() -> dict[str, object]:
             return dict(current_log_fields())
 
@@ -16,11 +16,11 @@ def test_a_task_carries_the_fields_of_the_scope_that_started_it() -> None:
         assert await started_inside == {"job": "a", "epoch": 3}
         assert await started_outside == {}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_fields_bound_in_a_task_end_with_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async def lead() -> None:
             bind_log_fields(epoch=4)
             assert current_log_fields() == {"epoch": 4}
@@ -28,7 +28,7 @@ def test_fields_bound_in_a_task_end_with_it() -> None:
         await asyncio.create_task(lead())
         assert current_log_fields() == {}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_inner_scope_adds_to_the_fields_of_the_outer_one() -> None:

@@ -44,14 +44,14 @@ async def run(steps: Steps, options: DispatcherOptions = QUICK) -> bool:
 
 
 def test_clean_up_steps_run_in_order() -> None:
-    """CLEAN-08"""
+    """They run in the given order (CLEAN-08)."""
     steps = Steps()
     run_virtual(lambda: run(steps))
     assert [name for name, _ in steps.done] == ["one", "two", "three"]
 
 
 def test_only_failed_steps_are_retried_and_they_do_not_hold_up_others() -> None:
-    """CLEAN-10, CLEAN-11"""
+    """Every step is tried, also after a failure (CLEAN-10, CLEAN-11)."""
     steps = Steps(two=4)
     run_virtual(lambda: run(steps))
     assert steps.done == [("one", 0), ("three", 0), ("two", 1 + 2 + 4 + 4)]
@@ -76,7 +76,7 @@ def test_the_end_of_leadership_ends_the_clean_up() -> None:
 
 @pytest.mark.parametrize("text", ["none", "disable", "off"])
 def test_without_retries_a_failed_step_is_left_to_the_next_leader(text: str) -> None:
-    """CLEAN-12"""
+    """The strategy `none` (CLEAN-12)."""
     steps = Steps(two=1)
     options = DispatcherOptions(cleanup_strategy=CleanupStrategy(text))
     assert not run_virtual(lambda: run(steps, options))
@@ -84,7 +84,7 @@ def test_without_retries_a_failed_step_is_left_to_the_next_leader(text: str) -> 
 
 
 def test_the_fixed_delay_strategy_uses_the_configured_attempts_and_delay() -> None:
-    """CLEAN-12"""
+    """The strategy `fixed-delay` (CLEAN-12)."""
     options = DispatcherOptions(
         cleanup_strategy=CleanupStrategy.FIXED_DELAY,
         cleanup_fixed_attempts=3,
@@ -99,7 +99,7 @@ def test_the_fixed_delay_strategy_uses_the_configured_attempts_and_delay() -> No
 
 
 def test_the_exponential_delay_strategy_can_run_out_of_attempts() -> None:
-    """CLEAN-12"""
+    """The strategy `exponential-delay` (CLEAN-12)."""
     options = DispatcherOptions(cleanup_exponential_attempts=2)
     steps = Steps(two=2)
     assert not run_virtual(lambda: run(steps, options))
@@ -107,7 +107,7 @@ def test_the_exponential_delay_strategy_can_run_out_of_attempts() -> None:
 
 
 def test_by_default_a_step_is_retried_with_pauses_from_1_s_to_1_h_until_it_succeeds() -> None:
-    """CLEAN-12"""
+    """Clean-up never gives up on its own (CLEAN-12)."""
     retries = retries_of(DispatcherOptions())
     assert retries.attempts is None
     assert retries.pauses.delay(0) == timedelta(seconds=1)
@@ -115,7 +115,7 @@ def test_by_default_a_step_is_retried_with_pauses_from_1_s_to_1_h_until_it_succe
 
 
 def test_an_unknown_strategy_is_refused_with_the_known_ones() -> None:
-    """CLEAN-12"""
+    """The mistake is found at the start (CLEAN-12)."""
     with pytest.raises(InvalidOption, match="fixed-delay"):
         configuration_from(
             OptionTree(ALL), settings_on_command_line(["cleanup-strategy.type=sometimes"])

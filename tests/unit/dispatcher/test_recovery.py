@@ -47,7 +47,7 @@ def broken(number: int) -> UnreadableJob:
 
 
 def test_recovered_jobs_run_oldest_first_and_keep_their_cancellation() -> None:
-    """RUN-07, DISP-12"""
+    """A cancellation request outlives the leader that accepted it (RUN-07, DISP-12)."""
     recovery = decide_recovery([stored(1, 9), stored(2, 5)], [], {job_id(1)})
     assert [(job.graph.job_id, job.cancel_wanted) for job in recovery.run] == [
         (job_id(2), False),
@@ -57,14 +57,14 @@ def test_recovered_jobs_run_oldest_first_and_keep_their_cancellation() -> None:
 
 
 def test_a_job_with_a_dirty_result_is_cleaned_up_and_not_run() -> None:
-    """RUN-08, DISP-13"""
+    """It has ended, whatever else is on record (RUN-08, DISP-13)."""
     recovery = decide_recovery([stored(1)], [result(1, dirty=True)], set())
     assert recovery.run == ()
     assert recovery.clean_up == (job_id(1),)
 
 
 def test_a_dirty_result_alone_is_cleaned_up() -> None:
-    """RUN-09"""
+    """The job record was removed before the leader died (RUN-09)."""
     assert decide_recovery([], [result(1, dirty=True)], set()).clean_up == (job_id(1),)
 
 

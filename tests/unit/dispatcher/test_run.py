@@ -39,7 +39,7 @@ async def has_record(world: World, job_id: JobId) -> bool:
 
 @virtual
 async def test_a_dispatcher_publishes_its_address_only_after_recovery() -> None:
-    """RUN-01, RUN-07"""
+    """Clients never see a job list that is incomplete (RUN-01, RUN-07)."""
     async with new_world() as world:
         first = world.master()
         await all_is_quiet()
@@ -60,7 +60,7 @@ async def test_a_dispatcher_publishes_its_address_only_after_recovery() -> None:
 
 @virtual
 async def test_a_dispatcher_that_loses_leadership_during_recovery_is_never_published() -> None:
-    """RUN-02, RUN-10"""
+    """Its recovery is cancelled (RUN-02, RUN-10)."""
     async with new_world() as world:
         first = world.master()
         await all_is_quiet()
@@ -80,7 +80,7 @@ async def test_a_dispatcher_that_loses_leadership_during_recovery_is_never_publi
 
 @virtual
 async def test_a_leader_that_is_closed_during_recovery_starts_no_job() -> None:
-    """RUN-10"""
+    """The next leader recovers them (RUN-10)."""
     async with new_world() as world:
         first = world.master()
         await all_is_quiet()
@@ -98,7 +98,7 @@ async def test_a_leader_that_is_closed_during_recovery_starts_no_job() -> None:
 
 @virtual
 async def test_a_revoked_dispatcher_stops_its_jobs_and_keeps_their_records() -> None:
-    """RUN-03, DISP-14, DISP-18, CLEAN-02, CLEAN-09, STORE-06"""
+    """The next leader needs them (RUN-03, DISP-14, DISP-18, CLEAN-02, CLEAN-09, STORE-06)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -141,7 +141,7 @@ async def test_a_term_begins_only_after_the_previous_one_has_ended_completely() 
 
 @virtual
 async def test_a_closing_dispatcher_answers_no_calls_while_its_jobs_stop() -> None:
-    """RUN-11"""
+    """It no longer speaks for its jobs (RUN-11)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -159,7 +159,7 @@ async def test_a_closing_dispatcher_answers_no_calls_while_its_jobs_stop() -> No
 
 @virtual
 async def test_an_end_that_comes_after_the_loss_of_leadership_does_not_count() -> None:
-    """JMR-04"""
+    """The next leader decides about the job (JMR-04)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -225,7 +225,7 @@ async def test_a_job_master_that_breaks_after_the_end_is_on_record_is_not_restar
 
 @virtual
 async def test_nothing_is_cleaned_up_without_a_recorded_result() -> None:
-    """CLEAN-05, STORE-13"""
+    """A job that did not end on record must stay recoverable (CLEAN-05, STORE-13)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -250,7 +250,7 @@ async def test_nothing_is_cleaned_up_without_a_recorded_result() -> None:
 async def test_a_result_that_cannot_be_marked_clean_is_left_to_the_next_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """CLEAN-06, RUN-09"""
+    """It stays dirty, and the next leader cleans up again (CLEAN-06, RUN-09)."""
     mark_clean = JobResultStore.mark_clean
 
     async def refuse(self: JobResultStore, job_id: JobId) -> None:
@@ -331,7 +331,7 @@ async def test_a_job_without_a_recorded_end_is_left_to_the_next_leader() -> None
 
 @virtual
 async def test_every_job_is_listed_once_whether_live_or_ended() -> None:
-    """DISP-21"""
+    """One answer holds live and ended jobs (DISP-21)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -345,7 +345,7 @@ async def test_every_job_is_listed_once_whether_live_or_ended() -> None:
 
 @virtual
 async def test_a_job_without_a_master_is_initializing_and_can_be_cancelled() -> None:
-    """JMR-08, JMR-09, JMR-10, DISP-05, DISP-07"""
+    """Cancelled before its job master exists (JMR-08, JMR-09, JMR-10, DISP-05, DISP-07)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()
@@ -382,7 +382,7 @@ async def test_a_cancellation_before_the_job_master_exists_outlives_the_leader()
 
 @virtual
 async def test_a_submission_is_not_acknowledged_when_the_storage_fails() -> None:
-    """DISP-01"""
+    """The client gets the error of the storage, and no job master starts (DISP-01)."""
     async with new_world() as world:
         master = world.master()
         await all_is_quiet()

@@ -135,7 +135,7 @@ async def test_a_leader_that_may_have_a_successor_removes_nothing(world: World) 
 async def test_an_ended_job_keeps_its_details_and_loses_files_written_after_its_clean_up(
     world: World,
 ) -> None:
-    """STORE-19, CLEAN-13"""
+    """For example by an attempt that ended late (STORE-19, CLEAN-13)."""
     graph = await world.accept()
     await world.end(graph)
     world.now += 2 * DAY_MS

@@ -12,7 +12,7 @@ ONE, TWO = JobId("1" * 32), JobId("2" * 32)
 
 
 def test_a_leader_vouches_for_all_jobs_until_job_masters_start_and_for_none_later() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         coordination = MemoryCoordination(session_timeout=4)
         session = coordination.session()
         leadership = await seize_leadership(session, ids=Ids(random.Random(1)))
@@ -30,4 +30,4 @@ def test_a_leader_vouches_for_all_jobs_until_job_masters_start_and_for_none_late
         with undriven.enter(leadership):
             assert undriven.includes(ONE), "what an earlier leadership knew is forgotten"
 
-    run_virtual(story)
+    run_virtual(scenario)

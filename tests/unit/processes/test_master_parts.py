@@ -45,12 +45,12 @@ def test_a_part_that_ends_unexpectedly_ends_its_process(
 
     monkeypatch.setattr(master_parts, part, lead_for_a_while)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with asyncio.timeout(60):
             with pytest.raises(RuntimeError, match="has ended although it still leads"):
                 await new_parts(tmp_path).run()
 
-    run_virtual(story)
+    run_virtual(scenario)
 
 
 @pytest.mark.parametrize("part", ["lead_resource_manager", "lead_dispatcher"])
@@ -68,7 +68,7 @@ def test_a_part_that_ends_during_the_shutdown_is_no_failure(
 
     monkeypatch.setattr(master_parts, part, lead_until_stopped)
 
-    async def story() -> None:
+    async def scenario() -> None:
         running = asyncio.create_task(new_parts(tmp_path).run())
         await asyncio.sleep(5)
         running.cancel()
@@ -76,4 +76,4 @@ def test_a_part_that_ends_during_the_shutdown_is_no_failure(
         assert isinstance(outcome, asyncio.CancelledError)
         assert len(ended) == 1
 
-    run_virtual(story)
+    run_virtual(scenario)

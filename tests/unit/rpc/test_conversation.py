@@ -185,7 +185,7 @@ async def test_messages_that_wait_for_a_slow_stream_are_sent_as_one_bundle():
 
 @given(st.lists(st.integers(0, LIMIT * 2), max_size=12))
 def test_bundles_keep_the_order_and_their_limit(sizes: list[int]):
-    async def story() -> list[bytes]:
+    async def scenario() -> list[bytes]:
         stream = Stream()
         outbox = Outbox(stream.write)
         for number, size in enumerate(sizes):
@@ -195,7 +195,7 @@ def test_bundles_keep_the_order_and_their_limit(sizes: list[int]):
         sending.cancel()
         return stream.written
 
-    written = asyncio.run(story())
+    written = asyncio.run(scenario())
     assert [number for bundle in written for number in numbers_in(bundle)] == [*range(len(sizes))]
     for bundle in written:
         assert len(bundle) <= LIMIT + 200 or len(numbers_in(bundle)) == 1

@@ -2,7 +2,7 @@
 
 A replacement stops the old version of a job with a savepoint, starts the new version from it, and
 watches the new version for a trial window. If the new version fails within the window, the old
-version is started again (rollback). Any leader may die at any point and another one carries on, so
+version is started again (rollback). Any leader may die at any point and another one continues, so
 the decision is made only from the plan on record and from what the jobs of the cluster are now,
 never from what this leader remembers to have done.
 
@@ -199,9 +199,7 @@ def _to(plan: Replacement, phase: ReplacementPhase, **changes: str | None) -> Ad
 def _stopping(plan: Replacement, observed: Observation, fresh_order: str) -> ReplacementStep:
     old = observed.old
     if old is None:
-        return _to(
-            plan, ReplacementPhase.FAILED, reason=f"job {plan.job_id} does not exist any more"
-        )
+        return _to(plan, ReplacementPhase.FAILED, reason=f"job {plan.job_id} no longer exists")
     is_ours = old.stopped_at == plan.stop_path
     if old.status is JobStatus.FINISHED and is_ours:
         is_rescale = plan.kind is ReplacementKind.RESCALE
@@ -247,12 +245,12 @@ def _starting(plan: Replacement, observed: Observation) -> ReplacementStep:
 def _watching(plan: Replacement, observed: Observation) -> ReplacementStep:
     new = observed.new
     if new is None:
-        reason = f"the new version, job {plan.new_id}, does not exist any more"
+        reason = f"the new version, job {plan.new_id}, no longer exists"
         return _to(plan, ReplacementPhase.FAILED, reason=reason)
     if new.status is JobStatus.FINISHED:
         return _to(plan, ReplacementPhase.DONE)
     if new.status in (JobStatus.CANCELLING, JobStatus.CANCELED):
-        # Somebody wants the job gone, so the old version must not come back.
+        # A user cancelled the job, so the old version must not come back.
         return _to(plan, ReplacementPhase.DONE, reason="the new version was cancelled")
     if new.first_failure is not None or new.status.globally_terminal:
         reason = new.first_failure or f"the new version ended as {new.status}"
@@ -273,7 +271,7 @@ def _ending(plan: Replacement, observed: Observation) -> ReplacementStep:
     if new.status is JobStatus.FINISHED:
         return _to(plan, ReplacementPhase.DONE)
     if new.status.globally_terminal:
-        # The old version continues after the last commit of the new one: nothing is written twice.
+        # The old version continues after the last commit of the new one: no row is written twice.
         return _to(plan, ReplacementPhase.RETURNING, origin=new.retained)
     return WaitForChange() if new.status is JobStatus.CANCELLING else CancelNewVersion()
 

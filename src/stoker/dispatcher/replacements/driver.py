@@ -1,8 +1,8 @@
-"""Carries one replacement from the phase on record to its end.
+"""Drives one replacement from the phase on record to its end.
 
-`decide` says what the next step is; this module observes the jobs, does the step, and puts each
-new phase on record. A step that may succeed later is retried; one that is refused for good becomes
-the `refusal` from which `decide` chooses the way back.
+`decide` chooses the next step; this module observes the jobs, does the step, and puts each new
+phase on record. A step that may succeed later is retried; a step that is refused for good becomes
+the `refusal`, from which `decide` chooses the way back.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ _RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 
 
 class DispatcherActions(Protocol):
-    """What a replacement asks of the dispatcher. The dispatcher does the same for clients."""
+    """The calls that a replacement makes at the dispatcher; clients make the same calls."""
 
     async def submit_job(self, graph: JobGraph) -> Submitted: ...
 

@@ -1,7 +1,7 @@
 """All replacements that the leading dispatcher knows, by job and trigger id.
 
-A replacement is on record before its trigger is acknowledged; from then on every leader carries it
-on. So everything that can be refused is refused before that, while nothing has been stopped yet.
+A replacement is on record before its trigger is acknowledged; from then on every leader continues
+it. So everything that can be refused is refused first, before any job is stopped.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Replacements:
         return {job_id for plan in pending for job_id in (plan.new_id, plan.back_id)}
 
     def resume(self, plans: Iterable[Replacement], dispatcher: DispatcherActions) -> None:
-        """Carry on the replacements that earlier leaders began."""
+        """Continue the replacements that earlier leaders began."""
         for plan in plans:
             self._start(plan, self._services.ids.nonce()[:12], dispatcher)
 

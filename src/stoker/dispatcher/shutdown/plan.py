@@ -15,7 +15,7 @@ from stoker.core.values import Millis
 from stoker.ha.stores.shutdowns import ShutdownRecord, ShutdownStage
 
 FORGOTTEN_AFTER_MILLIS: Final = 5 * 60 * 1000
-"""A shutdown that no leader lived to complete still counts for at least this long."""
+"""An incomplete shutdown without a leader still counts for at least this long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class RecordedShutdown(Enum):
     SERVE = "serve"
     COMPLETE = "complete"
     FORGET = "forget"
-    """No leader was left to complete it. Whoever starts a cluster much later wants it to run."""
+    """No leader was left to complete it, and a cluster that starts much later is meant to run."""
     END = "end"
     """The shutdown is complete and includes this process."""
 

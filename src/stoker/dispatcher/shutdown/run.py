@@ -1,8 +1,8 @@
-"""Shuts the whole cluster down, carried out by the leading dispatcher.
+"""The shutdown of the whole cluster, carried out by the leading dispatcher.
 
-The request is durable before it is acknowledged, so a shutdown that a leader does not live to
-complete is completed by the next one. From the request on nothing new is accepted. The shutdown is
-recorded as complete last; every other process follows that record and ends.
+The request is durable before it is acknowledged, so if the leader dies, the next one completes the
+shutdown. From the request on, nothing new is accepted. The shutdown is recorded as complete last;
+every other process follows that record and ends.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ RETRY_SECONDS = 0.5
 POLL_SECONDS = 1.0
 """Longest wait for a change, because replacements and quarantine announce none."""
 LAST_ANSWERS_SECONDS = 1.0
-"""For this long clients can still ask how their jobs ended."""
+"""Time for which clients can still query the results of their jobs."""
 
 CancelJob = Callable[[JobId], Awaitable[None]]
 

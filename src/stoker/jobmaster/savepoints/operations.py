@@ -65,7 +65,7 @@ class JobSavepoints:
         directory = request.directory or self._services.options.savepoint_directory
         if directory is None:
             raise InvalidInput(
-                "no directory is given for the savepoint; give one, or set "
+                "no directory is named for the savepoint; name one, or set "
                 "execution.checkpointing.savepoint-dir for the cluster"
             )
         kind = CheckpointKind.STOP_SAVEPOINT if request.stop else CheckpointKind.SAVEPOINT
@@ -171,7 +171,7 @@ class JobSavepoints:
 
     def finish_stopped(self, record: StopRecord, order: str | None) -> None:
         """Finish a stop whose savepoint was recorded by a previous leader."""
-        log.info("job %s was stopped with savepoint %s", self._job.job_id, record.path)
+        log.info("the job was stopped with savepoint %s", record.path)
         self._stopping = self._job.stopped = True
         self._job.scope.spawn("finish", Streams(self._job, order or STOPPED).finish())
 
@@ -182,7 +182,7 @@ class JobSavepoints:
 
     async def _resume_suspended(self, order: str) -> None:
         await Streams(self._job, order).release()
-        log.info("job %s continues: its stop was not completed", self._job.job_id)
+        log.info("the job continues: its stop was not completed")
         self._resumed.set()
 
 

@@ -1,4 +1,4 @@
-"""The state that a job starts from, and the checkpoint that is retained of it at its end."""
+"""The state from which a job starts, and the checkpoint that is retained at its end."""
 
 import logging
 from dataclasses import replace
@@ -49,7 +49,7 @@ async def restore_origin(
             return known
         location, manifest, compatibility = await check_savepoint_of(graph, services.open_storage)
         for finding in compatibility.findings:
-            log.info("job %s, %s: %s", graph.job_id, finding.verdict, finding)
+            log.info("%s: %s", finding.verdict, finding)
         regions = [region.id for region in regions_of(graph) if region.streaming]
         return await restore(location, manifest, storage, graph.job_id, regions=regions, now=now)
 
@@ -90,9 +90,9 @@ async def retain_checkpoint(
         writer = SavepointWriter(storage, graph, location, header, artifacts_of(graph))
         manifest = await writer.write(regions)
     except StokerError as error:
-        log.error("the last checkpoint of job %s could not be retained: %s", graph.job_id, error)
+        log.error("the last checkpoint could not be retained: %s", error)
         return end
-    log.info("the last checkpoint of job %s is retained at %s", graph.job_id, location.url)
+    log.info("the last checkpoint is retained at %s", location.url)
     kept = CheckpointEntry(
         id=0,
         kind=CheckpointKind.CHECKPOINT,

@@ -193,7 +193,7 @@ def run_in_job_scope(
                 result.set_exception(
                     SavepointFailed(f"the master of job {job.job_id} ended before {name} was done")
                 )
-            result.exception()  # Marks it as retrieved: perhaps nobody waits for it any more.
+            result.exception()  # Marks the exception as retrieved: perhaps no caller waits for it.
 
     job.scope.spawn(name, run())
     return result

@@ -168,7 +168,7 @@ def test_a_snapshot_has_the_first_failure_and_the_stop_savepoint_of_the_job():
     assert snapshot_of(other).stopped_at is None
 
 
-# Any story: leaders that die between any two steps, versions that are good, bad or refused.
+# Any scenario: leaders that die between any two steps, versions that are good, bad or refused.
 
 
 @dataclass
@@ -263,18 +263,18 @@ def test_every_replacement_ends_with_one_running_version_or_names_its_savepoint(
     old_is_refused: bool,
     deaths: set[int],
 ):
-    story = Story(
+    scenario = Story(
         stop_fails=stop_fails, divides=divides, new_is=new_is, old_is_refused=old_is_refused
     )
     at = plan(kind=kind, partitions=4, order="order-0")
     for number in range(60):
         if at.phase.over:
             break
-        at = story.act(at, decide(at, story.world(at), f"order-{story.leader}"))
+        at = scenario.act(at, decide(at, scenario.world(at), f"order-{scenario.leader}"))
         if number in deaths:
-            story.dies()
+            scenario.dies()
     assert at.phase.over, at
-    live = [job for job, is_seen in story.jobs.items() if not is_seen.status.globally_terminal]
+    live = [job for job, is_seen in scenario.jobs.items() if not is_seen.status.globally_terminal]
     if at.phase is ReplacementPhase.FAILED and at.savepoint is not None:
         assert live == []
         assert at.savepoint in at.reason
@@ -282,4 +282,4 @@ def test_every_replacement_ends_with_one_running_version_or_names_its_savepoint(
         assert live == [at.running_id]
     wanted = not stop_fails and new_is == "good" and (divides or kind is ReplacementKind.UPGRADE)
     assert (at.phase is ReplacementPhase.DONE) == wanted
-    assert story.cancelled.count(NEW) <= 1
+    assert scenario.cancelled.count(NEW) <= 1

@@ -32,7 +32,7 @@ class World:
 Story = Callable[[World], Awaitable[None]]
 
 
-def follow(story: Story, *, before: bytes | None = None, is_late: bool = False) -> None:
+def follow(scenario: Story, *, before: bytes | None = None, is_late: bool = False) -> None:
     async def play() -> None:
         coordination = MemoryCoordination(session_timeout=4)
         writer, reader = coordination.session(), coordination.session(auto_renewing=True)
@@ -44,13 +44,13 @@ def follow(story: Story, *, before: bytes | None = None, is_late: bool = False) 
         async with TaskScope("process") as scope:
             scope.spawn("follower", follower.run(reader))
             await asyncio.sleep(1)
-            await story(World(coordination, writer, reader, follower))
+            await scenario(World(coordination, writer, reader, follower))
 
     run_virtual(play)
 
 
 def test_a_shutdown_that_was_complete_at_the_start_does_not_end_the_process() -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         assert not world.follower.over.is_set()
         await world.leader.commit([Put(keys.SHUTDOWN, told("two", ShutdownStage.ENDING))])
         await asyncio.sleep(1)
@@ -62,11 +62,11 @@ def test_a_shutdown_that_was_complete_at_the_start_does_not_end_the_process() ->
         assert world.follower.last.nonce == "two"
 
     for is_late in (False, True):
-        follow(story, before=told("one", ShutdownStage.OVER), is_late=is_late)
+        follow(scenario, before=told("one", ShutdownStage.OVER), is_late=is_late)
 
 
 def test_a_disconnected_process_learns_of_a_shutdown_after_reconnection() -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         world.coordination.suspend(world.session)
         await asyncio.sleep(60)
         await world.leader.commit([Create(keys.SHUTDOWN, told("one", ShutdownStage.OVER))])
@@ -76,13 +76,13 @@ def test_a_disconnected_process_learns_of_a_shutdown_after_reconnection() -> Non
         await asyncio.sleep(5)
         assert world.follower.over.is_set()
 
-    follow(story)
+    follow(scenario)
 
 
 def test_an_unreadable_shutdown_record_ends_no_process_that_follows_it() -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         await world.leader.commit([Create(keys.SHUTDOWN, b"\x00")])
         await asyncio.sleep(1)
         assert not world.follower.over.is_set()
 
-    follow(story)
+    follow(scenario)

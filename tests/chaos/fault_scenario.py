@@ -1,4 +1,4 @@
-"""A stream and many batch jobs on a cluster of real processes, through a sequence of faults."""
+"""A stream and many batch jobs on a cluster of real processes, under a sequence of faults."""
 
 import random
 import signal
@@ -12,8 +12,8 @@ from stoker.core.results import AttemptDetails, JobDetails
 from stoker.core.states import JobStatus
 
 
-class Story:
-    """One stream and many batch jobs, through a sequence of faults."""
+class FaultScenario:
+    """One stream and many batch jobs, under a sequence of faults."""
 
     def __init__(self, cluster: RealCluster, directory: Path) -> None:
         self.cluster = cluster
@@ -44,13 +44,13 @@ class Story:
         return _last_batch(self.cluster.client.job(self.stream_id))
 
     def wait_for_batch_after(self, batch: int) -> None:
-        def has_gone_on() -> bool:
+        def has_advanced() -> bool:
             job = self.cluster.client.job(self.stream_id)
             return job.status is JobStatus.RUNNING and _last_batch(job) > batch
 
         what = f"the stream commits a batch after {batch}"
         # A Spark that died with the fault before may still be starting, on a busy machine.
-        eventually(has_gone_on, what, seconds=180)
+        eventually(has_advanced, what, seconds=180)
 
     # The faults.
 
@@ -99,7 +99,7 @@ class Story:
         self.cluster.kill(f"zookeeper-{random.Random(len(self.faults)).randint(1, 3)}")
         self.submit()
 
-    def hurt(self, fault: str) -> None:
+    def inject_fault(self, fault: str) -> None:
         epoch, batch = self.cluster.epoch, self.batch()
         began = time.monotonic()
         getattr(self, fault)()

@@ -1,4 +1,4 @@
-"""Plays a random sequence of steps with one streaming job and the jobs restored from it."""
+"""Runs a random sequence of steps with one streaming job and the jobs restored from it."""
 
 import time
 from collections import Counter
@@ -28,7 +28,7 @@ WINDOW_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
+class SavedState:
     """A savepoint, and the content of the sinks at that time."""
 
     path: str
@@ -37,7 +37,7 @@ class Saved:
     output: RolledOutput
 
 
-class LawStory:
+class SavepointScenario:
     def __init__(self, cluster: RealCluster, play: Play, root: Path) -> None:
         self._cluster = cluster
         self._play = play
@@ -47,7 +47,7 @@ class LawStory:
         self._reaper = Reaper(cluster)
         self._partitions = play.partitions
         self._output = RolledOutput.beginning(root / "out-0")
-        self._saved: list[Saved] = []
+        self._saved: list[SavedState] = []
         self._job = JobId("")
         self._hurt = False
         """Somebody was killed since the job was last seen to go on."""
@@ -71,7 +71,7 @@ class LawStory:
             if step.files:
                 self._lines.feed(step.files)
             acts[step.act](step)
-            self._tell(f"{step.act} is over")
+            self._log_step(f"{step.act} is over")
             self._nothing_is_repeated()
         self._settle()
         self._drain()
@@ -116,7 +116,7 @@ class LawStory:
         directory = self._root / f"out-{time.monotonic_ns()}"
         self._output = saved.output.back_at(saved.batches, directory)
         self._partitions = saved.partitions
-        self._tell(f"back at {saved.path}")
+        self._log_step(f"back at {saved.path}")
         self._begin(saved.path)
 
     def _restart(self, step: Step) -> None:
@@ -146,7 +146,7 @@ class LawStory:
 
         def replace() -> JobId:
             state = client.replacement(job, begin())
-            self._tell(f"{state.phase} {state.reason}")
+            self._log_step(f"{state.phase} {state.reason}")
             calm = step.death is None and not self._hurt
             # A batch that the sink has and the checkpoint has not keeps state from being divided.
             excused = "may be written already" in state.reason
@@ -162,14 +162,14 @@ class LawStory:
     # How it is done.
 
     def _operate(self, step: Step, operation: Callable[[], T]) -> T | None:
-        """None when the operation failed, which only a death may cause."""
+        """The result; None when the operation failed, which only a killed process may cause."""
         calm = step.death is None and not self._hurt
         self._hurt = self._hurt or step.death is not None
         try:
             with self._reaper.at_work(step.death):
                 return operation()
         except StokerError as error:
-            self._tell(f"{step.act} failed: {error}")
+            self._log_step(f"{step.act} failed: {error}")
             if calm:
                 raise AssertionError(f"{step.act} failed though nobody died") from error
             return None
@@ -179,7 +179,7 @@ class LawStory:
         if origin is not None:
             graph = msgspec.structs.replace(graph, restore=Restore(path=origin))
         self._job = self._cluster.client.submit(graph).job_id
-        self._tell(f"job {self._job} from {origin}")
+        self._log_step(f"job {self._job} from {origin}")
 
     def _graph(self) -> JobGraph:
         return job_over(
@@ -193,7 +193,7 @@ class LawStory:
     def _remember(self, path: str) -> None:
         manifest = decode_manifest((Path(path) / "manifest.json").read_bytes(), path)
         self._saved.append(
-            Saved(
+            SavedState(
                 path=path,
                 batches=manifest.batches,
                 partitions=self._partitions,
@@ -280,10 +280,10 @@ class LawStory:
             assert not surplus, f"repeated in {query}: {surplus}"
         live = [j.jid for j in self._cluster.client.jobs() if not j.state.globally_terminal]
         assert live == [self._job], f"other jobs run: {live}"
-        self._tell(f"{len(self._lines)} lines in {', '.join(self._play.queries)}")
+        self._log_step(f"{len(self._lines)} lines in {', '.join(self._play.queries)}")
 
     def end(self) -> None:
-        """End every job of the play, also after a failure."""
+        """End every job of the scenario, also after a failure."""
         client = self._cluster.client
         self._cluster.restart_the_dead()
         for job in client.jobs():
@@ -295,7 +295,7 @@ class LawStory:
             PATIENCE,
         )
 
-    def _tell(self, text: str) -> None:
+    def _log_step(self, text: str) -> None:
         heard, self._reaper.told = self._reaper.told, []
         for each in (*heard, text):
             print(f"{time.monotonic() - self._began:6.1f} s  {each}", flush=True)

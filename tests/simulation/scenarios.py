@@ -1,4 +1,4 @@
-"""Shared by the simulations: jobs for the fake engine, and how a story is run."""
+"""Shared by the simulations: jobs for the fake engine, and how a scenario is run."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -58,7 +58,7 @@ def job(
 
 def simulate(
     folder: Path,
-    story: Callable[[SimulatedCluster], Awaitable[None]],
+    scenario: Callable[[SimulatedCluster], Awaitable[None]],
     *,
     seed: int = 1,
     masters: int = 2,
@@ -70,7 +70,7 @@ def simulate(
         cluster = SimulatedCluster(seed, folder)
         clusters.append(cluster)
         async with cluster.running(masters=masters, executors=executors):
-            await story(cluster)
+            await scenario(cluster)
             assert await cluster.broken_invariants() == []
 
     run_virtual(play, seed=seed)
