@@ -4,9 +4,12 @@ import ast
 import os
 import sys
 import sysconfig
+import threading
 from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
+
+_PARSER_LOCK = threading.Lock()
 
 _INSTALLED_PARTS = frozenset({"site-packages", "dist-packages"})
 _SITE, _DIST = (f"{os.sep}{part}{os.sep}" for part in ("site-packages", "dist-packages"))
@@ -68,11 +71,21 @@ def imported_packages(module: ModuleType) -> set[str]:
     return set(_imports_in(file, known.st_mtime_ns, known.st_size))
 
 
+def parse_source(source: str | bytes, filename: str = "<unknown>") -> ast.Module:
+    """`ast.parse`, by one thread at a time.
+
+    CPython 3.11 counts the depth of all parsers of a process together. When threads take turns
+    within it, one of them fails with "AST constructor recursion depth mismatch".
+    """
+    with _PARSER_LOCK:
+        return ast.parse(source, filename)
+
+
 @lru_cache(maxsize=256)
 def _imports_in(file: Path, _changed: int, _size: int) -> frozenset[str]:
     """Cached until the file changes: a program that submits many jobs parses it once."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    for node in ast.walk(parse_source(file.read_bytes())):
         match node:
             case ast.Import(names=aliases):
                 names.update(alias.name.split(".")[0] for alias in aliases)

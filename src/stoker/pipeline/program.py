@@ -21,6 +21,7 @@ from stoker.pipeline.artifacts import describe_files
 from stoker.pipeline.building import LoadedJob, checked_job
 from stoker.pipeline.drafts import JobDraft, JobSettings
 from stoker.pipeline.engine_choice import choose_engine
+from stoker.pipeline.local_modules import parse_source
 from stoker.pipeline.python_file import imported_modules
 
 PROGRAM_VERTEX = "program"
@@ -103,7 +104,7 @@ def local_modules_of(script: Path, tree: ast.Module) -> list[Path]:
         for file in _sources(path):
             # A file that is not Python fails where it is imported, with Python's own message.
             with suppress(SyntaxError, ValueError, OSError):
-                waiting.extend(_roots(ast.parse(file.read_bytes())))
+                waiting.extend(_roots(parse_source(file.read_bytes())))
     return sorted(found.values())
 
 

@@ -14,7 +14,7 @@ from stoker.core.errors import InvalidInput, InvalidJobGraph, StokerError
 from stoker.core.extras import remedy_for
 from stoker.core.faults import Fault, did_you_mean
 from stoker.pipeline.drafts import UserFunction
-from stoker.pipeline.local_modules import local_modules
+from stoker.pipeline.local_modules import local_modules, parse_source
 from stoker.pipeline.pipeline import Pipeline
 from stoker.pipeline.texts import refuse
 
@@ -26,7 +26,7 @@ _OWN_CODE = f"{Path(__file__).parents[1]}{os.sep}"
 def parse(source: str, file: Path) -> ast.Module:
     """The syntax tree. Raises InvalidInput with the line that is not Python."""
     try:
-        return ast.parse(source, filename=str(file))
+        return parse_source(source, filename=str(file))
     except SyntaxError as error:
         raise syntax_error(file, error) from error
     except (ValueError, RecursionError, MemoryError) as error:
