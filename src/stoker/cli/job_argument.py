@@ -28,7 +28,7 @@ def find_job(client: BlockingClient, text: str) -> JobId:
 
 
 def choose_job(jobs: "Sequence[JobOverview]", wanted: str) -> JobId:
-    """Of several jobs with one name, the one that has not ended is meant."""
+    """If several jobs have one name, it means the one that has not ended."""
     by_id = [job for job in jobs if wanted and job.jid.startswith(wanted.lower())]
     by_name = [job for job in jobs if job.name == wanted]
     found = by_name or by_id

@@ -27,7 +27,7 @@ class SendFrame(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Route:
+class CallRoute:
     """Everything that a proxy needs to reach its endpoint."""
 
     send: SendFrame
@@ -106,8 +106,8 @@ class Caller:
     ) -> G:
         return make_proxy(gateway, self._route(address, token, timeout))
 
-    def _route(self, address: str, token: FencingToken | None, timeout: timedelta | None) -> Route:
-        return Route(
+    def _route(self, address: str, token: FencingToken | None, timeout: timedelta | None) -> CallRoute:
+        return CallRoute(
             send=self._send,
             address=address,
             token=token,
@@ -116,7 +116,7 @@ class Caller:
         )
 
 
-def make_proxy(gateway: type[G], route: Route) -> G:
+def make_proxy(gateway: type[G], route: CallRoute) -> G:
     """An object with the methods of the gateway, each of which calls the endpoint."""
     proxy = _proxy_class(cast(Any, gateway))()
     proxy.route = route
@@ -138,7 +138,7 @@ def _proxy_method(method: Method) -> Callable[..., Coroutine[Any, Any, Any]]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         caller = sys._getframe(1)
         site = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        route: Route = self.route
+        route: CallRoute = self.route
         return route.call(method, site, args, kwargs)
 
     return call
