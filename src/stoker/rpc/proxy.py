@@ -106,7 +106,9 @@ class Caller:
     ) -> G:
         return make_proxy(gateway, self._route(address, token, timeout))
 
-    def _route(self, address: str, token: FencingToken | None, timeout: timedelta | None) -> CallRoute:
+    def _route(
+        self, address: str, token: FencingToken | None, timeout: timedelta | None
+    ) -> CallRoute:
         return CallRoute(
             send=self._send,
             address=address,
