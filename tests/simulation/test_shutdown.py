@@ -408,7 +408,7 @@ class ShutdownFaultInjector(FaultInjector):
             self.kill,
             self.kill,
             self.stop,
-            self.cut_one_off,
+            self.cut_off_one_process,
             self.suspend_coordinator,
             self.freeze,
             self.slow_storage,
