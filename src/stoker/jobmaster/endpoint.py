@@ -228,7 +228,7 @@ class JobMaster(Endpoint):
         """Refuse to renew leases unless no other master can replace the attempts."""
         if not self._job.leadership.grant.is_certain:
             raise NoLeader(
-                f"the master of job {self._job.job_id} is not certain that it leads; ask again"
+                f"the master of job {self._job.job_id} is not certain that it leads; try again"
             )
 
     def heartbeat_from_resource_manager(self) -> None:

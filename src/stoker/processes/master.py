@@ -38,7 +38,7 @@ from stoker.processes.master_parts import (
     REST_SERVER,
     MasterServices,
     PartOptions,
-    contend_for_ever,
+    take_part_in_elections,
 )
 from stoker.processes.opening import (
     open_first_session,
@@ -163,7 +163,7 @@ async def _opened(stack: AsyncExitStack, configuration: Configuration) -> Runnin
     scope = await stack.enter_async_context(TaskScope("master"))
     open_next = partial(open_session, configuration, ids, auto_renewing=False)
     scope.spawn("shutdown", shutdowns.run(observer))
-    scope.spawn("parts", contend_for_ever(services, url, open_next))
+    scope.spawn("parts", take_part_in_elections(services, url, open_next))
     record = {"rest_url": url, "rpc_address": rpc.address}
     stack.enter_context(address_file(directories.work / ADDRESS_FILE, record))
     return RunningMaster(

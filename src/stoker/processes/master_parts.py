@@ -211,7 +211,7 @@ def _required_while_leading(
     return lead_to_the_end
 
 
-async def contend_for_ever(
+async def take_part_in_elections(
     services: MasterServices, rest_url: str, open_session: OpenSession
 ) -> None:
     """When a session is over, the parts that depend on it end and start again in a new one."""

@@ -68,7 +68,7 @@ class HostedEndpoint:
         carried = f"token {call.token}" if call.token else "no token"
         raise FencingTokenMismatch(
             f"{self.endpoint.name}.{call.method} was called with {carried}, "
-            f"the endpoint has {expected}; find the current leader and ask again",
+            f"the endpoint has {expected}; find the current leader and try again",
             expected=str(expected),
             received=str(call.token) if call.token else None,
         )

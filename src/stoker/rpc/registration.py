@@ -19,7 +19,7 @@ class RegistrationVerdict(Enum):
 
     ACCEPTED = auto()
     REFUSED = auto()
-    """Refused for now: ask again later."""
+    """Refused for now: try again later."""
     REJECTED = auto()
     """Rejected for good: asking again cannot help."""
 

@@ -36,7 +36,7 @@ Names = Annotated[str | None, QueryParameter(name="get", description="names of m
 
 def master_inspection(services: RestServices) -> InspectionGateway:
     if services.inspection is None:
-        raise Unavailable("this master cannot be inspected at the moment; ask again")
+        raise Unavailable("this master cannot be inspected at the moment; try again")
     return services.inspection
 
 

@@ -156,7 +156,7 @@ async def config(jobid: JobIdText, services: RestServices) -> JobConfig:
     answer=Nothing,
     other_statuses={
         308: "mode=stop was removed: end the job in another way",
-        408: "The job is not canceled yet; ask again",
+        408: "The job is not canceled yet; try again",
     },
 )
 async def cancel(
