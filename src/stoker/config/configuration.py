@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from stoker.config.tree import Option, OptionTree
 from stoker.config.values import format_value
 from stoker.core.errors import InvalidOption
-from stoker.security.redaction import MASK, is_secret
+from stoker.core.secrets import MASK, is_secret
 
 T = TypeVar("T")
 
@@ -49,10 +49,11 @@ class Configuration:
             raise InvalidOption(f"there is no option {key}", key=key)
         return self.origins.get(key, DEFAULT_ORIGIN)
 
-    def shown(self) -> dict[str, str]:
+    def redacted(self) -> dict[str, str]:
         """Every option and Spark setting as text, with secrets masked."""
         texts = {
-            option.key: _shown(option, self._value(option)) for option in self.tree.by_key.values()
+            option.key: _redacted_text(option, self._value(option))
+            for option in self.tree.by_key.values()
         }
         for key, text in self.spark.items():
             texts[key] = MASK if is_secret(key) else text
@@ -67,7 +68,7 @@ class Configuration:
         return self.values.get(option.key, option.default)
 
 
-def _shown(option: Option, value: Any) -> str:
+def _redacted_text(option: Option, value: Any) -> str:
     if value is None or value == "":
         return format_value(value)
     if option.secret or is_secret(option.key):

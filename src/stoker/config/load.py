@@ -19,7 +19,7 @@ from stoker.config.tree import OptionTree
 from stoker.config.values import allowed, parse
 from stoker.core.errors import InvalidOption
 from stoker.core.faults import suggestion
-from stoker.security.redaction import MASK, is_secret
+from stoker.core.secrets import MASK, is_secret
 
 SPARK_PREFIX = "spark."
 

@@ -1,6 +1,5 @@
 """A job graph as it is shown: as a tree for people, vertex by vertex in a line, and as JSON."""
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 
@@ -24,8 +23,8 @@ from stoker.core.graph import (
 )
 from stoker.core.regions import Region, regions_of, topological
 from stoker.core.results import PlanVertex
+from stoker.core.secrets import MASK, is_secret
 
-_SECRET = re.compile(r"password|secret|token|credential|access\.?key|api\.?key", re.IGNORECASE)
 _WIDEST_TEXT = 90
 
 
@@ -108,7 +107,7 @@ def _vertex_text(vertex: Vertex) -> str:
     facts = [f"{kind_of(vertex)}: {_shortened(_work_text(vertex))}"]
     match vertex:
         case Source(read=FormatRead(options=options)) | Sink(write=FormatWrite(options=options)):
-            facts += [f"{key}={_shown(key, value)}" for key, value in sorted(options.items())]
+            facts += [f"{key}={_redacted(key, value)}" for key, value in sorted(options.items())]
         case _:
             pass
     if isinstance(vertex, Source) and vertex.streaming:
@@ -136,11 +135,11 @@ def _work_text(vertex: Vertex) -> str:
 def _table(title: str, entries: Mapping[str, str]) -> Iterator[str]:
     if entries:
         yield f"{title}:"
-        yield from (f"  {key} = {_shown(key, entries[key])}" for key in sorted(entries))
+        yield from (f"  {key} = {_redacted(key, entries[key])}" for key in sorted(entries))
 
 
-def _shown(key: str, value: str) -> str:
-    return "******" if _SECRET.search(key) else value
+def _redacted(key: str, value: str) -> str:
+    return MASK if is_secret(key) else value
 
 
 def _shortened(text: str) -> str:

@@ -123,7 +123,7 @@ class MemoryCoordination:
             before = self._tree.records.pop(key, None)
             if written is None:
                 continue
-            life = before.created if before and not written.anew else next(self._lives)
+            life = before.created if before and not written.is_new else next(self._lives)
             self._tree.records[key] = Record(
                 value=written.value, version=written.version, owner=written.owner, created=life
             )

@@ -40,7 +40,7 @@ class Written:
     value: bytes
     version: int
     owner: str | None
-    anew: bool
+    is_new: bool
     """The transaction created the key: it did not exist before, or was deleted in between."""
 
 
@@ -120,7 +120,7 @@ class _Draft:
             raise KeyExists(key)
         check_size(key, value)
         self._check_place(key)
-        self.changes[key] = Written(value=value, version=0, owner=owner, anew=True)
+        self.changes[key] = Written(value=value, version=0, owner=owner, is_new=True)
 
     def _put(self, key: str, value: bytes, version: int | None) -> int:
         current = self._existing(key, version)
@@ -129,7 +129,7 @@ class _Draft:
             value=value,
             version=current.version + 1,
             owner=current.owner,
-            anew=isinstance(current, Written) and current.anew,
+            is_new=isinstance(current, Written) and current.is_new,
         )
         self.changes[key] = written
         return written.version

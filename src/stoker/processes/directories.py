@@ -31,7 +31,7 @@ def directories_for(
     A permanent id returns, so its directory stays for the next instance. A drawn id is never used
     again, so only its logs stay. After the end of the whole cluster every id counts as drawn.
     """
-    directories = _made(resource_id, options)
+    directories = _make_directories(resource_id, options)
     try:
         yield directories
     finally:
@@ -52,7 +52,7 @@ def _remove_all_but_logs(directories: Directories) -> None:
         directories.work.rmdir()
 
 
-def _made(resource_id: ResourceId, options: ProcessOptions) -> Directories:
+def _make_directories(resource_id: ResourceId, options: ProcessOptions) -> Directories:
     base = (options.working_dir or DEFAULT_HOME / "work").expanduser().absolute()
     work = base / resource_id
     logs = (options.log_dir or work / "log").expanduser().absolute()

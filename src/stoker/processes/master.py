@@ -203,7 +203,7 @@ async def _rest(
             ids=services.ids,
             tokens=tokens,
             trust=trust_among_masters(security),
-            configuration=configuration.shown(),
+            configuration=configuration.redacted(),
             inspection=await inspection_at(services.rpc, f"{services.rpc.address}/{INSPECTION}"),
             process_at=partial(inspection_at, services.rpc),
             programs=programs if options.submit_enabled else None,

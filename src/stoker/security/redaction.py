@@ -1,8 +1,7 @@
 """Redaction of secrets in answers, logs and printed configuration.
 
-A setting is secret by its name; there is one rule for it, so that no value is shown in one place
-and hidden in another. Errors may quote a secret value, so the values of names that are surely
-secret are looked for in texts, too.
+A setting is secret by its name (`core/secrets.py`). Errors may quote a secret value, so the values
+of names that are surely secret are searched for in texts, too.
 """
 
 import re
@@ -11,27 +10,14 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from stoker.core.results import Failure, FailureRecord, JobDetails
+from stoker.core.secrets import MASK, SURELY_SECRET, is_secret
 
-MASK = "******"
-
-_SURELY_SECRET = re.compile(
-    r"(?i)pass(?:w|phrase)|pwd|secret|token|credential"
-    r"|(?:access|account|api|encryption|private|shared|signing|ssh).?key"
-)
-"""Names whose values are looked for in texts; a sort-key may be any word of an error."""
-_KEY = re.compile(r"(?:^|[^A-Za-z])(?i:keys?)(?:$|[^A-Za-z])|[a-z]Keys?(?:$|[^a-z])")
-"""The word key: not a part of another one, such as monkey or keywords."""
 _SHORTEST = 4
 """Shorter values occur in any text; masking them would make it unreadable."""
 _IN_URL = re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]+(?=@)")
 _IN_TEXT = re.compile(
     r"(?i)((?:password|passwd|pwd|secret|token|credential)[\w.-]*\s?=\s?)[^\s&;,'\")]+"
 )
-
-
-def is_secret(name: str) -> bool:
-    """Whether the value of a setting with this name is never shown."""
-    return _SURELY_SECRET.search(name) is not None or _KEY.search(name) is not None
 
 
 def masked(settings: Mapping[str, str]) -> dict[str, str]:
@@ -66,12 +52,12 @@ def secret_values(settings: Mapping[str, str]) -> list[str]:
     found = {
         value
         for key, value in settings.items()
-        if _SURELY_SECRET.search(key) and len(value) >= _SHORTEST
+        if SURELY_SECRET.search(key) and len(value) >= _SHORTEST
     }
     return sorted(found, key=len, reverse=True)
 
 
-def shown_failure(failure: Failure, values: Iterable[str]) -> Failure:
+def redact_failure(failure: Failure, values: Iterable[str]) -> Failure:
     return msgspec.structs.replace(
         failure,
         message=_without(failure.message, values),
@@ -82,7 +68,7 @@ def shown_failure(failure: Failure, values: Iterable[str]) -> Failure:
 def _record(record: FailureRecord, values: list[str]) -> FailureRecord:
     return msgspec.structs.replace(
         record,
-        failure=shown_failure(record.failure, values),
+        failure=redact_failure(record.failure, values),
         concurrent=tuple(_record(each, values) for each in record.concurrent),
     )
 

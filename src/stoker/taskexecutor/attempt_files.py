@@ -130,7 +130,7 @@ class AttemptLogs:
     def _read(self, job_id: JobId, attempt: AttemptId, stream: LogStream, offset: int) -> LogPiece:
         running = self._work_dir / "attempts" / attempt
         is_running = running.is_dir()
-        for place in (running, self._kept(job_id, attempt)):
+        for place in (running, self._kept_directory(job_id, attempt)):
             try:
                 with (place / f"{stream}.log").open("rb") as file:
                     file.seek(offset)
@@ -138,7 +138,7 @@ class AttemptLogs:
             except FileNotFoundError:
                 continue
             return LogPiece(data=data, complete=not is_running and len(data) < LARGEST_PIECE)
-        if is_running or self._kept(job_id, attempt).is_dir():
+        if is_running or self._kept_directory(job_id, attempt).is_dir():
             return LogPiece(complete=not is_running)
         raise NotFound(f"no log of attempt {attempt} is here", attempt=attempt)
 
@@ -147,7 +147,7 @@ class AttemptLogs:
 
         A failed copy is logged and not repeated.
         """
-        kept = self._kept(job_id, attempt)
+        kept = self._kept_directory(job_id, attempt)
         for stream in LogStream:
             path = kept / f"{stream}.log"
             number = 0
@@ -161,7 +161,7 @@ class AttemptLogs:
                     return
                 number += 1
 
-    def _kept(self, job_id: JobId, attempt: AttemptId) -> Path:
+    def _kept_directory(self, job_id: JobId, attempt: AttemptId) -> Path:
         return self._log_dir / "attempts" / job_id / attempt
 
 

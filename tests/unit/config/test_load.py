@@ -14,8 +14,8 @@ from stoker.config.options import ALL
 from stoker.config.tree import OptionTree
 from stoker.core.errors import InvalidOption
 from stoker.core.options import ByteSize, option
+from stoker.core.secrets import MASK
 from stoker.heartbeat.options import HeartbeatOptions
-from stoker.security.redaction import MASK
 
 
 class Paint(StrEnum):
@@ -234,7 +234,7 @@ spark.hadoop.fs.s3a.secret.key: hidden
 spark.master: local
 """
     configuration = loaded(text)
-    shown = configuration.shown()
+    shown = configuration.redacted()
     assert shown["house.alarm"] == shown["house.password"] == MASK
     assert shown["spark.hadoop.fs.s3a.secret.key"] == MASK
     assert shown["house.labels"] == f"street:north, api-token:{MASK}"

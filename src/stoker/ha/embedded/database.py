@@ -93,11 +93,11 @@ class Database:
 
     def _write(self, planned: Plan) -> None:
         for key, written in planned.changes.items():
-            if written is None or written.anew:
+            if written is None or written.is_new:
                 self._connection.execute("DELETE FROM record WHERE key = ?", (key,))
             if written is None:
                 continue
-            if written.anew:
+            if written.is_new:
                 self._connection.execute(
                     "INSERT INTO record (key, value, version, owner) VALUES (?, ?, ?, ?)",
                     (key, written.value, written.version, written.owner),

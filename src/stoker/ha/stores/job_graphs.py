@@ -98,20 +98,20 @@ def graph_digest(graph: JobGraph) -> str:
     digest for a graph that an older release accepted.
     """
     plain = msgspec.structs.replace(graph, job_id=JobId(""), idempotency_key=None)
-    told = msgspec.json.encode(_without_defaults(plain), order="deterministic")
-    return hashlib.sha256(told).hexdigest()
+    encoded = msgspec.json.encode(_without_defaults(plain), order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()
 
 
 def _without_defaults(value: Any) -> Any:
     match value:
         case msgspec.Struct():
-            told = {
+            fields = {
                 field.encode_name: _without_defaults(getattr(value, field.name))
                 for field in _fields(type(value))
                 if getattr(value, field.name) != default_of(field)
             }
             # No field has this name.
-            return {"": value.__struct_config__.tag, **told}
+            return {"": value.__struct_config__.tag, **fields}
         case tuple():
             return [_without_defaults(each) for each in value]
         case _:

@@ -65,7 +65,7 @@ def failure_of(error: Exception, what: str) -> StokerError:
             )
         case _:
             return CoordinatorUnavailable(
-                f"{what} failed: no contact with ZooKeeper ({_named(error)}); try again later"
+                f"{what} failed: no contact with ZooKeeper ({_describe(error)}); try again later"
             )
 
 
@@ -74,7 +74,8 @@ def failure_of_write(error: Exception) -> StokerError:
     if isinstance(error, _REFUSALS):
         return failure_of(error, "the write")
     return ConnectionLost(
-        f"contact with ZooKeeper was lost while writing ({_named(error)}); read back what is there"
+        f"contact with ZooKeeper was lost while writing ({_describe(error)}); "
+        "read back what is there"
     )
 
 
@@ -86,5 +87,5 @@ def session_over() -> SessionExpired:
     return SessionExpired("the session with ZooKeeper has ended; open another one")
 
 
-def _named(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__

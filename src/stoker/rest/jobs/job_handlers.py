@@ -31,7 +31,7 @@ from stoker.rest.requests.parameters import (
     parse_statuses,
 )
 from stoker.rest.services import RestServices
-from stoker.security.redaction import secret_values, shown_failure, without_secrets
+from stoker.security.redaction import redact_failure, secret_values, without_secrets
 
 STOP_REMOVED = "mode=stop was removed; use mode=cancel to end the job without a savepoint"
 
@@ -117,7 +117,7 @@ async def execution_result(jobid: JobIdText, services: RestServices) -> Executio
     if result is not None and result.failure is not None:
         job = await dispatcher.job_details(job_id)
         values = secret_values(job.configuration | job.parameters)
-        result = msgspec.structs.replace(result, failure=shown_failure(result.failure, values))
+        result = msgspec.structs.replace(result, failure=redact_failure(result.failure, values))
     return job_views.execution_result(result)
 
 
