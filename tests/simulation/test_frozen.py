@@ -17,7 +17,7 @@ from stoker.core.errors import StokerError
 from stoker.core.failpoints import FAILPOINTS, armed
 from stoker.core.states import JobStatus
 from stoker.ha.coordinator import Op
-from stoker.testing.process_coordinator import ProcessCoordinator
+from stoker.testing.process_view import ProcessCoordinator
 from stoker.testing.simulated_cluster import SESSION_TIMEOUT, SimulatedCluster
 from stoker.testing.virtual_time import running_process
 

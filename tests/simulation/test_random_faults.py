@@ -14,8 +14,8 @@ from simulation.scenarios import AGAIN_AND_AGAIN, FOREVER, job, simulate
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
 from stoker.ha.memory import Loss
+from stoker.testing.process_view import Slowness
 from stoker.testing.simulated_cluster import SESSION_TIMEOUT, SimulatedCluster
-from stoker.testing.slowness import Slowness
 
 FIRST = int(os.environ.get("STOKER_FIRST_SEED", "0"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("STOKER_SEEDS", "60")))

@@ -13,8 +13,7 @@ import msgspec
 from simulation.scenarios import job
 from stoker.core.states import JobStatus
 from stoker.ha.coordinator import Create, Op, Put, Versioned, Watch
-from stoker.testing.process_coordinator import ProcessCoordinator
-from stoker.testing.process_storage import ProcessStorage
+from stoker.testing.process_view import ProcessCoordinator, ProcessStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 from stoker.testing.virtual_time import run_virtual
 

@@ -46,10 +46,7 @@ from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History
 from stoker.testing.network_faults import RandomFaults
-from stoker.testing.process_coordinator import ProcessCoordinator
-from stoker.testing.process_slots import ProcessSlots
-from stoker.testing.process_storage import ProcessStorage
-from stoker.testing.slowness import Slowness
+from stoker.testing.process_view import ProcessCoordinator, ProcessSlots, ProcessStorage, Slowness
 from stoker.testing.virtual_time import VirtualTimeLoop, running_process, virtual_wall_clock
 
 T = TypeVar("T")

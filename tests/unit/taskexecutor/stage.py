@@ -30,7 +30,7 @@ from stoker.taskexecutor.tasks import TaskServices
 from stoker.testing.fake_engine import FakeEngine
 from stoker.testing.history import History
 from stoker.testing.leadership import seize_leadership
-from stoker.testing.process_slots import ProcessSlots
+from stoker.testing.process_view import ProcessSlots
 from stoker.testing.simulated_cluster import HEARTBEAT, RETRY
 from stoker.testing.virtual_time import run_virtual, virtual_wall_clock
 from unit.fake_parts import JOB, FakeManager, FakeMaster

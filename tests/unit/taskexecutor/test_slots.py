@@ -15,7 +15,7 @@ from stoker.taskexecutor.slots import (
     SlotTable,
     SlotUse,
 )
-from stoker.testing.process_slots import ProcessSlots
+from stoker.testing.process_view import ProcessSlots
 
 ONE, TWO = JobId("1" * 32), JobId("2" * 32)
 A, B = AllocationId("a"), AllocationId("b")

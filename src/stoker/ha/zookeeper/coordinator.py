@@ -27,10 +27,9 @@ from stoker.ha.zookeeper.failures import (
 )
 from stoker.ha.zookeeper.folders import Folders
 from stoker.ha.zookeeper.link import Link, owner_text
-from stoker.ha.zookeeper.location import Location
+from stoker.ha.zookeeper.location import Location, Paths, name_of
 from stoker.ha.zookeeper.multi import check_limits, commit_async, first_failure, version_after
 from stoker.ha.zookeeper.options import ZooKeeperOptions
-from stoker.ha.zookeeper.paths import Paths, name_of
 
 log = logging.getLogger(__name__)
 

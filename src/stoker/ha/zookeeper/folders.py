@@ -11,7 +11,7 @@ from stoker.core.errors import InvalidInput, KeyExists, NoSuchKey, VersionMismat
 from stoker.ha.coordinator import Create, Delete, Op
 from stoker.ha.transaction import Record, ancestors, plan
 from stoker.ha.zookeeper.link import Link, owner_text
-from stoker.ha.zookeeper.paths import Paths, is_folder, name_of
+from stoker.ha.zookeeper.location import Paths, is_folder, name_of
 
 
 class _Snapshot:

@@ -1,10 +1,15 @@
-"""Where the records of a cluster are: on which servers, below which node."""
+"""Where the records of a cluster are in ZooKeeper: which servers, and which node for each key.
+
+A key is a node without children; the parts before its last one are folders, whose names begin with
+a plus: `jobs/3f` is `/root/+jobs/3f`. So a folder is never mistaken for a key with an empty value,
+and no transaction can change a folder by mistake.
+"""
 
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from stoker.core.errors import InvalidInput, InvalidOption
-from stoker.ha.transaction import checked_key
+from stoker.ha.transaction import ancestors, checked_key
 
 DEFAULT_PORT = 2181
 
@@ -45,3 +50,35 @@ def _with_port(host: str, url: str) -> str:
 
 def _refused(url: str, fault: str) -> InvalidOption:
     return InvalidOption(f"{url!r} {fault}; write zookeeper://host:port,host:port/root", url=url)
+
+
+_FOLDER = "+"
+_LITERAL = "-"
+"""Prefix for a name that itself begins with one of the two characters."""
+
+
+class Paths:
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def of_key(self, key: str) -> str:
+        *folders, name = key.split("/")
+        escaped = f"{_LITERAL}{name}" if name.startswith((_FOLDER, _LITERAL)) else name
+        return "/".join([self.root, *(f"{_FOLDER}{part}" for part in folders), escaped])
+
+    def of_folder(self, key: str) -> str:
+        """Folder of the keys below this one."""
+        return "/".join([self.root, *(f"{_FOLDER}{part}" for part in key.split("/"))])
+
+    def folders_above(self, key: str) -> list[str]:
+        """From the outermost to the innermost."""
+        return [self.of_folder(ancestor) for ancestor in ancestors(key)]
+
+
+def name_of(node: str) -> str:
+    """The part of a key that a child node of a folder represents."""
+    return node[1:] if node.startswith((_FOLDER, _LITERAL)) else node
+
+
+def is_folder(node: str) -> bool:
+    return node.startswith(_FOLDER)

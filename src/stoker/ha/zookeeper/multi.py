@@ -7,7 +7,7 @@ from stoker.core.errors import TooLarge
 from stoker.ha.coordinator import Check, Create, Delete, Op, Put
 from stoker.ha.transaction import check_size, checked_key, refuse_ephemeral
 from stoker.ha.zookeeper.failures import is_beside_the_point
-from stoker.ha.zookeeper.paths import Paths
+from stoker.ha.zookeeper.location import Paths
 
 MAX_TRANSACTION_BYTES: Final = 1_000_000
 """The servers close the connection at a request of a mebibyte, keys and overhead included."""

@@ -5,8 +5,7 @@ from pathlib import Path
 from stoker.core.errors import NotFound
 from stoker.gateways.inspection import INSPECTION, InspectionGateway, LoggedFile, LogListing
 from stoker.processes.inspection.log_files import LogFiles
-from stoker.processes.inspection.threads import thread_stacks
-from stoker.processes.inspection.usage import free_memory, process_figures
+from stoker.processes.inspection.usage import free_memory, process_figures, thread_stacks
 from stoker.rpc.service import Endpoint, RpcService
 from stoker.rpc.wire import split_address
 

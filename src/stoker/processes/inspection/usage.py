@@ -1,4 +1,7 @@
-"""Resource usage of this process as counted by the Linux kernel; 0 where /proc has no figure."""
+"""What this process uses, as counted by the Linux kernel, and what its threads do at the moment.
+
+A figure that /proc does not have is 0.
+"""
 
 import gc
 import os
@@ -6,6 +9,7 @@ import resource
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -100,3 +104,19 @@ def _load(cpu_nanoseconds: int) -> float:
     """Share of one processor used since the process started."""
     age = _age_seconds()
     return round(cpu_nanoseconds / 1e9 / age, 4) if age else 0.0
+
+
+def thread_stacks() -> dict[str, str]:
+    """Stacks by thread name; the innermost call comes last, as in a traceback."""
+    threads = {thread.ident: thread for thread in threading.enumerate()}
+    stacks: dict[str, str] = {}
+    for ident, frame in sys._current_frames().items():
+        thread = threads.get(ident)
+        name = thread.name if thread else f"thread-{ident}"
+        if name in stacks:
+            name = f"{name}-{ident}"
+        kind = " daemon" if thread is not None and thread.daemon else ""
+        # Lines of code only: values of variables may be secrets.
+        trace = "".join(traceback.format_stack(frame))
+        stacks[name] = f'"{name}"{kind} Id={ident}\n{trace}'
+    return stacks

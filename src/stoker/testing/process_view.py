@@ -1,12 +1,39 @@
-"""A coordinator session as one simulated process sees it: slow, or outdated after a freeze."""
+"""The shared services of a cluster as one simulated process sees them.
+
+The coordinator, the storage and the disk of its machine can be slow, fail or be cut off for this
+process alone. After a freeze it sees the coordinator as it was before.
+"""
 
 import asyncio
+import errno
+import os
+import random
 from collections.abc import Iterable, Sequence
 from contextvars import Context
+from dataclasses import dataclass
 
 from stoker.ha.coordinator import ConnectionState, Op
 from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
-from stoker.testing.slowness import Slowness
+from stoker.storage.failures import storage_unavailable
+from stoker.storage.memory import MemoryStorage
+from stoker.taskexecutor.slots import SavedSlot
+
+
+@dataclass
+class Slowness:
+    """No delay by default."""
+
+    random: random.Random
+    seconds: float = 0.0
+    """Longest delay of an operation, in seconds."""
+
+    def next_delay(self) -> float:
+        return self.random.uniform(0, self.seconds) if self.seconds else 0.0
+
+    async def wait(self) -> None:
+        if self.seconds:
+            await asyncio.sleep(self.next_delay())
+
 
 _NEXT = 1e-6
 """Seconds between two operations of a session, which arrive in the order of sending."""
@@ -79,3 +106,41 @@ class ProcessCoordinator(MemoryCoordinator):
             self._arrival = max(now + self._slowness.next_delay(), self._arrival + _NEXT)
             await asyncio.sleep(self._arrival - now)
         await super()._turn()
+
+
+class ProcessStorage(MemoryStorage):
+    """Shares files and outages with the shared storage until the process is dead."""
+
+    def __init__(self, shared: MemoryStorage, slowness: Slowness) -> None:
+        super().__init__(shared.wall_clock)
+        self._shared = shared
+        self._slowness = slowness
+        self.files = shared.files
+        self.times = shared.times
+        self.is_cut = False
+
+    async def _turn(self, operation: str, path: str) -> None:
+        await self._slowness.wait()
+        await self._shared._turn(operation, path)
+        if self.is_cut:
+            raise storage_unavailable(
+                operation, f"memory:///{path}", OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+            )
+
+
+class ProcessSlots:
+    def __init__(self, disk: dict[int, SavedSlot]) -> None:
+        self._disk = disk
+        self.is_cut = False
+        """The process is dead; what its code still does does not reach the disk."""
+
+    def save(self, slot: SavedSlot) -> None:
+        if not self.is_cut:
+            self._disk[slot.index] = slot
+
+    def remove(self, index: int) -> None:
+        if not self.is_cut:
+            self._disk.pop(index, None)
+
+    def load(self) -> list[SavedSlot]:
+        return sorted(self._disk.values(), key=lambda slot: slot.index)
