@@ -11,8 +11,7 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import AccessDenied, InvalidOption, Unavailable
 from stoker.core.states import JobStatus
 from stoker.rest.options import RestOptions
-from stoker.security.roles import Role
-from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 from stoker.testing.rest import RUNNING, Master
 
 OURS = authority().material

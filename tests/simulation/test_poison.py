@@ -16,7 +16,7 @@ from stoker.blob.keys import folder_of
 from stoker.core.graph import Artifact, ArtifactKind, JobGraph
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
-from stoker.storage.failures import storage_unavailable
+from stoker.storage.contract import storage_unavailable
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 

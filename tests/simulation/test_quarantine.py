@@ -19,7 +19,7 @@ from stoker.gateways.dispatcher import DispatcherGateway, QuarantinedJob
 from stoker.ha import keys
 from stoker.ha.coordinator import Put
 from stoker.ha.stores.job_results import JobResultStore
-from stoker.storage.failures import storage_unavailable
+from stoker.storage.contract import storage_unavailable
 from stoker.storage.memory import MemoryStorage
 from stoker.testing.simulated_cluster import SimulatedCluster
 

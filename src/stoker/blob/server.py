@@ -7,15 +7,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from stoker.blob.incoming import received, too_large
 from stoker.blob.keys import blob_key, described, folder_of, path_of
 from stoker.blob.options import BlobOptions
 from stoker.blob.transfer import (
     OffLoop,
     check_digest,
     make_empty_folder,
+    received,
     remove_files_below,
     temporary_folder,
+    too_large,
 )
 from stoker.core.errors import BlobNotFound, CorruptContent, NotFound, StartupFailed
 from stoker.core.ids import BlobKey, JobId

@@ -59,13 +59,11 @@ from stoker.processes.shutdown import (
 from stoker.processes.uncaught import uncaught_errors
 from stoker.resourcemanager.options import ResourceManagerOptions
 from stoker.rest.app import build_app
-from stoker.rest.dispatcher_finder import DispatcherFinder
 from stoker.rest.options import RestOptions
-from stoker.rest.programs.store import ProgramStore
-from stoker.rest.programs.sweep import sweep_repeatedly
+from stoker.rest.programs.store import ProgramStore, sweep_repeatedly
 from stoker.rest.requests.operations import Operations
 from stoker.rest.server import serving
-from stoker.rest.services import RestServices
+from stoker.rest.services import DispatcherFinder, RestServices
 from stoker.rpc.options import RpcOptions
 from stoker.savepoints.options import SavepointOptions
 from stoker.security.material import rest_material

@@ -3,16 +3,16 @@
 import asyncio
 from functools import cache
 
-from stoker.rest.control.cluster_handlers import CLUSTER_HANDLERS
+from stoker.rest.control.cluster import CLUSTER_HANDLERS
 from stoker.rest.control.events import EVENT_HANDLERS
-from stoker.rest.control.process_handlers import PROCESS_HANDLERS
+from stoker.rest.control.processes import PROCESS_HANDLERS
 from stoker.rest.control.quarantine_handlers import QUARANTINE_HANDLERS
 from stoker.rest.control.queue_handlers import QUEUE_HANDLERS
 from stoker.rest.control.savepoint_handlers import SAVEPOINT_HANDLERS
 from stoker.rest.control.upgrade_handlers import UPGRADE_HANDLERS
 from stoker.rest.flink.absent_handlers import ABSENT_HANDLERS
 from stoker.rest.flink.accumulators import ACCUMULATOR_HANDLERS
-from stoker.rest.flink.application_handlers import APPLICATION_HANDLERS
+from stoker.rest.flink.applications import APPLICATION_HANDLERS
 from stoker.rest.flink.dashboard_handlers import DASHBOARD_HANDLERS
 from stoker.rest.flink.resource_requirements import RESOURCE_HANDLERS
 from stoker.rest.http.asgi import Request, Response
@@ -21,7 +21,7 @@ from stoker.rest.http.routing import Router, get
 from stoker.rest.jobs.checkpoint_handlers import CHECKPOINT_HANDLERS
 from stoker.rest.jobs.job_handlers import JOB_HANDLERS
 from stoker.rest.jobs.log_handlers import LOG_HANDLERS
-from stoker.rest.jobs.metric_handlers import METRIC_HANDLERS
+from stoker.rest.jobs.metrics import METRIC_HANDLERS
 from stoker.rest.jobs.vertex_handlers import VERTEX_HANDLERS
 from stoker.rest.programs.handlers import PROGRAM_HANDLERS
 from stoker.rest.requests.submission import submit

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from stoker.aio.clock import WallClock, system_wall_clock
+from stoker.core.errors import NoLeader
 from stoker.core.ids import BlobKey, Ids, JobId
+from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.gateways.inspection import InspectionGateway
+from stoker.ha.publication import LeaderAddress
+from stoker.ha.retrieval import LeaderRetrieval
 from stoker.rest.http.asgi import Scope
 from stoker.rest.job_list.snapshots import FindDispatcher, JobListSnapshot, SharedSnapshots
 from stoker.rest.options import RestOptions
 from stoker.rest.programs.store import ProgramStore
 from stoker.rest.requests.operations import Operations
+from stoker.rpc.service import RpcService
 from stoker.savepoints.locations import OpenStorage
 from stoker.savepoints.options import SavepointOptions
 from stoker.security.tokens import TokenFile
@@ -84,3 +89,24 @@ SERVICES = "stoker.services"
 def services_of(scope: Scope) -> RestServices:
     """The services of the server that received the request."""
     return cast("RestServices", scope[SERVICES])
+
+
+class DispatcherFinder:
+    """Returns the gateway to the leading dispatcher, and reuses it as long as that one leads."""
+
+    def __init__(self, rpc: RpcService, retrieval: LeaderRetrieval, *, timeout: timedelta) -> None:
+        self._rpc = rpc
+        self._retrieval = retrieval
+        self._timeout = timeout
+        self._known: tuple[LeaderAddress, DispatcherGateway] | None = None
+
+    async def __call__(self) -> DispatcherGateway:
+        leader = self._retrieval.leader
+        if leader is None:
+            raise NoLeader("no dispatcher leads at the moment; try again shortly")
+        if self._known is None or self._known[0] != leader:
+            gateway = await self._rpc.connect(
+                leader.address, DispatcherGateway, token=leader.token, timeout=self._timeout
+            )
+            self._known = (leader, gateway)
+        return self._known[1]

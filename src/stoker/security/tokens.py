@@ -1,11 +1,13 @@
-"""Bearer tokens for REST, stored as hashes in a file that all masters read."""
+"""Bearer tokens for REST and their roles, stored as hashes in a file that all masters read."""
 
 import fcntl
 import hashlib
 import hmac
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -13,7 +15,39 @@ import msgspec
 from stoker.core.errors import InvalidInput, InvalidOption, NotFound
 from stoker.core.values import Value, decode_json
 from stoker.osproc.atomic_file import write_atomically
-from stoker.security.roles import Role
+
+
+class Role(StrEnum):
+    """What the holder of a token may do."""
+
+    READ = "read"
+    """Every request that changes nothing."""
+    SUBMIT = "submit"
+    """Submit jobs and programs, and query a job by its id; no lists, no cancel."""
+    OPERATE = "operate"
+    """Every request."""
+
+
+_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_CHANGING_GETS = re.compile(r"/jobs/[^/]+/yarn-(cancel|stop)|/jars/[^/]+/plan")
+"""Flink's dashboard cancels by GET, and the plan of a program is made by running its file."""
+_SUBMISSIONS = re.compile(r"/jobs|/jars/upload|/jars/[^/]+/(run|plan)|/jobs/[^/]+/clientHeartbeat")
+_OF_ONE_JOB = re.compile(r"/jobs/(?!overview)[^/]+(/.*)?|/overview|/config|/openapi\.json")
+
+
+def allows(role: Role, method: str, path: str) -> bool:
+    """Whether the role allows the request; `path` has no version prefix."""
+    reads = method in _READING_METHODS and not _CHANGING_GETS.fullmatch(path)
+    match role:
+        case Role.OPERATE:
+            return True
+        case Role.READ:
+            return reads
+        case Role.SUBMIT:
+            if reads:
+                return _OF_ONE_JOB.fullmatch(path) is not None
+            return method in ("GET", "POST", "PATCH") and _SUBMISSIONS.fullmatch(path) is not None
+
 
 VERSION = 1
 _PREFIX = "stk"

@@ -5,11 +5,12 @@ be durable before anything points to it. Creation decides between competitors: o
 create one path, exactly one succeeds.
 """
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from stoker.core.errors import InvalidInput
+from stoker.core.errors import InvalidInput, NotFound, StorageUnavailable
 
 
 class Storage(Protocol):
@@ -99,3 +100,21 @@ def checked_path(path: str) -> str:
 def checked_folder(prefix: str) -> str:
     """The folder, where the empty text means the whole storage."""
     return checked_path(prefix) if prefix else prefix
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def no_such_file(url: str) -> NotFound:
+    return NotFound(f"no file {url} in the storage", path=url)
+
+
+def storage_unavailable(doing: str, url: str, error: OSError) -> StorageUnavailable:
+    reason = error.strerror or str(error) or type(error).__name__
+    if error.errno in _FULL:
+        advice = "the disk is full; free some space, then try again"
+    else:
+        advice = "check that the storage directory is mounted and writable, then try again"
+    return StorageUnavailable(
+        f"cannot {doing} {url}: {reason}; {advice}", path=url, reason=reason, errno=error.errno
+    )

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from stoker.core.errors import KeyExists, StartupFailed
-from stoker.storage.contract import checked_folder, checked_path
-from stoker.storage.failures import no_such_file, storage_unavailable
+from stoker.storage.contract import checked_folder, checked_path, no_such_file, storage_unavailable
 
 T = TypeVar("T")
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from stoker.aio.clock import WallClock, system_wall_clock
 from stoker.core.errors import KeyExists
-from stoker.storage.contract import checked_folder, checked_path
-from stoker.storage.failures import no_such_file, storage_unavailable
+from stoker.storage.contract import checked_folder, checked_path, no_such_file, storage_unavailable
 
 
 class MemoryStorage:

@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import fsspec
 
 from stoker.core.errors import InvalidOption, KeyExists
-from stoker.storage.contract import checked_folder, checked_path
-from stoker.storage.failures import no_such_file, storage_unavailable
+from stoker.storage.contract import checked_folder, checked_path, no_such_file, storage_unavailable
 
 T = TypeVar("T")
 

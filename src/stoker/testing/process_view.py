@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stoker.ha.coordinator import ConnectionState, Op
 from stoker.ha.memory import MemoryCoordination, MemoryCoordinator
-from stoker.storage.failures import storage_unavailable
+from stoker.storage.contract import storage_unavailable
 from stoker.storage.memory import MemoryStorage
 from stoker.taskexecutor.slots import SavedSlot
 

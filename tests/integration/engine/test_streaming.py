@@ -9,7 +9,7 @@ from builders import build_graph
 from integration.engine.bench import Bench, function
 from stoker.core.graph import FormatRead, FormatWrite, Sink, Source, Sql, Transform
 from stoker.core.states import ExecutionState
-from stoker.engine.streams.checkpoint_files import FILE_MANAGER
+from stoker.engine.region.locations import FILE_MANAGER
 
 _MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
 FILE_CONTEXT = f"{_MANAGERS}.FileContextBasedCheckpointFileManager"

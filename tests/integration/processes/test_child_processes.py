@@ -12,7 +12,7 @@ SCRIPT = f"""
 import asyncio, collections, importlib, os, sys
 importlib.import_module(sys.argv[1])
 import grpc
-from stoker.aio.loop import run
+from stoker.cli.service import run
 
 class Echo(grpc.GenericRpcHandler):
     def service(self, _call):

@@ -10,8 +10,7 @@ from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.core.errors import AccessDenied
 from stoker.processes.local.cluster import LocalCluster, quick
-from stoker.security.roles import Role
-from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
 OURS = authority().material
 TEXT = text_of("test", "secret")

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.core.errors import InvalidInput, InvalidOption, NotFound
-from stoker.security.roles import Role
-from stoker.security.tokens import Token, TokenFile, find, hash_of, text_of
+from stoker.security.tokens import Role, Token, TokenFile, find, hash_of, text_of
 
 
 def token(name: str, secret: str, *, token_id: str = "", expires_ms: int | None = None) -> Token:

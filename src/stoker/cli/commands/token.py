@@ -12,8 +12,7 @@ from stoker.cli.output import OK, echo_json, moment_text, stdout_table
 from stoker.config.values import UnreadableValue, parse
 from stoker.core.errors import InvalidOption
 from stoker.security.options import RestSecurityOptions
-from stoker.security.roles import Role
-from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 
 _SECRET_BYTES = 32
 

@@ -4,10 +4,12 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow.types
+from pyarrow import parquet
 from rich.console import Console
 from rich.panel import Panel
+from rich.table import Table
 
-from stoker.cli.demo.tables import processes_table, result_table
 from stoker.cli.display import Display, PlainDisplay, job_end_text
 from stoker.cli.follow import POLL_SECONDS, JobFollower, leave_without_question
 from stoker.cli.live_display import LiveDisplay
@@ -19,6 +21,7 @@ from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.pipeline.building import LoadedJob
 from stoker.processes.local.cluster import LocalCluster
+from stoker.processes.local.cluster_state import ClusterState
 
 _INTRODUCTION = (
     "Stoker is a job service for PySpark. It accepts jobs through a REST API, stores each job "
@@ -170,3 +173,37 @@ class Story:
 def _run_ids(details: JobDetails) -> list[str]:
     ids = [region.current.progress.run_id for region in details.regions]
     return [run_id for run_id in ids if run_id]
+
+
+LONGEST = 10
+"""Number of rows that are shown."""
+
+
+def processes_table(cluster: LocalCluster) -> Table:
+    table = Table("process", "pid", "log", title="Processes", title_justify="left")
+    for record in (cluster.state or ClusterState()).processes:
+        table.add_row(record.name, str(record.pid), record.log)
+    return table
+
+
+def result_table(directory: Path, title: str, *order: str) -> Table:
+    """The result sorted by the named columns; a dash before a name sorts in descending order."""
+    content = parquet.read_table(directory)
+    keys = [(name.lstrip("-"), _direction(name)) for name in order]
+    rows = content.sort_by(keys).to_pylist()
+    count = f"{len(rows)} rows" if len(rows) <= LONGEST else f"first {LONGEST} of {len(rows)} rows"
+    table = Table(title=f"{title} ({count})", title_justify="left")
+    for field in content.schema:
+        number = pyarrow.types.is_floating(field.type) or pyarrow.types.is_integer(field.type)
+        table.add_column(field.name, justify="right" if number else "left")
+    for row in rows[:LONGEST]:
+        table.add_row(*(_cell(value) for value in row.values()))
+    return table
+
+
+def _direction(name: str) -> str:
+    return "descending" if name.startswith("-") else "ascending"
+
+
+def _cell(value: object) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)

@@ -7,13 +7,14 @@ the `refusal`, from which `decide` chooses the way back.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Protocol, assert_never
 
 import msgspec
 
 from stoker.aio.latest import Latest
+from stoker.blob.keys import path_of
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import (
     Fenced,
@@ -26,7 +27,7 @@ from stoker.core.errors import (
 )
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import JobGraph, Restore
-from stoker.core.ids import JobId
+from stoker.core.ids import BlobKey, JobId
 from stoker.core.job_options import SHUFFLE_PARTITIONS
 from stoker.core.replacements import Replacement, ReplacementKind, ReplacementPhase
 from stoker.core.results import JobDetails
@@ -44,11 +45,14 @@ from stoker.dispatcher.replacements.decide import (
     decide,
     snapshot_of,
 )
-from stoker.dispatcher.replacements.saved_job import saved_job
 from stoker.dispatcher.services import DispatcherServices
 from stoker.gateways.dispatcher import SavepointStatus, Submitted
 from stoker.ha.stores.replacements import ReplacementStore
-from stoker.savepoints.locations import locate, read_manifest
+from stoker.savepoints.copying import copy_file
+from stoker.savepoints.locations import OpenStorage, SavepointLocation, locate, read_manifest
+from stoker.savepoints.manifest import artifact_path
+from stoker.savepoints.restore import saved_graph
+from stoker.storage.contract import Storage
 
 log = logging.getLogger(__name__)
 
@@ -280,3 +284,44 @@ class ReplacementDriver:
             await self._dispatcher.cancel_job(job_id)
         except JobAlreadyEnded as ended:
             log.info("%s", ended)
+
+
+async def saved_job(
+    savepoint: str,
+    job_id: JobId,
+    *,
+    origin: str | None,
+    configuration: Mapping[str, str],
+    storage: Storage,
+    open_storage: OpenStorage,
+) -> JobGraph:
+    """The saved graph under another id. Its files are in the storage when this returns.
+
+    The record of the original job is removed when that job has ended, so its savepoint is the only
+    place from which the old version of a replacement can be submitted again.
+    """
+    location = locate(savepoint, open_storage)
+    graph = await saved_graph(location)
+    for artifact in graph.artifacts:
+        stored = path_of(job_id, artifact.key or BlobKey(artifact.sha256))
+        await _copy_artifact(location, artifact.sha256, storage, stored)
+    return msgspec.structs.replace(
+        graph,
+        job_id=job_id,
+        idempotency_key=None,
+        restore=Restore(path=origin or savepoint),
+        configuration={**graph.configuration, **configuration},
+    )
+
+
+async def _copy_artifact(
+    location: SavepointLocation, sha256: str, storage: Storage, stored: str
+) -> None:
+    path = artifact_path(sha256)
+    try:
+        copied = await copy_file(location.parent, location.inside(path), storage, stored)
+    except NotFound:
+        raise UnusableSavepoint(location.url, f"its file {path} is missing") from None
+    if copied.sha256 != sha256:
+        await storage.delete(stored)
+        raise UnusableSavepoint(location.url, f"its file {path} is damaged")

@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import sysconfig
+import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -25,7 +26,6 @@ from stoker.core.errors import StokerError
 from stoker.core.failpoints import failpoint
 from stoker.core.graph import ArtifactKind, Program
 from stoker.core.ids import Ids
-from stoker.engine.classic.packing import remove_packed
 from stoker.engine.contract import Task
 from stoker.osproc.exit import ProcessExit
 from stoker.osproc.parent_death import die_with_parent_command
@@ -232,3 +232,33 @@ def _path_in(line: str) -> str | None:
 
 def _is_archive(entry: str) -> bool:
     return " @ " not in entry and entry.partition(";")[0].strip().endswith(_ARCHIVES)
+
+
+def pack(environment: Path) -> Path:
+    """Return the archive beside the environment, made on first use. Environments never change."""
+    archive = _archive_of(environment)
+    if archive.exists():
+        return archive
+    descriptor, aside = tempfile.mkstemp(
+        dir=environment.parent, prefix=f"{environment.name}.", suffix=".tar.partial"
+    )
+    try:
+        # Not compressed: it is sent to each executor only once.
+        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w") as tar:
+            # Without a leading "./", which Spark takes for an attempt to escape the directory.
+            for each in sorted(environment.iterdir()):
+                tar.add(each, arcname=each.name)
+        Path(aside).replace(archive)
+    finally:
+        Path(aside).unlink(missing_ok=True)
+    return archive
+
+
+def remove_packed(environment: Path) -> None:
+    """Remove the archive, and unfinished ones of processes that died."""
+    for file in environment.parent.glob(f"{environment.name}.*tar*"):
+        file.unlink(missing_ok=True)
+
+
+def _archive_of(environment: Path) -> Path:
+    return environment.with_name(f"{environment.name}.tar")

@@ -43,13 +43,12 @@ from stoker.engine.region.compile import (
     run_sql,
 )
 from stoker.engine.region.environment import check_versions, place_artifacts
-from stoker.engine.region.locations import checkpoint_directory
+from stoker.engine.region.locations import checkpoint_directory, choose_file_manager
 from stoker.engine.region.materialize import MaterializedResults
 from stoker.engine.region.program import run_on_connect
 from stoker.engine.reuse.session_policy import SessionPolicy
 from stoker.engine.runner.pyspark_client import single_call
 from stoker.engine.streams.boundary import StartQuery, StreamRun, guard_function
-from stoker.engine.streams.checkpoint_files import choose_file_manager
 from stoker.engine.streams.control import StreamControl
 from stoker.engine.streams.saved_state import check_state_keys, keep_state_plan
 from stoker.engine.streams.sink_position import (

@@ -14,14 +14,20 @@ from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get, post
 from stoker.rest.openapi.bodies import FLAG, TEXT, TRIGGER_ID, json_object
-from stoker.rest.requests.body import get_flag, get_seconds, get_text, read_fields
 from stoker.rest.requests.operations import (
     OperationKey,
     TriggerId,
     choose_trigger_id,
     parse_trigger_id,
 )
-from stoker.rest.requests.parameters import JobIdText, parse_job_id
+from stoker.rest.requests.parameters import (
+    JobIdText,
+    get_flag,
+    get_seconds,
+    get_text,
+    parse_job_id,
+    read_fields,
+)
 from stoker.rest.services import RestServices
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.manifest import SavepointView

@@ -10,9 +10,16 @@ from stoker.core.replacements import ReplacementKind, ReplacementPhase, Replacem
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get, post
 from stoker.rest.openapi.bodies import TEXT, TRIGGER_ID, WHOLE_NUMBER, json_object, submission
-from stoker.rest.requests.body import get_flag, get_seconds, get_text, read_fields
 from stoker.rest.requests.operations import choose_trigger_id, parse_trigger_id
-from stoker.rest.requests.parameters import JobIdText, parse_count, parse_job_id
+from stoker.rest.requests.parameters import (
+    JobIdText,
+    get_flag,
+    get_seconds,
+    get_text,
+    parse_count,
+    parse_job_id,
+    read_fields,
+)
 from stoker.rest.requests.submission import (
     decode_graph,
     delete_files_if_refused,

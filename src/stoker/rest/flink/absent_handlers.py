@@ -12,7 +12,7 @@ from stoker.core.ids import is_hex_id
 from stoker.rest.http.routing import delete, get
 from stoker.rest.jobs.aggregation import parse_names
 from stoker.rest.jobs.lookup import check_job_exists, load_vertex
-from stoker.rest.jobs.metric_handlers import MetricNames
+from stoker.rest.jobs.metrics import MetricNames
 from stoker.rest.requests.operations import OperationKey, parse_trigger_id
 from stoker.rest.requests.parameters import JobIdText, VertexIdText
 from stoker.rest.services import RestServices

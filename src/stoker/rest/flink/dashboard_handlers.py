@@ -8,7 +8,7 @@ from stoker.api.cluster import ConfigurationEntry, LogUrl, PythonEnvironment
 from stoker.api.shape import Nothing
 from stoker.core.checkpoints import SavepointRequest
 from stoker.core.errors import Forbidden
-from stoker.rest.control import process_views as views
+from stoker.rest.control.processes import configuration_entries, python_environment
 from stoker.rest.http.asgi import Request
 from stoker.rest.http.routing import get
 from stoker.rest.jobs.lookup import check_job_exists
@@ -45,13 +45,13 @@ def _refuse_links(request: Request) -> None:
 @get("/jobs/{jobid}/jobmanager/config", summary="Configuration of the job's master")
 async def job_master_config(jobid: JobIdText, services: RestServices) -> list[ConfigurationEntry]:
     await check_job_exists(services, jobid)
-    return views.configuration_entries(services.configuration)
+    return configuration_entries(services.configuration)
 
 
 @get("/jobs/{jobid}/jobmanager/environment", summary="Python environment of the job's master")
 async def job_master_environment(jobid: JobIdText, services: RestServices) -> PythonEnvironment:
     await check_job_exists(services, jobid)
-    return views.environment()
+    return python_environment()
 
 
 @get("/jobs/{jobid}/jobmanager/log-url", summary="URL of the log of the job's master")

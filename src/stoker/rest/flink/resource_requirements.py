@@ -24,9 +24,8 @@ from stoker.gateways.dispatcher import DispatcherGateway
 from stoker.rest.flink.java_throwable import failure_cause
 from stoker.rest.http.asgi import Request, Response
 from stoker.rest.http.routing import QueryParameter, get, patch, put
-from stoker.rest.requests.body import read_body
 from stoker.rest.requests.operations import TriggerId, parse_trigger_id
-from stoker.rest.requests.parameters import JobIdText, parse_job_id
+from stoker.rest.requests.parameters import JobIdText, parse_job_id, read_body
 from stoker.rest.services import RestServices
 
 SPARK_DEFAULT_PARTITIONS = 200

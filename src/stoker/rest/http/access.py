@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from stoker.aio.clock import WallClock
 from stoker.rest.http.errors import ErrorAnswer
-from stoker.security.roles import allows
-from stoker.security.tokens import TokenFile, find
+from stoker.security.tokens import TokenFile, allows, find
 
 
 class Access:

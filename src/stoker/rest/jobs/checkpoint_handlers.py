@@ -30,13 +30,14 @@ from stoker.rest.jobs.checkpoint_views import (
 )
 from stoker.rest.jobs.lookup import find_vertex, load_job
 from stoker.rest.openapi.bodies import TRIGGER_ID, json_object
-from stoker.rest.requests.body import get_text, read_fields
 from stoker.rest.requests.operations import OperationKey, choose_trigger_id, parse_trigger_id
 from stoker.rest.requests.parameters import (
     JobIdText,
+    get_text,
     parse_count,
     parse_job_id,
     parse_vertex_id,
+    read_fields,
 )
 from stoker.rest.services import RestServices
 

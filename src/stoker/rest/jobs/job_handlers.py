@@ -21,7 +21,7 @@ from stoker.rest.http.asgi import Request, Response
 from stoker.rest.http.routing import QueryParameter, get, patch
 from stoker.rest.job_list.query import MAX_LIMIT, parse_query
 from stoker.rest.jobs import job_views
-from stoker.rest.jobs.exception_views import DEFAULT_EXCEPTIONS, job_exceptions, parse_labels
+from stoker.rest.jobs.job_views import DEFAULT_EXCEPTIONS, job_exceptions, parse_labels
 from stoker.rest.jobs.plan_views import plan_answer
 from stoker.rest.openapi.bodies import WHOLE_NUMBER, json_object
 from stoker.rest.requests.parameters import (

@@ -1,14 +1,17 @@
-"""Turn what the dispatcher knows about jobs into the answers of Flink's API."""
+"""Jobs and their failures in the form of Flink's API."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from stoker.api.jobs import (
+    ExceptionEntry,
     ExecutionConfig,
     ExecutionResultAnswer,
     JobAnswer,
     JobConfig,
+    JobExceptionHistory,
+    JobExceptions,
     JobExecutionResult,
     JobIds,
     JobIdWithStatus,
@@ -17,8 +20,10 @@ from stoker.api.jobs import (
     TaskCounts,
 )
 from stoker.api.operations import FailureCause
+from stoker.core.errors import InvalidInput
 from stoker.core.results import (
     Failure,
+    FailureRecord,
     JobDetails,
     JobResult,
     JobSummary,
@@ -26,7 +31,6 @@ from stoker.core.results import (
 from stoker.core.states import JobStatus
 from stoker.core.values import Millis
 from stoker.rest.flink.java_throwable import failure_cause
-from stoker.rest.jobs.exception_views import stack_trace
 from stoker.rest.jobs.plan_views import plan_of
 from stoker.rest.jobs.vertex_views import count_states, duration, end_time, vertices_of
 from stoker.security.redaction import masked
@@ -111,3 +115,63 @@ def _failure_cause(failure: Failure | None) -> FailureCause | msgspec.UnsetType:
     if failure is None:
         return msgspec.UNSET
     return failure_cause(failure.error, failure.message, stack_trace(failure))
+
+
+DEFAULT_EXCEPTIONS = 20
+
+
+def job_exceptions(
+    job: JobDetails, limit: int = DEFAULT_EXCEPTIONS, labels: Mapping[str, str] | None = None
+) -> JobExceptions:
+    """List the failures that have all the labels, newest first, at most `limit`."""
+    wanted = (labels or {}).items()
+    matching = [record for record in job.failures if wanted <= record.failure.labels.items()]
+    return JobExceptions(
+        exception_history=JobExceptionHistory(
+            entries=[_entry(record) for record in matching[:limit]],
+            truncated=len(matching) > limit,
+        )
+    )
+
+
+def parse_labels(text: str | None) -> dict[str, str]:
+    """Parse `key:value,key:value`, the form of the query parameter failureLabelFilter."""
+    labels: dict[str, str] = {}
+    for pair in (text or "").split(","):
+        key, colon, value = pair.partition(":")
+        if not pair:
+            continue
+        if not (key and colon and value):
+            raise InvalidInput(f"failureLabelFilter must be key:value, found {pair!r}")
+        labels[key] = value
+    return labels
+
+
+def _entry(record: FailureRecord) -> ExceptionEntry:
+    executor = record.task_executor or msgspec.UNSET
+    return ExceptionEntry(
+        exception_name=record.failure.error,
+        stacktrace=stack_trace(record.failure),
+        timestamp=record.at,
+        failure_labels=record.failure.labels,
+        task_name=_task_name(record),
+        endpoint=executor,
+        task_manager_id=executor,
+        concurrent_exceptions=[_entry(each) for each in record.concurrent],
+    )
+
+
+def _task_name(record: FailureRecord) -> str | msgspec.UnsetType:
+    if record.region is None:
+        return msgspec.UNSET
+    return f"{record.region} (1/1) - execution #{record.attempt_number}"
+
+
+def stack_trace(failure: Failure) -> str:
+    """Stack trace with the message at its beginning, even when there is no stack."""
+    headline = f"{failure.error}: {failure.message}"
+    if not failure.stack_trace:
+        return headline
+    if failure.message in failure.stack_trace:
+        return failure.stack_trace
+    return f"{headline}\n{failure.stack_trace}"

@@ -30,7 +30,7 @@ from stoker.rest.jobs.plan_views import plan_of_graph
 from stoker.rest.openapi.bodies import FILE, multipart
 from stoker.rest.programs.runs import ProgramArguments, compile_program
 from stoker.rest.programs.store import ProgramStore, StoredProgram, program_name
-from stoker.rest.requests.body import read_body
+from stoker.rest.requests.parameters import read_body
 from stoker.rest.requests.submission import drain_after_error, submit_graph
 from stoker.rest.requests.uploads import receive_file
 from stoker.rest.services import RestServices

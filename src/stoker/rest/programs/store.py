@@ -2,20 +2,24 @@
 
 A program is an entry, named by its id, that points to a content, named by its hash; several entries
 may share one content. Invariant: an entry never points to a missing content. So the content is
-written before the entry and deleted after it, and `sweep.py` removes contents that an interrupted
-upload or deletion has left without an entry.
+written before the entry and deleted after it, and a sweep removes contents that an interrupted
+upload or deletion has left without an entry. It removes only old ones, since an upload that is
+still running has not written its entry yet.
 """
 
 import asyncio
+import logging
 import re
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import msgspec
 
 from stoker.aio.clock import WallClock, system_wall_clock
-from stoker.core.errors import InvalidInput, NotFound
+from stoker.core.errors import CorruptContent, InvalidInput, NotFound, StokerError
 from stoker.core.failpoints import failpoint
 from stoker.core.ids import Ids
 from stoker.core.values import Millis, Value, decode_json
@@ -106,3 +110,49 @@ def _entry(program_id: str) -> str:
     if _ID.fullmatch(program_id) is None or ".." in program_id:
         raise NotFound(f"no program {program_id!r}; GET /jars lists the ids")
     return f"{_ENTRIES}/{program_id}.json"
+
+
+log = logging.getLogger(__name__)
+
+
+async def sweep_repeatedly(
+    programs: ProgramStore, leads: Callable[[], bool], *, interval: timedelta, max_age: timedelta
+) -> None:
+    """Sweep in an interval while this master leads. Two sweeps at the same time are harmless."""
+    while True:
+        await asyncio.sleep(interval.total_seconds())
+        if not leads():
+            continue
+        try:
+            removed = await sweep(programs, max_age)
+        except StokerError as error:
+            log.warning("uploaded programs could not be swept this time: %s", error)
+            continue
+        if removed:
+            log.info("removed %d contents of programs without an entry", removed)
+
+
+async def sweep(programs: ProgramStore, max_age: timedelta) -> int:
+    """Remove old contents without an entry and return how many.
+
+    CorruptContent when an entry cannot be read: it might point to any of them.
+    """
+    # List contents before entries, so that an entry written in between is seen.
+    contents = await programs.storage.modified(CONTENTS)
+    oldest = programs.clock() / 1000 - max_age.total_seconds()
+    old = {path: at for path, at in contents.items() if at < oldest}
+    if not old:
+        return 0
+    entries = await programs.entries()
+    damaged = [path for path, program in entries.items() if program is None]
+    if damaged:
+        raise CorruptContent(f"{damaged[0]} cannot be read; delete the file if nobody needs it")
+    wanted = {f"{CONTENTS}/{program.sha256}" for program in entries.values() if program}
+    removed = 0
+    for path in sorted(old.keys() - wanted):
+        # The same content may have been uploaded again; that upload checks after writing its entry.
+        if (await programs.storage.modified(CONTENTS)).get(path) == old[path]:
+            failpoint("programs.before-sweeping")
+            await programs.storage.delete(path)
+            removed += 1
+    return removed

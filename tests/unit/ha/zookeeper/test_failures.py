@@ -15,8 +15,8 @@ from stoker.core.errors import (
     VersionMismatch,
 )
 from stoker.ha.coordinator import Check, Create, Delete, Op, Put
+from stoker.ha.zookeeper.coordinator import check_limits, first_failure
 from stoker.ha.zookeeper.failures import failure_of, failure_of_write, refusal_of
-from stoker.ha.zookeeper.multi import check_limits, first_failure
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from stoker.client import calls
 from stoker.core.ids import JobId
 from stoker.rest.http.access import Access, Bucket, RateLimit, UploadLimit, take_request
-from stoker.security.roles import Role, allows
-from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+from stoker.security.tokens import Role, Token, TokenFile, allows, hash_of, text_of
 from stoker.testing.rest import new_graph
 
 NOW = 1_000

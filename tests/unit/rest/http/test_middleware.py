@@ -11,10 +11,9 @@ import pytest
 
 from stoker.core.options import ByteSize
 from stoker.core.states import JobStatus
-from stoker.rest.http import leader_pulse
+from stoker.rest.http import forwarding
 from stoker.rest.options import RestOptions
-from stoker.security.roles import Role
-from stoker.security.tokens import Token, TokenFile, hash_of, text_of
+from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
 from stoker.testing.rest import EXECUTOR, FINISHED, NEW, RUNNING, Master, new_graph
 from unit.rest.requests.test_submission import artifact, parts
 
@@ -242,9 +241,9 @@ async def test_two_standbys_that_forward_to_each_other_do_not_loop() -> None:
 
 @pytest.fixture
 def quick_pulse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_pulse, "CHECK_LEADER_SECONDS", 0.02)
-    monkeypatch.setattr(leader_pulse, "PING_INTERVAL_SECONDS", 0.05)
-    monkeypatch.setattr(leader_pulse, "PING_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(forwarding, "CHECK_LEADER_SECONDS", 0.02)
+    monkeypatch.setattr(forwarding, "PING_INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(forwarding, "PING_TIMEOUT_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("quick_pulse")

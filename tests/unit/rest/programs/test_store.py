@@ -13,8 +13,7 @@ import pytest
 from stoker.core.errors import CorruptContent
 from stoker.core.failpoints import REST_FAILPOINTS, armed
 from stoker.core.ids import Ids
-from stoker.rest.programs.store import ProgramStore, StoredProgram
-from stoker.rest.programs.sweep import sweep, sweep_repeatedly
+from stoker.rest.programs.store import ProgramStore, StoredProgram, sweep, sweep_repeatedly
 from stoker.storage.memory import MemoryStorage
 from stoker.storage.open import open_storage
 

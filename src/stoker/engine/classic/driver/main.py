@@ -31,7 +31,7 @@ from stoker.core.results import Failure, Progress
 from stoker.core.states import ExecutionState
 from stoker.engine.classic.driver.progress import current_progress
 from stoker.engine.classic.driver.warm_spark import WarmSpark
-from stoker.engine.classic.packing import pack
+from stoker.engine.classic.environments import pack
 from stoker.engine.classic.settings import Fit, fit_of, stream_settings
 from stoker.engine.failures import failure_of
 from stoker.engine.lease import LeaseStep, LeaseThreads

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from stoker.core import errors
 from stoker.core.errors import DuplicateJob, NotFound, RemoteError, StokerError
 from stoker.core.values import Value
-from stoker.rpc.failure import EncodedError, describe, restore
+from stoker.rpc.wire import EncodedError, describe, restore
 
 
 def cross(error):

@@ -1,7 +1,7 @@
-"""Turn what the master knows about the cluster into the answers of Flink's API."""
+"""Requests about the cluster and its task executors, answered in the form of Flink's API."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -18,16 +18,18 @@ from stoker.api.cluster import (
     TaskManagerResource,
     TaskManagers,
 )
-from stoker.core.errors import NotFound
+from stoker.core.errors import NotFound, StokerError
 from stoker.gateways.dispatcher import ClusterOverview
 from stoker.gateways.resourcemanager import TaskExecutorDetails
-from stoker.rest.control.process_views import task_manager_metrics
+from stoker.rest.control.processes import inspection_of, task_manager_metrics
+from stoker.rest.http.routing import get
 from stoker.rest.options import RestOptions
+from stoker.rest.services import RestServices
 
 _MIB = 1024 * 1024
 
 
-def overview(cluster: ClusterOverview, version: str) -> ClusterOverviewAnswer:
+def overview_answer(cluster: ClusterOverview, version: str) -> ClusterOverviewAnswer:
     return ClusterOverviewAnswer(
         taskmanagers=cluster.resources.task_executors,
         slots_total=cluster.resources.slots_total,
@@ -55,11 +57,11 @@ def dashboard_config(options: RestOptions, local_time: datetime, version: str) -
     )
 
 
-def task_managers(executors: Iterable[TaskExecutorDetails]) -> TaskManagers:
+def task_managers_answer(executors: Iterable[TaskExecutorDetails]) -> TaskManagers:
     return TaskManagers(taskmanagers=[TaskManager(**_facts(each)) for each in executors])
 
 
-def task_manager(executors: Iterable[TaskExecutorDetails], wanted: str) -> TaskManagerAnswer:
+def task_manager_answer(executors: Iterable[TaskExecutorDetails], wanted: str) -> TaskManagerAnswer:
     for executor in executors:
         if executor.resource_id == wanted:
             slot = _share(executor, 1)
@@ -100,3 +102,36 @@ def _share(executor: TaskExecutorDetails, slots: int) -> TaskManagerResource:
         cpu_cores=executor.cores * part,
         task_heap_memory=int(executor.memory_bytes * part) // _MIB,
     )
+
+
+@get("/overview", summary="Number of task executors, slots and jobs")
+async def overview(services: RestServices) -> ClusterOverviewAnswer:
+    dispatcher = await services.dispatcher()
+    return overview_answer(await dispatcher.cluster_overview(), services.version)
+
+
+@get("/config", summary="Settings of the cluster for a web page")
+async def config(services: RestServices) -> DashboardConfig:
+    now = datetime.fromtimestamp(services.clock() / 1000, UTC).astimezone()
+    return dashboard_config(services.options, now, services.version)
+
+
+@get("/taskmanagers", summary="All task executors")
+async def task_managers(services: RestServices) -> TaskManagers:
+    dispatcher = await services.dispatcher()
+    return task_managers_answer(await dispatcher.task_executors())
+
+
+@get("/taskmanagers/{taskmanagerid}", summary="One task executor")
+async def task_manager(taskmanagerid: str, services: RestServices) -> TaskManagerAnswer:
+    dispatcher = await services.dispatcher()
+    answer = task_manager_answer(await dispatcher.task_executors(), taskmanagerid)
+    try:
+        figures = await (await inspection_of(services, taskmanagerid)).figures()
+    except StokerError:
+        # The process may just have ended; what the master knows about it still holds.
+        return answer
+    return with_measurements(answer, figures)
+
+
+CLUSTER_HANDLERS = (overview, config, task_managers, task_manager)

@@ -3,7 +3,7 @@
 import pytest
 
 from stoker.core.errors import InvalidInput
-from stoker.rest.requests.body import get_flag, get_seconds, get_text
+from stoker.rest.requests.parameters import get_flag, get_seconds, get_text
 
 
 @pytest.mark.parametrize(

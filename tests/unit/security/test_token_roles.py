@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker.security.roles import Role, allows
+from stoker.security.tokens import Role, allows
 
 JOB = "/jobs/0123456789abcdef0123456789abcdef"
 

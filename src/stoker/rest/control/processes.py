@@ -1,24 +1,28 @@
-"""Requests about processes: the leading master, which answers, and any task executor.
+"""Requests about processes: the logs, threads, metrics and environment of each.
 
-The master reads its own logs, threads and metrics; it asks a task executor for them by RPC.
+The leading master answers. It reads its own, and asks a task executor for them by RPC.
 """
 
-from collections.abc import AsyncGenerator
+import platform
+import sys
+from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated
 
 from stoker.api.cluster import (
     ConfigurationEntry,
+    LogFileAnswer,
     LogList,
     PythonEnvironment,
+    PythonRuntime,
     ThreadDump,
+    ThreadInfo,
 )
-from stoker.api.metrics import AggregatedMetric, Metric
+from stoker.api.metrics import AggregatedMetric, GarbageCollector, Metric, TaskManagerMetrics
 from stoker.api.shape import Nothing
 from stoker.core.errors import NotFound, StokerError, Unavailable
 from stoker.core.states import ApplicationStatus
-from stoker.gateways.inspection import InspectionGateway
+from stoker.gateways.inspection import InspectionGateway, LogListing
 from stoker.gateways.resourcemanager import TaskExecutorDetails
-from stoker.rest.control import process_views as views
 from stoker.rest.http.asgi import Stream
 from stoker.rest.http.routing import QueryParameter, delete, get
 from stoker.rest.jobs.aggregation import (
@@ -29,6 +33,59 @@ from stoker.rest.jobs.aggregation import (
 )
 from stoker.rest.requests.parameters import TaskManagerIdText
 from stoker.rest.services import RestServices
+
+
+def configuration_entries(configuration: Mapping[str, str]) -> list[ConfigurationEntry]:
+    return [ConfigurationEntry(key=key, value=value) for key, value in configuration.items()]
+
+
+def python_environment() -> PythonEnvironment:
+    """Environment of this process. Program arguments are left out: they may be secret."""
+    version = f"Python {platform.python_version()} ({platform.python_implementation()})"
+    flags = [f"-X {name}" for name in sys._xoptions]
+    return PythonEnvironment(
+        jvm=PythonRuntime(version=version, arch=platform.machine(), options=flags),
+        classpath=[path for path in sys.path if path],
+    )
+
+
+def log_list(listing: LogListing) -> LogList:
+    return LogList(
+        logs=[
+            LogFileAnswer(name=file.name, size=file.size, mtime=file.modified)
+            for file in listing.files
+        ]
+    )
+
+
+def thread_dump(threads: Mapping[str, str]) -> ThreadDump:
+    return ThreadDump(
+        thread_infos=[
+            ThreadInfo(thread_name=name, stringified_thread_info=stack)
+            for name, stack in threads.items()
+        ]
+    )
+
+
+def metrics_as_text(figures: Mapping[str, float]) -> dict[str, str]:
+    return {
+        name: str(int(value)) if float(value).is_integer() else str(value)
+        for name, value in figures.items()
+    }
+
+
+def task_manager_metrics(figures: Mapping[str, float]) -> TaskManagerMetrics:
+    """Metrics of a task executor; its memory includes that of its Spark server and runners."""
+    own = int(figures.get("Status.JVM.Memory.Heap.Used", 0))
+    children = int(figures.get("Status.Process.Children.Memory.Used", 0))
+    collections = int(figures.get("Status.JVM.GarbageCollector.All.Count", 0))
+    return TaskManagerMetrics(
+        heap_used=own + children,
+        heap_committed=own + children,
+        heap_max=int(figures.get("Status.JVM.Memory.Heap.Max", 0)),
+        garbage_collectors=[GarbageCollector(name="Python", count=collections, time=0)],
+    )
+
 
 _PIECE = 256 * 1024
 Names = Annotated[str | None, QueryParameter(name="get", description="names of metrics")]
@@ -63,17 +120,17 @@ async def _inspect(services: RestServices, executor: TaskExecutorDetails) -> Ins
 
 @get("/jobmanager/config", summary="Configuration of the master, without secrets")
 async def master_config(services: RestServices) -> list[ConfigurationEntry]:
-    return views.configuration_entries(services.configuration)
+    return configuration_entries(services.configuration)
 
 
 @get("/jobmanager/environment", summary="Python environment of the master")
 async def master_environment(services: RestServices) -> PythonEnvironment:
-    return views.environment()
+    return python_environment()
 
 
 @get("/jobmanager/logs", summary="Log files of the master")
 async def master_logs(services: RestServices) -> LogList:
-    return views.log_list(await master_inspection(services).logs())
+    return log_list(await master_inspection(services).logs())
 
 
 @get("/jobmanager/log", summary="Log of the master")
@@ -97,7 +154,7 @@ async def master_log_file(file: str, services: RestServices) -> Stream:
 async def master_metrics(services: RestServices, names: Names = None) -> list[Metric]:
     dispatcher = await services.dispatcher()
     cluster = await dispatcher.cluster_overview()
-    figures = views.metrics_as_text(await master_inspection(services).figures()) | {
+    figures = metrics_as_text(await master_inspection(services).figures()) | {
         "numRegisteredTaskManagers": str(cluster.resources.task_executors),
         "numRunningJobs": str(cluster.jobs_running),
         "taskSlotsTotal": str(cluster.resources.slots_total),
@@ -108,7 +165,7 @@ async def master_metrics(services: RestServices, names: Names = None) -> list[Me
 
 @get("/jobmanager/thread-dump", summary="Stack traces of the threads of the master")
 async def master_threads(services: RestServices) -> ThreadDump:
-    return views.thread_dump(await master_inspection(services).threads())
+    return thread_dump(await master_inspection(services).threads())
 
 
 @delete("/cluster", status=200, summary="Shut down the whole cluster")
@@ -123,7 +180,7 @@ async def shut_down(services: RestServices) -> Nothing:
 
 @get("/taskmanagers/{taskmanagerid}/logs", summary="Log files of a task executor")
 async def executor_logs(taskmanagerid: TaskManagerIdText, services: RestServices) -> LogList:
-    return views.log_list(await (await inspection_of(services, taskmanagerid)).logs())
+    return log_list(await (await inspection_of(services, taskmanagerid)).logs())
 
 
 @get("/taskmanagers/{taskmanagerid}/log", summary="Log of a task executor")
@@ -150,7 +207,7 @@ async def executor_metrics(
     taskmanagerid: TaskManagerIdText, services: RestServices, names: Names = None
 ) -> list[Metric]:
     inspection = await inspection_of(services, taskmanagerid)
-    return select_metrics(views.metrics_as_text(await inspection.figures()), parse_names(names))
+    return select_metrics(metrics_as_text(await inspection.figures()), parse_names(names))
 
 
 @get(
@@ -158,7 +215,7 @@ async def executor_metrics(
     summary="Stack traces of the threads of a task executor",
 )
 async def executor_threads(taskmanagerid: TaskManagerIdText, services: RestServices) -> ThreadDump:
-    return views.thread_dump(await (await inspection_of(services, taskmanagerid)).threads())
+    return thread_dump(await (await inspection_of(services, taskmanagerid)).threads())
 
 
 @get(
@@ -181,7 +238,7 @@ async def executors_metrics(
             except StokerError:
                 # A task executor that has just ended must not hide the others.
                 continue
-            figures.append(views.metrics_as_text(found))
+            figures.append(metrics_as_text(found))
     return aggregate_metrics(figures, parse_names(names), modes)
 
 

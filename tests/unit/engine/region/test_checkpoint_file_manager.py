@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoker.engine.region.locations import checkpoint_directory
-from stoker.engine.streams.checkpoint_files import FILE_MANAGER, choose_file_manager
+from stoker.engine.region.locations import FILE_MANAGER, checkpoint_directory, choose_file_manager
 
 
 class FakeSession:

@@ -3,7 +3,7 @@
 import tarfile
 from pathlib import Path
 
-from stoker.engine.classic.packing import pack, remove_packed
+from stoker.engine.classic.environments import pack, remove_packed
 
 
 def test_an_environment_is_packed_once_and_completely(tmp_path: Path) -> None:

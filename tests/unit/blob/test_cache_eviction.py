@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.blob.eviction import SizeTracker
+from stoker.blob.cache import SizeTracker
 from stoker.core.ids import BlobKey, JobId
 
 JOBS = [JobId(letter * 32) for letter in "abc"]
