@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from stoker.cli.output import FAILED, OK, duration_text, say
+from stoker.cli.exit_codes import FAILED, OK
+from stoker.cli.output import duration_text, say
 from stoker.client.blocking import BlockingClient
 from stoker.client.progress import views_of
 from stoker.core.errors import NotFound, StokerError

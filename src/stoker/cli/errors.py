@@ -6,7 +6,7 @@ import traceback
 
 import click
 
-from stoker.cli.output import FAILED, INTERRUPTED, USAGE
+from stoker.cli.exit_codes import FAILED, INTERRUPTED, USAGE
 from stoker.core.errors import InvalidJobGraph, InvalidOption, StokerError
 from stoker.core.extras import remedy_for
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from stoker.cli.display import Display
+from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.attachment import Heartbeat, no_heartbeat
 from stoker.cli.options.invocation import Invocation
-from stoker.cli.output import FAILED, OK, echo_json, say
+from stoker.cli.output import echo_json, say
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import Conflict
 from stoker.core.ids import JobId

@@ -12,20 +12,9 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from stoker.cli.exit_codes import OK
 from stoker.core.ids import JobId
 from stoker.core.values import Millis
-
-# Exit codes
-
-OK = 0
-FAILED = 1
-"""The job failed or was cancelled, or the command could not do what was asked."""
-USAGE = 2
-"""The command line, an option or the configuration is wrong; nothing was done."""
-FATAL = 2
-"""`stoker master` or `stoker task-executor` had started, and then an error ended it."""
-INTERRUPTED = 130
-"""Ctrl-C."""
 
 
 def say(text: str) -> None:

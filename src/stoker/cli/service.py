@@ -10,7 +10,8 @@ import click
 import uvloop
 
 from stoker.cli.errors import DEBUG
-from stoker.cli.output import FAILED, FATAL, echo_json_line
+from stoker.cli.exit_codes import FAILED, FATAL
+from stoker.cli.output import echo_json_line
 from stoker.config.configuration import Configuration
 from stoker.config.processes import ProcessOptions
 from stoker.core.errors import InvalidInput, InvalidOption, StartupFailed, StokerError

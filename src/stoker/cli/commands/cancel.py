@@ -3,10 +3,11 @@
 import click
 
 from stoker.cli.connection import connect
+from stoker.cli.exit_codes import OK
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import OK, absolute_location, echo_json, say
+from stoker.cli.output import absolute_location, echo_json, say
 
 
 @click.command()

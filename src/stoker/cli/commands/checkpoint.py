@@ -6,10 +6,11 @@ import click
 
 from stoker.cli.click_groups import JobGroup
 from stoker.cli.connection import connect
+from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.flink import flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import FAILED, OK, absolute_location, echo_json, say
+from stoker.cli.output import absolute_location, echo_json, say
 from stoker.cli.savepoint_texts import checkpoints_text, examination_text
 from stoker.savepoints.examination import Examination, cut_back, examine
 from stoker.storage.open import open_place

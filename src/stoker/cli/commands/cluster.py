@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import FAILED, OK, echo_json, say, show_steps, stdout_table
+from stoker.cli.output import echo_json, say, show_steps, stdout_table
 from stoker.client.blocking import BlockingClient
 from stoker.client.options import ClientOptions
 from stoker.config.processes import ClusterOptions

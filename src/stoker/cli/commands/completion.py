@@ -3,8 +3,9 @@
 import click
 from click.shell_completion import get_completion_class
 
+from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation
-from stoker.cli.output import OK, echo_json
+from stoker.cli.output import echo_json
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_STOKER_COMPLETE"

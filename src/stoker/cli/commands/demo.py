@@ -11,8 +11,9 @@ from rich.console import Console
 
 import stoker
 from stoker.cli.demo.story import Story
+from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import OK, echo_json
+from stoker.cli.output import echo_json
 from stoker.cli.temporary_cluster import exit_on_sigterm
 from stoker.core.errors import InvalidInput
 from stoker.pipeline.drafts import JobSettings

@@ -5,8 +5,9 @@ import time
 import click
 
 from stoker.cli.connection import connect
+from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import FAILED, OK, echo_json, say
+from stoker.cli.output import echo_json, say
 from stoker.client.blocking import BlockingClient
 from stoker.core.ids import ResourceId
 

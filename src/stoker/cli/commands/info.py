@@ -2,9 +2,9 @@
 
 import click
 
+from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.options.job import JobFile, job_file_options
-from stoker.cli.output import OK
 from stoker.core.description import describe, to_json
 
 

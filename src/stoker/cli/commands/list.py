@@ -6,9 +6,10 @@ import click
 
 from stoker.api.jobs import JobOverview
 from stoker.cli.connection import connect
+from stoker.cli.exit_codes import OK
 from stoker.cli.options.flink import flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import OK, duration_text, echo_json, moment_text, stdout_table
+from stoker.cli.output import duration_text, echo_json, moment_text, stdout_table
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import NotFound
 from stoker.core.states import JobStatus

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import click
 
 from stoker.cli.connection import connect
+from stoker.cli.exit_codes import OK
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import OK
 from stoker.client.cluster import Job
 
 

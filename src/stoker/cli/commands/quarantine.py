@@ -4,8 +4,9 @@ import click
 
 from stoker.api.control import QuarantinedJobAnswer
 from stoker.cli.connection import connect
+from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import OK, echo_json, moment_text
+from stoker.cli.output import echo_json, moment_text
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.ids import JobId, is_hex_id

@@ -4,8 +4,9 @@ import click
 
 from stoker.api.control import QueueAnswer
 from stoker.cli.connection import connect
+from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import OK, echo_json, stdout_table
+from stoker.cli.output import echo_json, stdout_table
 
 _HEAD = ("QUEUE", "RUNNING", "SLOTS", "WAITING", "NEXT")
 _ID_DIGITS = 12

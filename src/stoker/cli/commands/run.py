@@ -12,12 +12,13 @@ from stoker.cli.display import (
     is_program,
     job_end_text,
 )
+from stoker.cli.exit_codes import INTERRUPTED, OK
 from stoker.cli.follow import JobFollower, UserLeft, ask_about_interrupt
 from stoker.cli.options.attachment import attach_to_client, heartbeat_for
 from stoker.cli.options.flink import AliasedOption, flink_cluster_options
 from stoker.cli.options.invocation import Invocation, shared_options
 from stoker.cli.options.job import JobFile, from_savepoint, job_file_options, restore_options
-from stoker.cli.output import INTERRUPTED, OK, echo_json, say
+from stoker.cli.output import echo_json, say
 from stoker.cli.temporary_cluster import temporary_cluster
 from stoker.client.blocking import BlockingClient
 from stoker.core.errors import InvalidInput, Unavailable

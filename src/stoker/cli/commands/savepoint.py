@@ -6,6 +6,7 @@ import click
 
 from stoker.cli.click_groups import JobGroup
 from stoker.cli.connection import connect
+from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.flink import (
     detached_option,
@@ -14,7 +15,7 @@ from stoker.cli.options.flink import (
     savepoint_format,
 )
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import FAILED, OK, absolute_location, echo_json, echo_trigger
+from stoker.cli.output import absolute_location, echo_json, echo_trigger
 from stoker.cli.savepoint_texts import manifest_text, savepoints_text
 from stoker.savepoints.locations import locate, read_manifest
 from stoker.savepoints.restore import verify

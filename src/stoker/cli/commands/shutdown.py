@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 import click
 
 from stoker.cli.connection import connect, find_masters, local_masters
+from stoker.cli.exit_codes import FAILED, OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import FAILED, OK, echo_json, say
+from stoker.cli.output import echo_json, say
 from stoker.client.blocking import BlockingClient
 from stoker.client.masters import parse_masters
 from stoker.core.errors import InvalidInput

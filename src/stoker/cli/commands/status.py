@@ -6,9 +6,10 @@ import click
 
 from stoker.cli.connection import connect
 from stoker.cli.display import failure_text
+from stoker.cli.exit_codes import OK
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import OK, duration_text, echo_json, moment_text, stdout_table
+from stoker.cli.output import duration_text, echo_json, moment_text, stdout_table
 from stoker.client.progress import part_words, views_of
 from stoker.core.results import JobDetails
 

@@ -3,6 +3,7 @@
 import click
 
 from stoker.cli.connection import connect
+from stoker.cli.exit_codes import OK
 from stoker.cli.job_argument import find_job, job_argument
 from stoker.cli.options.flink import (
     AliasedOption,
@@ -12,7 +13,7 @@ from stoker.cli.options.flink import (
     savepoint_format,
 )
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import OK, absolute_location, echo_json, echo_trigger, say
+from stoker.cli.output import absolute_location, echo_json, echo_trigger, say
 
 
 @click.command()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from stoker.cli.exit_codes import OK
 from stoker.cli.options.invocation import Invocation, shared_options
-from stoker.cli.output import OK, echo_json, moment_text, stdout_table
+from stoker.cli.output import echo_json, moment_text, stdout_table
 from stoker.config.values import UnreadableValue, parse
 from stoker.core.errors import InvalidOption
 from stoker.security.options import RestSecurityOptions
