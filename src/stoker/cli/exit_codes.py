@@ -6,6 +6,6 @@ FAILED = 1
 USAGE = 2
 """The command line, an option or the configuration is wrong; nothing was done."""
 FATAL = 2
-"""`stoker master` or `stoker task-executor` had started, and then an error ended it."""
+"""An error ended `stoker master` or `stoker task-executor` after its start."""
 INTERRUPTED = 130
 """Ctrl-C."""

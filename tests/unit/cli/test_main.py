@@ -30,6 +30,16 @@ def test_a_quick_command_loads_no_heavy_library(module: str) -> None:
     assert {name.partition(".")[0] for name in run.stdout.split()}.isdisjoint(HEAVY)
 
 
+def test_version_and_help_load_no_library_but_click() -> None:
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "import stoker.cli.main; print(*set(sys.modules) - before)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in run.stdout.split()}
+    assert loaded - sys.stdlib_module_names == {"click", "stoker"}
+
+
 def test_no_client_command_loads_spark_or_a_server() -> None:
     servers = {"master", "task-executor"}
     places = {place.partition(":")[0] for name, place in main.COMMANDS.items()}
