@@ -20,15 +20,8 @@ from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
-from stoker.testing.rest import (
-    FAILED,
-    FINISHED,
-    NEW,
-    RUNNING,
-    DispatcherInMemory,
-    Master,
-    new_graph,
-)
+from stoker.testing.rest import DispatcherInMemory, Master
+from stoker.testing.sample_jobs import FAILED, FINISHED, NEW, RUNNING, new_graph
 
 
 def surface(kind: type) -> dict[str, list[str]]:

@@ -10,7 +10,8 @@ from stoker.core.ids import vertex_hex_id
 from stoker.core.states import ApplicationStatus
 from stoker.rest.app import HANDLERS
 from stoker.rest.flink.operations_table import OPERATIONS, Support
-from stoker.testing.rest import (
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import (
     CANCELED,
     EXECUTOR,
     FAILED,
@@ -18,7 +19,6 @@ from stoker.testing.rest import (
     NOW,
     RUNNING,
     STREAM,
-    Master,
     streaming_details,
 )
 

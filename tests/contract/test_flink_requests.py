@@ -23,15 +23,8 @@ from stoker.rest.flink.operations_table import OPERATIONS, Support
 from stoker.rest.jobs import checkpoint_handlers
 from stoker.rest.programs import handlers as program_handlers
 from stoker.rest.programs.runs import CompiledProgram
-from stoker.testing.rest import (
-    FINISHED,
-    NEW,
-    RUNNING,
-    STREAM,
-    Master,
-    new_graph,
-    streaming_details,
-)
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import FINISHED, NEW, RUNNING, STREAM, new_graph, streaming_details
 from unit.rest.control.test_savepoints import Saving
 
 FACTS = {(each.method, each.path): each for each in flink_facts.read_table()}

@@ -12,7 +12,8 @@ from stoker.core.errors import AccessDenied, InvalidOption, Unavailable
 from stoker.core.states import JobStatus
 from stoker.rest.options import RestOptions
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
-from stoker.testing.rest import RUNNING, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import RUNNING
 
 OURS = authority().material
 TRUSTING = replace(QUICK, authorities=OURS.authorities)

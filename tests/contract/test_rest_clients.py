@@ -35,7 +35,8 @@ from stoker.core.states import JobStatus
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.options import RestOptions
 from stoker.savepoints.manifest import MANIFEST, SavedFile, SavepointManifest, encode_manifest
-from stoker.testing.rest import (
+from stoker.testing.rest import DispatcherInMemory, Master
+from stoker.testing.sample_jobs import (
     BROKEN,
     EXECUTOR,
     FAILED,
@@ -43,8 +44,6 @@ from stoker.testing.rest import (
     NEW,
     RUNNING,
     UNKNOWN,
-    DispatcherInMemory,
-    Master,
     new_graph,
 )
 

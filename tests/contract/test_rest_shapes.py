@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from contract import flink_shapes as shapes
-from stoker.testing.rest import CANCELED, EXECUTOR, FAILED, FINISHED, RUNNING, UNKNOWN, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import CANCELED, EXECUTOR, FAILED, FINISHED, RUNNING, UNKNOWN
 
 ALL_JOBS = (RUNNING, FINISHED, FAILED, CANCELED)
 OF_A_JOB = {

@@ -15,7 +15,8 @@ from stoker.client.calls import ReplacementSettings
 from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import Artifact, ArtifactKind
 from stoker.core.replacements import ReplacementKind, ReplacementPhase
-from stoker.testing.rest import FINISHED, NEW, RUNNING, Master, new_graph
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import FINISHED, NEW, RUNNING, new_graph
 
 
 def reaches(master: Master, trigger_id: str, phase: ReplacementPhase) -> None:

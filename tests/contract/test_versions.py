@@ -20,7 +20,8 @@ from stoker.client.options import ClientOptions
 from stoker.core.errors import AccessDenied, InvalidInput
 from stoker.core.ids import JobId
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
-from stoker.testing.rest import NOW, RUNNING, Master, new_graph, parts
+from stoker.testing.rest import Master, parts
+from stoker.testing.sample_jobs import NOW, RUNNING, new_graph
 
 FIRST_RELEASE = Path(__file__).parents[1] / "compatibility" / "0.1" / "storage"
 

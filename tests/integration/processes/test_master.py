@@ -28,7 +28,7 @@ from stoker.ha import keys
 from stoker.ha.embedded.coordinator import EmbeddedCoordinator
 from stoker.processes import master
 from stoker.processes.master import running_master
-from stoker.testing.rest import new_graph
+from stoker.testing.sample_jobs import new_graph
 
 PATIENCE = 60
 

@@ -15,7 +15,7 @@ from stoker.core.errors import StokerError, Unavailable
 from stoker.core.failpoints import KILLED
 from stoker.core.graph import JobGraph, ResourceProfile
 from stoker.core.states import JobStatus
-from stoker.testing.rest import new_graph
+from stoker.testing.sample_jobs import new_graph
 
 WITHOUT_WARM_SPARK = {"taskmanager.engines": "classic", "taskmanager.classic.warm-drivers": "0"}
 """Nothing runs there, and so it is up in a moment."""

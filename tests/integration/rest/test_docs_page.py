@@ -8,7 +8,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from integration.browser import CHROMIUM, needs_browser
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
-from stoker.testing.rest import NOW, RUNNING, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import NOW, RUNNING
 
 pytestmark = needs_browser
 TOKEN = text_of("reader", "secret")

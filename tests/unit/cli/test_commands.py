@@ -21,7 +21,8 @@ from stoker.processes.local.cluster_state import (
     write_state,
 )
 from stoker.rest.jobs import checkpoint_handlers
-from stoker.testing.rest import (
+from stoker.testing.rest import DispatcherInMemory
+from stoker.testing.sample_jobs import (
     CANCELED,
     FAILED,
     FINISHED,
@@ -29,7 +30,6 @@ from stoker.testing.rest import (
     RUNNING,
     STREAM,
     UNKNOWN,
-    DispatcherInMemory,
     streaming_details,
 )
 

@@ -10,7 +10,7 @@ from stoker.core.errors import JobAlreadyEnded
 from stoker.core.ids import JobId
 from stoker.core.results import JobDetails
 from stoker.core.states import ExecutionState, JobStatus
-from stoker.testing.rest import RUNNING, job_details
+from stoker.testing.sample_jobs import RUNNING, job_details
 
 GOES_ON = job_details(RUNNING, JobStatus.RUNNING, ExecutionState.RUNNING)
 CANCELED = job_details(RUNNING, JobStatus.CANCELED, ExecutionState.CANCELED)

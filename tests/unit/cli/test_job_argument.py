@@ -14,7 +14,7 @@ from stoker.core.errors import InvalidInput, NotFound
 from stoker.core.graph import JobType
 from stoker.core.ids import JobId
 from stoker.core.states import JobStatus
-from stoker.testing.rest import RUNNING
+from stoker.testing.sample_jobs import RUNNING
 from unit.cli.conftest import Stoker
 
 

@@ -16,7 +16,7 @@ from stoker.core.checkpoints import SavepointSummary
 from stoker.core.ids import AttemptId, JobId, RegionId
 from stoker.core.results import AttemptDetails, Failure, FailureRecord, Progress, RegionDetails
 from stoker.core.states import ExecutionState, JobStatus
-from stoker.testing.rest import FAILED, RUNNING, job_details
+from stoker.testing.sample_jobs import FAILED, RUNNING, job_details
 
 
 def region(

@@ -19,7 +19,7 @@ from stoker.core.graph import (
 from stoker.core.ids import JobId
 from stoker.pipeline.drafts import JobSettings
 from stoker.pipeline.load import SqlText, load_job, parse_params, with_absolute_paths
-from stoker.testing.rest import new_graph
+from stoker.testing.sample_jobs import new_graph
 
 Refusal = Callable[[Callable[[], object]], str]
 WriteFile = Callable[[str, str], Path]

@@ -12,7 +12,8 @@ import pytest
 from stoker.core.errors import InvalidOption, StartupFailed
 from stoker.core.options import ByteSize
 from stoker.rest.options import RestOptions
-from stoker.testing.rest import RUNNING, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import RUNNING
 
 
 def options(port: str, **others: object) -> RestOptions:

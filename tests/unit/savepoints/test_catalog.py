@@ -13,7 +13,7 @@ from stoker.savepoints.examination import examine
 from stoker.savepoints.locations import SavepointServices, locate, read_manifest
 from stoker.savepoints.restore import check_savepoint_of
 from stoker.storage.memory import MemoryStorage
-from stoker.testing.rest import new_graph
+from stoker.testing.sample_jobs import new_graph
 
 OPEN = SavepointServices().open_storage
 

@@ -14,7 +14,8 @@ from stoker.security.redaction import (
     secret_values,
     without_credentials,
 )
-from stoker.testing.rest import FAILED, RUNNING, START, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import FAILED, RUNNING, START
 
 SECRET = "hunter2"
 URL = f"jdbc:postgresql://tom:{SECRET}@db/x?password={SECRET}&ssl=true"

@@ -3,7 +3,7 @@
 import json
 
 from stoker.core.states import JobStatus
-from stoker.testing.rest import BROKEN, RUNNING, UNKNOWN
+from stoker.testing.sample_jobs import BROKEN, RUNNING, UNKNOWN
 
 
 async def test_nothing_in_quarantine_is_said_and_list_does_not_mention_it(served) -> None:

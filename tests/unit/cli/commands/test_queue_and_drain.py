@@ -7,7 +7,8 @@ import pytest
 from stoker.core.ids import ResourceId
 from stoker.gateways.dispatcher import QueueOverview
 from stoker.gateways.resourcemanager import TaskExecutorDetails
-from stoker.testing.rest import EXECUTOR, RUNNING, DispatcherInMemory
+from stoker.testing.rest import DispatcherInMemory
+from stoker.testing.sample_jobs import EXECUTOR, RUNNING
 from unit.cli.conftest import ServedMaster
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from stoker.cli.demo.story import Story
 from stoker.core.errors import StokerError
 from stoker.core.states import ExecutionState, JobStatus
-from stoker.testing.rest import FAILED, FINISHED, job_details
+from stoker.testing.sample_jobs import FAILED, FINISHED, job_details
 
 
 def test_its_outcome_names_the_jobs_and_whether_the_query_went_on() -> None:

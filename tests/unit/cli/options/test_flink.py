@@ -14,7 +14,8 @@ from stoker.core.graph import ArtifactKind, JobGraph, Program
 from stoker.core.ids import JobId
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.rest.jobs import checkpoint_handlers
-from stoker.testing.rest import RUNNING, STREAM, DispatcherInMemory, streaming_details
+from stoker.testing.rest import DispatcherInMemory
+from stoker.testing.sample_jobs import RUNNING, STREAM, streaming_details
 from unit.cli.conftest import ServedMaster, Stoker
 
 PIPELINES = """

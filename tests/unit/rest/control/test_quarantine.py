@@ -3,16 +3,8 @@
 import jsonschema
 
 from stoker.core.states import JobStatus
-from stoker.testing.rest import (
-    BROKEN,
-    RUNNING,
-    START,
-    UNKNOWN,
-    Master,
-    artifact,
-    new_graph,
-    parts,
-)
+from stoker.testing.rest import Master, parts
+from stoker.testing.sample_jobs import BROKEN, RUNNING, START, UNKNOWN, artifact, new_graph
 
 
 def master_with_a_broken_job() -> Master:

@@ -1,6 +1,7 @@
 """Requests about queues and for draining task executors."""
 
-from stoker.testing.rest import EXECUTOR, RUNNING, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import EXECUTOR, RUNNING
 
 
 async def test_queues_are_listed_with_limits_and_waiting_jobs() -> None:

@@ -11,7 +11,8 @@ from stoker.core.checkpoints import SavepointRequest, SavepointSummary, Savepoin
 from stoker.core.errors import CannotTakeSavepoint, NotFound, UnusableSavepoint
 from stoker.gateways.dispatcher import SavepointStatus
 from stoker.savepoints.manifest import MANIFEST, SavedFile, SavepointManifest, encode_manifest
-from stoker.testing.rest import RUNNING, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import RUNNING
 
 TRIGGER = "7" * 32
 

@@ -10,7 +10,7 @@ from stoker.client import calls
 from stoker.core.ids import JobId
 from stoker.rest.http.access import Access, Bucket, RateLimit, UploadLimit, take_request
 from stoker.security.tokens import Role, Token, TokenFile, allows, hash_of, text_of
-from stoker.testing.rest import new_graph
+from stoker.testing.sample_jobs import new_graph
 
 NOW = 1_000
 

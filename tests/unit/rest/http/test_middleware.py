@@ -14,7 +14,8 @@ from stoker.core.states import JobStatus
 from stoker.rest.http import forwarding
 from stoker.rest.options import RestOptions
 from stoker.security.tokens import Role, Token, TokenFile, hash_of, text_of
-from stoker.testing.rest import EXECUTOR, FINISHED, NEW, RUNNING, Master, new_graph
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import EXECUTOR, FINISHED, NEW, RUNNING, new_graph
 from unit.rest.requests.test_submission import artifact, parts
 
 CONTENT = b"some library" * 100_000

@@ -25,7 +25,8 @@ from stoker.rest.job_list.snapshots import (
     SharedSnapshots,
     Throttle,
 )
-from stoker.testing.rest import NEW, Master, new_graph
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import NEW, new_graph
 from stoker.testing.virtual_time import run_virtual
 
 WHOLE = JobQuery()

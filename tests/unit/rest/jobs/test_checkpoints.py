@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from stoker.core.ids import vertex_hex_id
 from stoker.rest.jobs.aggregation import quantile, summary_of
-from stoker.testing.rest import FINISHED, START, STREAM, Master, streaming_details
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import FINISHED, START, STREAM, streaming_details
 
 CHECKPOINTS = f"/jobs/{STREAM}/checkpoints"
 NUMBERS = {(entry.region, entry.at): entry.id for entry in streaming_details().checkpoints.history}

@@ -15,7 +15,8 @@ from stoker.rest.app import build_app, router
 from stoker.rest.http.asgi import Message
 from stoker.rest.server import serving
 from stoker.rest.services import SERVICES, RestServices
-from stoker.testing.rest import NEW, Master, new_graph
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import NEW, new_graph
 
 
 async def call(path: str, services: RestServices) -> list[Message]:

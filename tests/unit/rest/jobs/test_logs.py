@@ -11,7 +11,8 @@ from stoker.core.ids import AttemptId, JobId
 from stoker.gateways.attempt_logs import LogPiece, LogStream
 from stoker.rest.jobs import log_handlers
 from stoker.rest.options import RestOptions
-from stoker.testing.rest import RUNNING, DispatcherInMemory, Master
+from stoker.testing.rest import DispatcherInMemory, Master
+from stoker.testing.sample_jobs import RUNNING
 
 PATH = f"/jobs/{RUNNING}/attempts/one"
 

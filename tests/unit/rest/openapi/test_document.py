@@ -9,7 +9,8 @@ import pytest
 from stoker.rest import app
 from stoker.rest.app import HANDLERS
 from stoker.rest.http.routing import Router, get
-from stoker.testing.rest import EXECUTOR, FAILED, FINISHED, RUNNING, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import EXECUTOR, FAILED, FINISHED, RUNNING
 
 
 async def test_the_document_describes_every_handler_once() -> None:

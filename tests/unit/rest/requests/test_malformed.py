@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stoker.rest.app import HANDLERS, build_app
-from stoker.testing.rest import RUNNING, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import RUNNING
 
 PATHS = sorted(
     (method, path)

@@ -15,7 +15,8 @@ from stoker.core.errors import (
 )
 from stoker.core.ids import vertex_hex_id
 from stoker.core.states import JobStatus
-from stoker.testing.rest import CANCELED, FAILED, FINISHED, RUNNING, START, UNKNOWN, Master
+from stoker.testing.rest import Master
+from stoker.testing.sample_jobs import CANCELED, FAILED, FINISHED, RUNNING, START, UNKNOWN
 
 
 @pytest.mark.parametrize("query", ["?mode=cancel", ""])

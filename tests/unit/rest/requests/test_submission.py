@@ -10,7 +10,8 @@ from stoker.core.errors import StorageUnavailable
 from stoker.core.options import ByteSize
 from stoker.rest.options import RestOptions
 from stoker.rest.requests.uploads import FileWriter
-from stoker.testing.rest import FINISHED, NEW, RUNNING, Master, artifact, new_graph, parts
+from stoker.testing.rest import Master, parts
+from stoker.testing.sample_jobs import FINISHED, NEW, RUNNING, artifact, new_graph
 
 WHEEL = b"wheel content " * 1000
 
