@@ -38,7 +38,7 @@ class Connections:
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
         self._idle: dict[str, list[tuple[int, Connection]]] = {}
-        """By the master's URL, each with the id of the process that opened it."""
+        """Idle connections by master URL, each with the id of the process that opened it."""
         weakref.finalize(self, _close_all, self._idle)
 
     def take(self, url: str) -> Connection | None:

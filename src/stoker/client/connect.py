@@ -42,7 +42,7 @@ def connect_async(
     authorities: str | Path | None = None,
     options: ClientOptions | None = None,
 ) -> AsyncCluster:
-    """As `connect`, for programs with an event loop.
+    """Like `connect`, for programs with an event loop.
 
     ```python
     async with stoker.connect_async() as cluster:

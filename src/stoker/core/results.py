@@ -20,7 +20,7 @@ class Failure(Value):
     """Type name of the error, for example `AnalysisException` or `TaskExecutorLost`."""
     message: str
     stack_trace: str = ""
-    """With the frames of the user's code first, if there are any."""
+    """The frames of the user's code come first, if there are any."""
     retriable: bool = True
     """False when a retry cannot help (missing column, code that cannot load)."""
     labels: dict[str, str] = {}

@@ -26,7 +26,7 @@ class MasterGateway(Protocol):
         ...
 
     async def undriven_jobs(self, job_ids: tuple[JobId, ...]) -> tuple[JobId, ...]:
-        """Those of the jobs whose attempts this master vouches for.
+        """Select the jobs whose attempts this master vouches for.
 
         It is certain to lead, and no job master of the job has started under it, so nobody can
         replace the attempts of the job.

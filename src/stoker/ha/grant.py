@@ -30,7 +30,7 @@ class Grant:
 
     @property
     def is_valid(self) -> bool:
-        """As far as this process knows; only a `commit` knows for sure."""
+        """Whether this process still believes that it leads; only a `commit` knows for sure."""
         return not self.is_revoked and has_contact(self.coordinator)
 
     @property

@@ -9,7 +9,7 @@ from stoker.core.ids import AttemptId, JobId, RegionId, ResourceId
 ELECTION: Final = "election"
 """Ephemeral key of the process that leads."""
 EPOCH: Final = "epoch"
-"""Its version is the epoch. Never deleted: versions would start again at 0."""
+"""The version of this record is the epoch. It is never deleted: versions would start again at 0."""
 
 CLUSTER: Final = "cluster"
 """The identity of the cluster, which its storage has too. Never deleted."""

@@ -30,7 +30,7 @@ class Leadership:
 
     @property
     def is_valid(self) -> bool:
-        """As far as this process knows; only a `commit` knows for sure."""
+        """Whether this process still believes that it leads; only a `commit` knows for sure."""
         return self.grant.is_valid
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:

@@ -137,7 +137,7 @@ class RpcService(Protocol):
         token: FencingToken | None = None,
         timeout: timedelta | None = None,
     ) -> G:
-        """As `connect`, without a handshake: an absent endpoint is noticed by the first call.
+        """Like `connect`, without a handshake: an absent endpoint is noticed by the first call.
 
         For endpoints of a process that has passed a handshake before, and so surely speaks the
         same version.

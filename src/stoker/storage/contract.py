@@ -27,7 +27,7 @@ class Storage(Protocol):
         ...
 
     async def create(self, path: str, content: bytes) -> None:
-        """As `write`, but raise KeyExists and change nothing when the file exists.
+        """Like `write`, but raise KeyExists and change nothing when the file exists.
 
         Of several that create one path at the same time, exactly one succeeds.
         """
@@ -40,7 +40,7 @@ class Storage(Protocol):
     async def exists(self, path: str) -> bool: ...
 
     async def size(self, path: str) -> int:
-        """In bytes; NotFound when there is no such file."""
+        """Size in bytes; raise NotFound when there is no such file."""
         ...
 
     async def list(self, prefix: str) -> list[str]:
@@ -48,7 +48,7 @@ class Storage(Protocol):
         ...
 
     async def modified(self, prefix: str) -> dict[str, float]:
-        """As `list`, with the time of each file's last write, in seconds since 1970.
+        """Like `list`, with the time of each file's last write, in seconds since 1970.
 
         The storage's clock may differ a little from the clock of this machine.
         """
@@ -63,11 +63,11 @@ class Storage(Protocol):
         ...
 
     async def upload(self, source: Path, path: str) -> None:
-        """As `write`, from a local file, without loading it into memory."""
+        """Like `write`, from a local file, without loading it into memory."""
         ...
 
     async def adopt(self, source: Path, path: str) -> None:
-        """As `upload`; the source may be gone afterwards, since a rename saves the copy."""
+        """Like `upload`; the source may be gone afterwards, since a rename saves the copy."""
         ...
 
     async def download(self, path: str, target: Path) -> None:

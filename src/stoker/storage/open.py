@@ -21,7 +21,7 @@ def open_storage(url: str) -> Storage:
 
 
 def open_place(url: str) -> Storage:
-    """As `open_storage`, but only the first write creates a missing directory."""
+    """Like `open_storage`, but only the first write creates a missing directory."""
     directory = _directory(url)
     if directory is None:
         return _open_remote(url)

@@ -252,7 +252,7 @@ class SimulatedCluster:
             return
 
     async def kill(self, name: str) -> None:
-        """As kill -9: it deregisters nowhere; the coordinator notices after the session timeout."""
+        """Like kill -9: nothing deregisters; the coordinator notices after the session timeout."""
         process = self.crash(name)
         await asyncio.gather(process.task, return_exceptions=True)
 
@@ -271,7 +271,7 @@ class SimulatedCluster:
         return process
 
     def freeze(self, name: str) -> None:
-        """As SIGSTOP of the process and its children, or as a paused machine."""
+        """Like SIGSTOP of the process and its children, or like a paused machine."""
         self._loop.freeze(name)
         self.processes[name].session.freeze()
         self.history.freeze(name, self._loop.time())
@@ -302,7 +302,7 @@ class SimulatedCluster:
                 self.network.partition(name, other)
 
     async def stop(self, name: str) -> None:
-        """As SIGTERM, which a frozen process receives when it wakes up."""
+        """Like SIGTERM, which a frozen process receives when it wakes up."""
         process = self.processes.pop(name)
         process.task.cancel()
         self._loop.thaw(name)

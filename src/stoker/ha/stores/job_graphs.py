@@ -149,7 +149,7 @@ class JobGraphStore:
         return await self.known(graph) or await self.add(graph, submitted_at=submitted_at)
 
     async def add(self, graph: JobGraph, *, submitted_at: Millis) -> PutOutcome:
-        """As `put`, for a caller that has just checked that the job is not known."""
+        """Like `put`, for a caller that has just checked that the job is not known."""
         record = self._record_for(graph, submitted_at)
         failpoint("job-graphs.before-content")
         await self._storage.write(record.pointer, encode(graph))

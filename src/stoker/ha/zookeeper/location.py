@@ -71,7 +71,7 @@ class Paths:
         return "/".join([self.root, *(f"{_FOLDER}{part}" for part in key.split("/"))])
 
     def folders_above(self, key: str) -> list[str]:
-        """From the outermost to the innermost."""
+        """The parent nodes, from the outermost to the innermost."""
         return [self.of_folder(ancestor) for ancestor in ancestors(key)]
 
 

@@ -150,7 +150,7 @@ class LocalZooKeeper:
         return process is not None and process.poll() is None
 
     def kill(self, index: int) -> None:
-        """As `kill -9`; acknowledged writes are on the disk of the server."""
+        """Like `kill -9`; acknowledged writes are on the disk of the server."""
         process = self._processes.pop(index, None)
         if process is not None:
             process.kill()
